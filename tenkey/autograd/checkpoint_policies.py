@@ -261,17 +261,13 @@ class _Listed:
     def __init__(self, operators: frozenset[Operator], *, save: bool) -> None:
         self.operators = operators
         self.save = save
-        self.composites = frozenset([op for op in operators if _is_composite(op)])
+        own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"}  # the facets of operators with their own formulas
+        candidates = [op for op in operators if "Composite" in op.facets and not own & op.facets.keys()]
+        self.composites = frozenset([op for op in candidates if op.facets["Composite"].implicit])
 
     def __call__(self, ctx: SelectiveCheckpointContext, op: Operator, *args: Any, **kwargs: Any) -> bool:
         named = op in self.operators or not self.composites.isdisjoint(_going_on.get())
         return named is self.save
-
-
-def _is_composite(operator: Operator) -> bool:
-    composite = operator.facets.get("Composite")
-    own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"} & operator.facets.keys()
-    return composite is not None and composite.implicit and not own
 
 
 # ---- ready-made policies

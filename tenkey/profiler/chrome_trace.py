@@ -52,24 +52,22 @@ def _tracks(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
 
 
 def _arguments(event: Event) -> dict[str, Any]:
-    found: dict[str, Any] = {"Self time (us)": round(event.self_cpu_time_total, 3)}
-    if event.sequence_nr >= 0:
-        found["Sequence number"] = event.sequence_nr
-    if event.forward is not None:
-        found["Forward call"], found["Fwd thread id"] = event.forward.name, event.forward.thread
-    if event.shapes:
-        found["Input Dims"], found["Input type"] = event.input_shapes, event.input_dtypes
-    if event.allocated or event.freed:
-        found["Bytes allocated"], found["Bytes freed"] = event.allocated, event.freed
-    if event.thread_time:
-        found["Thread time (us)"] = event.thread_time / 1000
-    if event.stack:
-        found["Call stack"] = list(event.stack)
-    if event.args is not None:
-        found["Note"] = str(event.args)
-    if event.error is not None:
-        found["Raised"] = event.error
-    return found
+    forward, has_memory = event.forward, event.allocated or event.freed
+    found = {
+        "Self time (us)": round(event.self_cpu_time_total, 3),
+        "Sequence number": event.sequence_nr if event.sequence_nr >= 0 else None,
+        "Forward call": forward and forward.name,
+        "Fwd thread id": forward and forward.thread,
+        "Input Dims": event.input_shapes or None,
+        "Input type": event.input_dtypes or None,
+        "Bytes allocated": event.allocated if has_memory else None,
+        "Bytes freed": event.freed if has_memory else None,
+        "Thread time (us)": event.thread_time / 1000 or None,
+        "Call stack": list(event.stack) or None,
+        "Note": None if event.args is None else str(event.args),
+        "Raised": event.error,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def write_chrome_trace(

@@ -42,11 +42,8 @@ class MemoryRecord(NamedTuple):
 class _Watch(ref[Any]):
     """A weak reference to the owner of the memory of a tensor."""
 
-    __slots__ = ("device", "key", "nbytes", "number")
-    device: str
-    key: int
-    nbytes: int
-    number: int
+    __slots__ = ("memory",)
+    memory: tuple[int, int, str, int]  # id of the owner, bytes, device, number
 
 
 def _owner(tensor: Tensor) -> tuple[Any, int]:
@@ -85,22 +82,23 @@ class Ledger:
             device = str(tensor.device)
             with suppress(TypeError):  # an owner without weak references: its release is not seen
                 watch = _Watch(owner, self._freed)
-                watch.key, watch.nbytes, watch.device, watch.number = id(owner), nbytes, device, self._count
+                watch.memory = id(owner), nbytes, device, self._count
                 self._live[id(owner)] = watch
             event.allocated += nbytes
             now = perf_counter_ns()
             self.records.append(MemoryRecord(now, nbytes, device, event, event.thread, self._count))
 
     def _freed(self, watch: _Watch) -> None:
-        if self._live.get(watch.key) is not watch:
+        key, nbytes, device, number = watch.memory
+        if self._live.get(key) is not watch:
             return
-        del self._live[watch.key]
+        del self._live[key]
         event, thread = get_event(), threading.get_ident()
         while event is not None and (event.done or event.thread != thread):
             event = event.cpu_parent
         if event is not None:
-            event.freed += watch.nbytes
-        self.records.append(MemoryRecord(perf_counter_ns(), -watch.nbytes, watch.device, event, thread, watch.number))
+            event.freed += nbytes
+        self.records.append(MemoryRecord(perf_counter_ns(), -nbytes, device, event, thread, number))
 
     def close(self) -> None:
         """Stop watching."""

@@ -12,7 +12,7 @@ from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import current_state, leave
 from ..saved_tensors.saved_tensor_hooks import enter_saver
-from .recomputation import CheckpointError, Frame, Saving, generators_of, keep, logging, name_of
+from .recomputation import CheckpointError, Frame, generators_of, keep, logging, name_of
 
 __all__ = ["CheckpointError", "checkpoint"]
 
@@ -101,7 +101,7 @@ def checkpoint(
     if preserve_rng_state:
         frame.generators = [(g, g.get_state()) for g in dict.fromkeys(generators_of(given, fn))]
     result = _UNSET
-    enter_saver(frame, Saving(frame))
+    enter_saver(frame, frame)
     try:
         with logging(frame.log, debug), forward:
             result = fn(*args, **kwargs)

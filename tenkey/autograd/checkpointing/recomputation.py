@@ -51,7 +51,7 @@ from ..saved_tensors.saved import alone, unpack
 from ..saved_tensors.saved_tensor_hooks import HOOKED, Saver, save
 from ..tape.node import Node
 
-__all__ = ["CheckpointError", "Frame", "Saving", "generators_of", "keep", "logging", "name_of"]
+__all__ = ["CheckpointError", "Frame", "generators_of", "keep", "logging", "name_of"]
 
 
 class CheckpointError(RuntimeError):
@@ -127,23 +127,6 @@ class _Run:
         return value
 
 
-class Saving(Saver):
-    """The hook of the forward pass."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-
-    def pack(self, tensor: Tensor, node: Node, what: str) -> _Slot:
-        """Return a new slot, and note the properties of the tensor."""
-        frame = self._frame
-        slot = _Slot(frame, len(frame.notes))
-        frame.notes.append(_noted(tensor, node, what))
-        frame.slots.append(weakref.ref(slot))
-        return slot
-
-    unpack = staticmethod(_value_of)
-
-
 class _Refilling(Saver):
     """The hook of a recomputation. Its results are needed only if the function itself runs backward."""
 
@@ -201,8 +184,10 @@ def _restore(value: Any) -> Any:
 _under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputations", default=())
 
 
-class Frame:
-    """One call of ``checkpoint``."""
+class Frame(Saver):
+    """One call of ``checkpoint``, and the hook of its forward pass."""
+
+    unpack = staticmethod(_value_of)
 
     def __init__(self, fn: Callable[..., Any], *, checks: bool, early_stop: bool, debug: bool) -> None:
         self.fn = fn
@@ -220,6 +205,13 @@ class Frame:
         self.log: list[str] = []
         self.lock = threading.RLock()
         self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
+
+    def pack(self, tensor: Tensor, node: Node, what: str) -> _Slot:
+        """Return a new slot, and note the properties of the tensor."""
+        slot = _Slot(self, len(self.notes))
+        self.notes.append(_noted(tensor, node, what))
+        self.slots.append(weakref.ref(slot))
+        return slot
 
     def value(self, number: int) -> Tensor:
         """Return the tensor of a slot; run the function if this backward has not done so yet."""

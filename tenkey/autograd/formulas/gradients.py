@@ -13,6 +13,7 @@ a silent zero. Guarded by ``tests/autograd/forward_ad/test_jvp_formulas.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 from ...core.tensor import Tensor
@@ -169,14 +170,12 @@ def _filled(tangent: Any, value: Any) -> Any:
 
 def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
     """Use one fused operator for each set of arguments with tangents, made on first use."""
-    known: dict[tuple[str, ...], Formula | None] = {}
     facet: Pointwise = operator.facets["Pointwise"]
+    formula_of = cache(partial(pointwise_tangent, operator, facet, is_complex=is_complex))
 
     def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         given = tuple([n for n in facet.tensors if tangents.get(n) is not None and n not in facet.boolean])
-        if given not in known:
-            known[given] = pointwise_tangent(operator, facet, given, is_complex=is_complex)
-        formula = known[given]
+        formula = formula_of(given)
         if formula is None:
             return None
         values = [tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]

@@ -84,7 +84,7 @@ class JvpContext(Context):
     _source: Context | None = None
 
     def name(self) -> str:
-        """The name that errors use."""
+        """Return the name for error messages."""
         return self.operator_name
 
     @property

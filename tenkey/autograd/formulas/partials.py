@@ -109,7 +109,8 @@ def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex
             return None
         if value in (1, -1):
             if is_complex:  # a real input of a complex result takes the real part
-                return Formula(_same_real if value == 1 else _negative_real, ("g", f"{name}_meta"))
+                same = _same_real if value == 1 else lambda g, meta: negative(_same_real(g, meta))
+                return Formula(same, ("g", f"{name}_meta"))
             return Formula(same_gradient if value == 1 else negative, ("g",))
     if is_complex:
         return _complex_formula(operator, facet, name, derivative)
@@ -141,10 +142,6 @@ def same_gradient(g: Any) -> Any:
 
 def _same_real(g: Any, meta: Any) -> Any:
     return real(g) if meta.dtype.kind != "c" and g.dtype.kind == "c" else g
-
-
-def _negative_real(g: Any, meta: Any) -> Any:
-    return negative(_same_real(g, meta))
 
 
 def _traced(formula: Callable[..., Any]) -> Expression | None:

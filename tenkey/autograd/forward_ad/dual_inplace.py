@@ -105,7 +105,8 @@ def _family(x: Tensor, operator: Operator) -> list[Any]:
         if len(inner) == 1:
             return [x]
         held = {id(value) for value in inner}
-        return [w for w in gc.get_referrers(*inner) if _is_wrapper(w) and w._level is x._level and id(w._value) in held]
+        wrappers = [w for w in gc.get_referrers(*inner) if w.__class__ is Wrapper]
+        return [w for w in wrappers if w._level is x._level and id(w._value) in held]
     root: Any = x._storage if is_view(x) else x
     found = [root, *views_of(root)] if has_relatives(root) else [root]
     for member in found:
@@ -116,10 +117,6 @@ def _family(x: Tensor, operator: Operator) -> list[Any]:
                 "the functional form, or a plain Tensor (x.as_subclass(Tensor))."
             )
     return found
-
-
-def _is_wrapper(x: Any) -> bool:
-    return x.__class__ is Wrapper
 
 
 def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Operator) -> None:
@@ -164,7 +161,7 @@ def _stand_ins(family: list[Any]) -> list[Any]:
 def _redirect(level: Level, moved: dict[int, tuple[Any, Any]]) -> None:
     """Let wrappers of this level and of outer ones that contain a moved tensor refer to its stand-in."""
     for w in gc.get_referrers(*[member for member, _ in moved.values()]):
-        if _is_wrapper(w) and w._level.number <= level.number:
+        if w.__class__ is Wrapper and w._level.number <= level.number:
             if id(w._value) in moved:
                 w._value = moved[id(w._value)][1]
             if id(w._extra) in moved:
@@ -231,7 +228,7 @@ def _window(row: Any, like: Any, offset: int) -> Any:
 
 def restore(level: Any) -> None:
     """Turn the tensors that became dual at a level back into plain ones, with their present values."""
-    members: list[Any] = [x for x in level.adopted.values() if _is_wrapper(x) and x._level is level]
+    members: list[Any] = [x for x in level.adopted.values() if x.__class__ is Wrapper and x._level is level]
     level.adopted.clear()
     for x in sorted(members, key=lambda x: is_view(x._value)):  # bases first
         value = x._value

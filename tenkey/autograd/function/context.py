@@ -207,11 +207,11 @@ class Context(Node):
         self._saved = tuple(made)
 
     def taken(self) -> set[str]:
-        """Return the names of the user's attributes."""
+        """Return the names of user attributes."""
         return set(self.__dict__)
 
     def describe(self, outputs: Sequence[Any], *, listed: bool = False) -> None:
-        """Record shape, dtype and device of the outputs without touching the user's attributes of these names."""
+        """Record shape, dtype and device of the outputs without touching user attributes of these names."""
         taken = self.taken()
         names = sorted(_RESERVED_NAMES & taken)
         if names:
@@ -266,13 +266,12 @@ class Context(Node):
             results = results if isinstance(results, tuple) else (results,)
         count = len(self.needs_input_grad)
         if len(results) != count:
-            if len(results) > count and all(r is None for r in results[count:]):
-                results = results[:count]
-            else:
+            if len(results) < count or any(r is not None for r in results[count:]):
                 raise RuntimeError(
                     f"[{self.name()}] returned an incorrect number of gradients (expected {count}, "
                     f"got {len(results)}): one for each argument of forward, None if there is none."
                 )
+            results = results[:count]
         positions = self._input_positions
         if len(positions) == count:
             return results
@@ -299,7 +298,7 @@ def _as_saved(one: Any) -> Saved | None:
 class Call(Context):
     """The context of a call of a Function; each Function has its own subclass, which refers to it.
 
-    The attributes that every call sets are slots, so the dict of a context holds only the user's attributes, and does
+    The attributes that every call sets are slots, so the dict of a context holds only user attributes, and does
     not exist if there are none.
     """
 
@@ -309,12 +308,12 @@ class Call(Context):
     )  # fmt: skip
 
     def taken(self) -> set[str]:
-        """Return the names of the user's attributes; slots that a call sets last have these values until then."""
+        """Return the names of user attributes; slots that a call sets last have these values until then."""
         return super().taken() | {name for name, value in _SET_LAST.items() if getattr(self, name) is not value}
 
 
 def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs: Sequence[Any], output: Any) -> None:
-    """Record a call without user's attributes that returned one new floating tensor.
+    """Record a call without user attributes that returned one new floating tensor.
 
     This is ``record_node``, ``freeze`` and ``set_history`` in one frame, for calls of Functions and custom operators.
     """

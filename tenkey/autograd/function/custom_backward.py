@@ -32,7 +32,7 @@ _SLOT: Final = object()  # the place of a tensor in a template
 def _template(value: Any) -> Any:
     """Return the structure of an argument or result: nested lists and tuples with slots for tensors.
 
-    Strings are kept, since they are the keys of user's dicts; all other leaves are None.
+    Strings are kept, since they are the keys of user dicts; all other leaves are None.
     """
     return tree_map(lambda leaf: _SLOT if isinstance(leaf, Tensor) else leaf if isinstance(leaf, str) else None, value)
 
@@ -261,7 +261,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         context.needs_input_grad = (True,) if only else needs(args)
         if setup is not None:
             setup(context, args, output)
-        # besides these two entries, the dict holds attributes of the user's
+        # besides these two entries, the dict holds user attributes
         if len(context.__dict__) > (2 if context._to_save else 1) or not output._word & DIFFERENTIABLE:
             record(context, tensors, [output], [])
         elif only:

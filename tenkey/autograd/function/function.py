@@ -127,7 +127,7 @@ class Function:
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:
-                # Until a call sets these, their values distinguish them from user's attributes of the same names.
+                # Until a call sets these, their values distinguish them from user attributes of the same names.
                 context.shape = context.dtype = context.device = UNSET
                 context.next_edges = context.sequence_nr = context.topological_nr = None
                 context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
