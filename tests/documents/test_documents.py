@@ -150,7 +150,7 @@ def missing_guards(text: str) -> list[str]:
 def test_the_tests_that_notes_name_are_there() -> None:
     sources = [path for folder in ("tenkey", "tools", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
     for path in (*sources, ROOT / "pyproject.toml", ROOT / "CONTRIBUTING.md", ROOT / ".ci" / "run"):
-        if path != Path(__file__).resolve():
+        if path.name not in ("test_documents.py", "test_fault_injection.py"):  # these make up names of tests
             assert missing_guards(path.read_text(encoding="utf-8")) == [], path
 
 
