@@ -148,7 +148,7 @@ def test_values_are_converted() -> None:
     assert flags.tolist() == [True, False]
     x[:2] = [8, 9]
     assert x.tolist() == [8, 9, 1, 7]
-    with pytest.raises(TypeError, match=r"\[index_put\] what is assigned must be a tensor, an array or a number"):
+    with pytest.raises(TypeError, match=r"\[index_put\] the assigned value must be a tensor, an array or a number"):
         x[0] = "text"
 
 

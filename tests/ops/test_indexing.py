@@ -320,7 +320,7 @@ def test_index_objects() -> None:
 
 _VALUES = numbered((4, 3))
 _TOO_MANY = "give at most one for each dimension (None adds one)."
-_KINDS = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got "
+_KINDS = "[index] an index consists of ints, slices, None, '...', and tensors of integers or bools; got "
 _BROADCAST = " cannot be broadcast together: counted from the last, each dimension must be equal or 1 in all of them."
 _RANGE = "it must be in [-3, 2]."
 
@@ -335,7 +335,7 @@ _RANGE = "it must be in [-3, 2]."
         ([0, 4], IndexError, "[index] index 4 is out of range for axis 0 of length 4."),
         (np.s_[:, [-4]], IndexError, "[index] index -4 is out of range for axis 1 of length 3."),
         ((0, 0, 0), IndexError, f"[index] got 3 indices for a tensor of 2 dimensions, shape (4, 3): {_TOO_MANY}"),
-        ((..., ...), IndexError, "[index] an index holds at most one ellipsis ('...')."),
+        ((..., ...), IndexError, "[index] an index may contain only one ellipsis ('...')."),
         ("a", IndexError, _KINDS + "'a'."),
         (1.0, IndexError, _KINDS + "1.0."),
         ([0.5], IndexError, _KINDS + "[0.5]."),
@@ -383,7 +383,7 @@ def test_errors(index: Any, error: type[Exception], text: str, assign: bool) -> 
             0,
             "a",
             TypeError,
-            "[index_put] what is assigned must be a tensor, an array or a number, got 'a' of type str.",
+            "[index_put] the assigned value must be a tensor, an array or a number, got 'a' of type str.",
         ),
         (MASK, [1.0, 2.0], ValueError, ""),
     ],

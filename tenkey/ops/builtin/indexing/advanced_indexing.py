@@ -1,4 +1,4 @@
-"""Elements at places that tensors of integers and bools name, with the adjoint scatters."""
+"""Selection by tensors of integers and bools, and the scatters that are its adjoints."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from ...declare import Entry, TensorSpec, composite, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
 from ..shape.views import broadcast_to, expand_dims, sum_to_shape
-from .basic_indexing import NOT_AN_INDEX, TOO_MANY
+from .basic_indexing import NOT_AN_INDEX, TOO_MANY, adjacent, places_of
 from .vmap_rules import index_backward_batch, index_batch
+
+
+def check_integers(operator: str, indices: Tensor) -> None:
+    """Raise TypeError unless the indices are integers."""
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[{operator}] indices must be integers, got {indices.dtype}.")
 
 
 def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     i = normalize_axis("take_along_axis", axis, x.ndim)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"[take_along_axis] indices must be integers, got {indices.dtype}.")
+    check_integers("take_along_axis", indices)
     if indices.ndim != x.ndim:
         raise ValueError(
-            f"[take_along_axis] indices of shape {indices.shape} need the {x.ndim} dimensions of {x.shape}."
+            f"[take_along_axis] indices of shape {indices.shape} must have the {x.ndim} dimensions of {x.shape}."
         )
     rest = broadcast_shapes(
         "take_along_axis", (*x.shape[:i], 1, *x.shape[i + 1 :]), (*indices.shape[:i], 1, *indices.shape[i + 1 :])
@@ -55,7 +60,10 @@ take_along_axis = structured(
     batch=_take_batch,
     tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
-    doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
+    doc="""Take the elements at ``indices`` along an axis; ``indices`` has the number of dimensions of ``x``.
+
+    The other dimensions broadcast. Raises TypeError for indices that are not integers, IndexError for an index out of
+    range, ValueError for shapes that do not fit.
 
     >>> tk.take_along_axis(tk.asarray([[10, 20, 30]]), tk.asarray([[2, 0]]), axis=1).tolist()
     [[30, 10]]
@@ -65,8 +73,7 @@ take_along_axis = structured(
 
 def _scatter_meta(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> TensorSpec:
     i = normalize_axis("scatter_add", axis, len(shape))
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"[scatter_add] indices must be integers, got {indices.dtype}.")
+    check_integers("scatter_add", indices)
     if (*indices.shape[:i], *indices.shape[i + 1 :]) != (*shape[:i], *shape[i + 1 :]) or indices.ndim != len(shape):
         raise ValueError(
             f"[scatter_add] indices of shape {indices.shape} must have the shape of the result, {tuple(shape)}, "
@@ -99,7 +106,7 @@ scatter_add_zeros = structured(
     ],
     batch=prepend("shape", along=("axis",)),
     tags=(Tag.INTERNAL,),
-    doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
+    doc="""Add ``source`` to zeros of ``shape`` at ``indices`` along an axis: the adjoint of ``take_along_axis``.
 
     >>> tk.ops.tk.scatter_add_zeros(tk.asarray([1.0, 2.0]), tk.asarray([1, 1]), (3,), 0).tolist()
     [0.0, 3.0, 0.0]
@@ -108,7 +115,7 @@ scatter_add_zeros = structured(
 
 
 def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] | None:
-    """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
+    """Return the shape of ``x[indices]``, or None if a mask makes it depend on values."""
     for i in indices:
         if i is not None and i.dtype.kind not in "iub":
             raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {i.dtype}"))
@@ -116,21 +123,19 @@ def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] 
         return None
     if len(indices) > x.ndim:
         raise IndexError(TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
-    arrays = [i for i in indices if i is not None]
-    common = broadcast_shapes("index", *[i.shape for i in arrays])
-    at = [k for k, i in enumerate(indices) if i is not None]
+    common = broadcast_shapes("index", *[i.shape for i in indices if i is not None])
+    at = places_of(indices)
     rest = [n for k, n in enumerate(x.shape) if k not in at]
-    if at and at == list(range(at[0], at[-1] + 1)):
-        return tuple(rest[: at[0]]) + common + tuple(rest[at[0] :])
-    return common + tuple(rest)
+    before = at[0] if at and adjacent(at) else 0
+    return (*rest[:before], *common, *rest[before:])
 
 
 def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
     shape = index_shape(x, indices)
     if shape is None:
         raise NotImplementedError(
-            "[index] the shape of x[mask] depends on the mask's values, which a tensor without values does not have: "
-            "use where(mask, x, other)."
+            "[index] the shape of x[mask] depends on the values of the mask, and a tensor without memory has none: use "
+            "where(mask, x, other)."
         )
     return TensorSpec(shape, x.dtype)
 
@@ -148,7 +153,7 @@ index: Entry = structured(
     ],
     batch=index_batch,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
+    doc="""Return ``x[indices]`` for integer or bool tensors, one for each leading dimension; None selects all of it.
 
     >>> tk.ops.tk.index(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
     [30, 10]
@@ -187,7 +192,9 @@ def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) 
     positional=1,
 )
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
-    """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.
+    """Take the elements at ``indices`` along an axis, which may be omitted for a 1-d tensor.
+
+    Raises TypeError for indices that are not integers, IndexError for an index out of range.
 
     >>> tk.take(tk.asarray([10, 20, 30]), tk.asarray([2, 0])).tolist()
     [30, 10]
@@ -197,6 +204,5 @@ def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
             raise ValueError(f"[take] needs axis= for a tensor of shape {x.shape}.")
         axis = 0
     i = normalize_axis("take", axis, x.ndim)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"[take] indices must be integers, got {indices.dtype}.")
+    check_integers("take", indices)
     return index(x, [None] * i + [indices])

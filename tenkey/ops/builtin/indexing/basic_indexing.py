@@ -1,52 +1,71 @@
-"""What the ints, slices, None and '...' of an index select: one view, whatever their number.
+"""Views selected by ints, slices, None and '...'.
 
 Note [One view for an index]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-``x[1:3, ..., None, 0]`` is one call of one operator, whose argument is the index itself, as a tuple of plain ints,
-slices with steps of at least 1, None and '...' (the schema type ``Index``). So NumPy's own indexing is the kernel of
-the CPU, autograd records one node, and a transform that puts a dimension in front puts a full slice there. What
-needs a copy (negative steps, tensors of integers and bools) is taken out before: see ``subscripts.py``. Guarded by
+``x[1:3, ..., None, 0]`` is one call of one operator, whose argument is the index itself: a tuple of plain ints, slices
+with steps of at least 1, None and '...' (the schema type ``Index``). So the CPU kernel is NumPy's indexing, autograd
+records one node, and a transform that adds a leading dimension adds a full slice. Parts of an index that need a copy
+(negative steps, tensors of integers and bools) are handled separately: see ``getitem.py``. Guarded by
 ``tests/ops/test_indexing.py::test_one_operator_for_an_index``.
 """
 
 from __future__ import annotations
 
 import operator as _operator
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from ....core.tensor import Tensor
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, prepend, structured, view
 from ..shape.views import Window
 
-__all__ = ["FULL", "NOT_AN_INDEX", "TOO_MANY", "basic_index", "basic_index_backward", "plain_slice", "window_of"]
+__all__ = [
+    "FULL", "NOT_AN_INDEX", "PLAIN", "TOO_MANY", "adjacent", "basic_index", "basic_index_backward",
+    "check_one_ellipsis", "places_of", "plain_slice", "window_of",
+]  # fmt: skip
 
 TOO_MANY: Final = (
     "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
     "(None adds one)."
 )
 NOT_AN_INDEX: Final = (
-    "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value}."
+    "[index] an index consists of ints, slices, None, '...', and tensors of integers or bools; got {value}."
 )
 
 FULL: Final = slice(None)
-_PLAIN: Final = frozenset([int, type(None)])
+PLAIN: Final = frozenset([int, type(None)])
+
+
+def places_of(indices: Sequence[Any]) -> list[int]:
+    """Return the places of the items that are not None."""
+    return [k for k, i in enumerate(indices) if i is not None]
+
+
+def adjacent(places: list[int]) -> bool:
+    """Return whether the places, at least one, follow one another without a gap."""
+    return places == list(range(places[0], places[-1] + 1))
+
+
+def check_one_ellipsis(index: Sequence[Any]) -> None:
+    """Raise IndexError if an index has several ellipses."""
+    if sum([item is Ellipsis for item in index]) > 1:
+        raise IndexError("[index] an index may contain only one ellipsis ('...').")
 
 
 def plain_slice(item: slice) -> slice:
-    """The slice with plain ints or None in it; raises for what is no integer, and for a step of 0."""
-    if item.start.__class__ in _PLAIN and item.stop.__class__ in _PLAIN and item.step.__class__ in _PLAIN:
+    """Return the slice with plain ints or None; raise for anything that is not an integer, and for a step of 0."""
+    if item.start.__class__ in PLAIN and item.stop.__class__ in PLAIN and item.step.__class__ in PLAIN:
         made = item
     else:
         try:
             made = slice(*[None if i is None else _operator.index(i) for i in (item.start, item.stop, item.step)])
         except TypeError:
             raise TypeError(
-                f"[index] the bounds and the step of a slice are integers or None, got {shown(item)}."
+                f"[index] the bounds and the step of a slice must be integers or None, got {shown(item)}."
             ) from None
     if made.step == 0:
         raise ValueError(f"[index] the step of a slice must not be 0, got {item}.")
@@ -54,7 +73,7 @@ def plain_slice(item: slice) -> slice:
 
 
 def _to_index(value: Any) -> tuple[Any, ...]:
-    """What the schema type ``Index`` makes of a value; registered for it below."""
+    """Convert a value to the schema type ``Index``."""
     items: list[Any] = []
     for item in value if isinstance(value, (tuple, list)) else (value,):
         if item is None or item is Ellipsis or item.__class__ is int:
@@ -75,11 +94,10 @@ registry.hooks.converters["Index"] = _to_index
 
 
 def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any, ...]) -> Window:
-    """Shape, strides and offset of what an index selects; raises IndexError where there is no such thing."""
+    """Return shape, strides and offset of the selected view; raise IndexError if the index does not fit."""
     ndim = len(shape)
     used = sum([item is not None and item is not Ellipsis for item in index])
-    if sum([item is Ellipsis for item in index]) > 1:
-        raise IndexError("[index] an index holds at most one ellipsis ('...').")
+    check_one_ellipsis(index)
     if used > ndim:
         raise IndexError(TOO_MANY.format(count=used, ndim=ndim, shape=shape))
     lengths: list[int] = []
@@ -88,7 +106,7 @@ def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any
     for item in index:
         if item is None:
             lengths.append(1)
-            steps.append(0)  # as NumPy has it
+            steps.append(0)  # as in NumPy
         elif item is Ellipsis:
             end = axis + ndim - used
             lengths += shape[axis:end]
@@ -134,7 +152,7 @@ basic_index: Entry = view(
     ],
     batch=prepend(index=(FULL,)),
     tags=(Tag.INTERNAL,),
-    doc="""What the ints, slices, None and '...' of an index select; a view. See Note [One view for an index].
+    doc="""Return the view that ints, slices, None and '...' select. See Note [One view for an index].
 
     >>> tk.ops.tk.basic_index(tk.asarray([[1, 2, 3], [4, 5, 6]]), (1, slice(0, 2))).tolist()
     [4, 5]
@@ -142,13 +160,9 @@ basic_index: Entry = view(
 )
 
 
-def _backward_meta(g_view: Tensor, shape: Any, index: tuple[Any, ...]) -> TensorSpec:
-    return TensorSpec(tuple(shape), g_view.dtype)
-
-
 basic_index_backward: Entry = structured(
     "basic_index_backward(Tensor g_view, int[] shape, Index index) -> Tensor",
-    meta=_backward_meta,
+    meta=lambda g_view, shape, index: TensorSpec(tuple(shape), g_view.dtype),
     vjp={"g_view": lambda g, index: basic_index(g, index)},
     jvp=linear("g_view"),
     sample_inputs=lambda rng: [
@@ -159,7 +173,7 @@ basic_index_backward: Entry = structured(
     ],
     batch=prepend("shape", index=(FULL,)),
     tags=(Tag.INTERNAL,),
-    doc="""Zeros of ``shape`` with ``g_view`` put where an index selects: the adjoint of ``basic_index``.
+    doc="""Write ``g_view`` into zeros of ``shape`` where an index selects: the adjoint of ``basic_index``.
 
     >>> tk.ops.tk.basic_index_backward(tk.asarray([1.0, 2.0]), (5,), (slice(1, 4, 2),)).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0]

@@ -1,14 +1,14 @@
-"""``x[...]``: an index taken apart into one view and one gather.
+"""``x[...]``: an index divided into one view and one gather.
 
 Note [Indexing]
 ~~~~~~~~~~~~~~~
 An index of ints, slices with positive steps, None and '...' is one call of ``basic_index``. Otherwise a :class:`Plan`
-says what to view first, what to reverse (a slice with a negative step: there are no negative strides, so a copy)
-and which tensors then select from the dimensions of that view. Dimensions lie in the result as NumPy places them: those
-of the tensors come where the tensors stand if these stand side by side, else first; an int beside tensors counts as a
-tensor, and an '...' between two tensors separates them even where it stands for nothing. A bool (``True``, or a 0-d
-tensor of bools) adds a dimension of length 1 or 0. Where the values of a 0-d tensor cannot be asked for, on the device
-``meta`` or inside of ``vmap``, an int is gathered, too. Guarded by ``tests/ops/test_indexing.py``.
+states which view comes first, which dimensions to reverse (for slices with negative steps: strides are never negative,
+so this copies), and which tensors then select from the dimensions of that view. The dimensions of the result are in
+NumPy's order: those of the tensors stand where the tensors stand if these are adjacent, else first; an int beside
+tensors counts as a tensor, and an '...' between two tensors separates them even if it covers no dimension. A bool
+(``True``, or a 0-d tensor of bools) adds a dimension of length 1 or 0. A 0-d tensor of integers is gathered where its
+value is not accessible: on the device ``meta`` and inside ``vmap``. Guarded by ``tests/ops/test_indexing.py``.
 """
 
 from __future__ import annotations
@@ -28,30 +28,40 @@ from ...declare.declaration import operator_of
 from ..shape.copying import flip
 from ..shape.views import squeeze
 from .advanced_indexing import index
-from .basic_indexing import FULL, NOT_AN_INDEX, TOO_MANY, basic_index, plain_slice
+from .basic_indexing import (
+    FULL,
+    NOT_AN_INDEX,
+    PLAIN,
+    TOO_MANY,
+    adjacent,
+    basic_index,
+    check_one_ellipsis,
+    places_of,
+    plain_slice,
+)
 
 __all__ = ["Plan", "getitem", "is_plain", "make_plan", "simple_arrays"]
 
 
 class Plan(NamedTuple):
-    """How an index is carried out."""
+    """The steps that carry out an index; see Note [Indexing]."""
 
     view: tuple[Any, ...]
-    """The index of ``basic_index`` that comes first."""
+    """The index of ``basic_index``, the first step."""
     whole: bool
-    """The view is the tensor itself."""
+    """Whether the view is the tensor itself."""
     arrays: list[Tensor | None]
-    """What ``index`` selects from the view: None for a dimension that is left as it is."""
+    """The indices that ``index`` applies to the view: None for a dimension that is kept as it is."""
     backwards: tuple[tuple[int, int], ...]
-    """Of each slice to be read backwards its place in ``arrays`` and its dimension in the view."""
+    """For each slice with a negative step, its place in ``arrays`` and its dimension in the view."""
     ndim: int
     """The number of dimensions of the view."""
     tail: int | None
-    """A dimension of length 1 that was added to keep tensors apart, counted from the last; it has to go again."""
+    """A dimension of length 1 that was added to separate tensors, counted from the end; it is removed at last."""
 
 
 def _as_index(item: Any, device: Device) -> Any:
-    """One item of an index as an int, a slice, None, '...', a bool, or a tensor on ``device``."""
+    """Convert an item of an index to an int, a slice, None, '...', a bool, or a tensor on ``device``."""
     if item is None or item is Ellipsis or item.__class__ is int:
         return item
     if item.__class__ is slice:
@@ -60,10 +70,8 @@ def _as_index(item: Any, device: Device) -> Any:
         kind = item.dtype.kind
         if kind not in "iub":
             raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {item.dtype}"))
-        known = item.__class__ is not Wrapper and item.device.type != "meta"
-        if not item._data.shape and known:
-            return item.item()
-        return item
+        accessible = item.__class__ is not Wrapper and item.device.type != "meta"
+        return item.item() if accessible and not item._data.shape else item
     if isinstance(item, (bool, np.bool_)):
         return bool(item)
     if isinstance(item, (list, tuple, np.ndarray)):
@@ -81,32 +89,28 @@ def _as_index(item: Any, device: Device) -> Any:
 
 
 def make_plan(x: Tensor, given: Any) -> Plan:
-    """The plan for ``x[given]``; raises IndexError for what is no index of ``x``, as far as shapes tell."""
+    """Return the plan for ``x[given]``; raise IndexError if the index does not fit the shape of ``x``."""
     device = x.device
     items = [_as_index(item, device) for item in (given if isinstance(given, tuple) else (given,))]
     used = 0
     advanced = False
-    ellipses = 0
     for item in items:
         if isinstance(item, Tensor):
             advanced = True
             used += item.ndim if item.dtype.kind == "b" else 1
         elif item is True or item is False:
             advanced = True
-        elif item is Ellipsis:
-            ellipses += 1
-        elif item is not None:
+        elif item is not Ellipsis and item is not None:
             used += 1
     shape = x.shape
-    if ellipses > 1:
-        raise IndexError("[index] an index holds at most one ellipsis ('...').")
+    check_one_ellipsis(items)
     if used > len(shape):
         raise IndexError(TOO_MANY.format(count=used, ndim=len(shape), shape=shape))
     view: list[Any] = []
     arrays: list[Tensor | None] = []
     backwards: list[tuple[int, int]] = []
     axis = dim = 0  # of x, of the view
-    gap: tuple[int, int, int] | None = None  # where an ellipsis stands for nothing: in view, in arrays, in dimensions
+    gap: tuple[int, int, int] | None = None  # place of an ellipsis without dimensions: in view, arrays, dimensions
     end = 0  # the dimension of the view after the last tensor
     for item in items:
         if item is None:
@@ -149,7 +153,7 @@ def make_plan(x: Tensor, given: Any) -> Plan:
                             f"[index] a mask of shape {tensor.shape} does not fit the dimensions {covers} that it "
                             "selects from."
                         )
-                    # the standard allows a length of 0 for any other: a mask of no elements, which selects none
+                    # the standard allows a length of 0 in place of any other: an empty mask, which selects nothing
                     tensor = registry.find("tk::zeros").call(covers, dtype=tensor.dtype, device=device)
             view += [FULL] * depth
             arrays.append(tensor)
@@ -171,9 +175,9 @@ def make_plan(x: Tensor, given: Any) -> Plan:
 
 
 def _separates(place: int, arrays: list[Tensor | None]) -> bool:
-    """Whether tensors that stand side by side, but not first, have something between them at ``place``."""
-    at = [k for k, tensor in enumerate(arrays) if tensor is not None]
-    return bool(at) and 0 < at[0] < place <= at[-1] and at == list(range(at[0], at[-1] + 1))
+    """Return whether ``place`` divides tensors that are adjacent, but not at the front."""
+    at = places_of(arrays)
+    return bool(at) and 0 < at[0] < place <= at[-1] and adjacent(at)
 
 
 def _tensor_of(value: Any, device: Device) -> Tensor:
@@ -181,7 +185,7 @@ def _tensor_of(value: Any, device: Device) -> Tensor:
 
 
 def _ascending(item: slice, length: int) -> slice:
-    """The elements of a slice with a negative step, in the order of their places."""
+    """Return the slice with a positive step that selects the same elements as one with a negative step."""
     start, stop, step = item.indices(length)
     count = max(0, -(-(start - stop) // -step))
     return slice(start + (count - 1) * step, start + 1, -step) if count else slice(0, 0, 1)
@@ -189,25 +193,22 @@ def _ascending(item: slice, length: int) -> slice:
 
 _VIEW: Final = operator_of(basic_index).cache
 _INDEX: Final = operator_of(index).cache
-_PLAIN: Final = frozenset([int, type(None)])
-
-
 _MODERATE: Final = 1 << 31
 _INT64_WORD: Final = cpu_word(np.array(0).dtype)
 
 
 def is_plain(item: slice) -> bool:
-    """Whether a slice is one of ints and None, with a positive step."""
+    """Return whether a slice consists of ints and None, with a positive step."""
     step = item.step
     return (
         (step is None or (step.__class__ is int and step > 0))
-        and item.start.__class__ in _PLAIN
-        and item.stop.__class__ in _PLAIN
+        and item.start.__class__ in PLAIN
+        and item.stop.__class__ in PLAIN
     )
 
 
 def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
-    """What ``index`` takes, if an index is made of tensors, full slices and ints beside tensors alone; else None."""
+    """Return the argument of ``index`` for tensors, full slices and ints beside tensors; else None."""
     shape = x._data.shape
     if given.__class__ is Tensor:
         data = given._data
@@ -237,7 +238,7 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
 
 
 def getitem(x: Tensor, given: Any) -> Tensor:
-    """``x[given]``: a view for ints, slices, None and '...', a copy where tensors select elements.
+    """Return ``x[given]``: a view for ints, slices, None and '...', a copy if tensors select elements.
 
     See Note [Indexing].
     """
@@ -245,7 +246,7 @@ def getitem(x: Tensor, given: Any) -> Tensor:
     if kind is int or given is None or given is Ellipsis:
         given = (given,)
     elif kind is slice:
-        plain = given.step is None and given.start.__class__ in _PLAIN and given.stop.__class__ in _PLAIN
+        plain = given.step is None and given.start.__class__ in PLAIN and given.stop.__class__ in PLAIN
         if not plain and not is_plain(given):
             return _planned(x, given)
         given = (given,)
@@ -281,7 +282,7 @@ def _planned(x: Tensor, given: Any) -> Tensor:
         viewed = flip(viewed, axis=tuple([dim for _, dim in plan.backwards]))
     if not plan.arrays:
         return viewed
-    found: Tensor = index(viewed, plan.arrays)
+    found = index(viewed, plan.arrays)
     return found if plan.tail is None else squeeze(found, found.ndim - plan.tail - 1)
 
 

@@ -1,6 +1,6 @@
-"""Gathers and scatters along an axis, as PyTorch has them, and what writes or adds at places that indices name.
+"""Gathers and scatters along an axis, as in PyTorch, and functions that write or add at given indices.
 
-All but ``put_along_axis`` are functional: they give a new tensor. In place is ``x[index] = value``.
+All except ``put_along_axis`` are functional and return a new tensor; ``x[index] = value`` works in place.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from ..elementwise.comparison import equal, where
 from ..elementwise.complex import conj
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
-from .advanced_indexing import index, index_shape, scatter_add_zeros, take_along_axis
+from .advanced_indexing import check_integers, index, index_shape, scatter_add_zeros, take_along_axis
 from .basic_indexing import basic_index, basic_index_backward
 from .setitem import as_source, put, put_
 from .vmap_rules import index_reduce_batch
 
-_INTEGERS: Final = "[{operator}] indices must be integers, got {dtype}."
-_KIND: Final = "[{operator}] a source of dtype {source} has no place in a tensor of {dtype}: cast the tensor first."
 _REDUCTIONS: Final = {
     None: None, "none": None, "add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
     "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum",
@@ -39,23 +37,22 @@ _REDUCTIONS: Final = {
 def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
     given, whole = indices.shape, x.shape
     i = normalize_axis(operator, axis, len(whole))
-    if indices.dtype.kind not in "iu":
-        raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
+    check_integers(operator, indices)
     if len(given) != len(whole):
         raise ValueError(
-            f"[{operator}] indices of shape {given} need the {x.ndim} dimensions of the tensor, shape {whole}."
+            f"[{operator}] indices of shape {given} must have the {x.ndim} dimensions of the tensor, shape {whole}."
         )
     for d, n in enumerate(given):
         if n > whole[d] and d != i:
             raise ValueError(
                 f"[{operator}] indices of shape {given} are longer than the tensor, shape {whole}, in dimension {d}: "
-                f"only along axis {i} may they be."
+                f"they may be longer only along axis {i}."
             )
     return i
 
 
 def _grid(indices: Tensor, axis: int) -> list[Tensor]:
-    """What ``index`` takes to reach, for each element of ``indices``, its own place with its value along an axis."""
+    """Return the argument of ``index`` that replaces, at each place of ``indices``, one coordinate by its element."""
     ndim = indices.ndim
     return [
         indices if d == axis else reshape(arange(n, device=indices.device), (*[1] * d, n, *[1] * (ndim - d - 1)))
@@ -64,17 +61,19 @@ def _grid(indices: Tensor, axis: int) -> list[Tensor]:
 
 
 def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The source in the dtype of ``x`` and of a shape; one that is longer is cut, as in PyTorch."""
+    """Return the source with the dtype of ``x`` and a shape; one that is longer is truncated, as in PyTorch."""
     if source.shape == shape and source.dtype == x.dtype:
         return source
-    if result_dtype((x.dtype, source.dtype), ()).kind != x.dtype.kind and source.ndim:
-        raise TypeError(_KIND.format(operator=operator, source=source.dtype, dtype=x.dtype))
-    if source.dtype.kind == "c" and x.dtype.kind != "c":
-        raise TypeError(_KIND.format(operator=operator, source=source.dtype, dtype=x.dtype))
-    if source._word & WEAK_MASK:
+    weak = bool(source._word & WEAK_MASK)
+    kind, other = x.dtype.kind, source.dtype.kind
+    wider = source.ndim and result_dtype((x.dtype, source.dtype), ()).kind != kind
+    if wider or (other == "c" and kind != "c") or (weak and other == "f" and kind in "biu"):
+        given = "float" if weak and other == "f" else source.dtype
+        raise TypeError(
+            f"[{operator}] a source of dtype {given} cannot be stored in a tensor of {x.dtype}: cast the tensor first."
+        )
+    if weak:
         refuse_out_of_range(operator, source, x.dtype)
-        if source.dtype.kind == "f" and x.dtype.kind in "biu":
-            raise TypeError(_KIND.format(operator=operator, source="float", dtype=x.dtype))
         return full(shape, source._data.item(), dtype=x.dtype, device=x.device)
     if source.dtype != x.dtype:
         source = cast(source, x.dtype)
@@ -96,7 +95,7 @@ def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -
 
 def _index_reduce_meta(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str) -> TensorSpec:
     if reduce in ("maximum", "minimum") and x.dtype.kind == "c":
-        raise TypeError(f"[scatter] reduce={reduce!r} needs an order, which {x.dtype} has not.")
+        raise TypeError(f"[scatter] reduce={reduce!r} needs an order, which {x.dtype} does not have.")
     index_shape(x, indices)
     return TensorSpec(x.shape, x.dtype)
 
@@ -112,7 +111,7 @@ def _index_reduce(x: np.ndarray, indices: Any, source: np.ndarray, reduce: str) 
 
 
 def _shares(x: Tensor, indices: Any, source: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """For a maximum: who has it, among the elements and the sources, and how many they are."""
+    """Return which elements and which sources attain a maximum or minimum, and how many do."""
     mine, theirs = equal(x, out), equal(source, index(out, indices))
     count = index_reduce(cast(mine, x.dtype), indices, cast(theirs, x.dtype), "add")
     return mine, theirs, count
@@ -130,7 +129,7 @@ def _x_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, redu
 def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, reduce: str) -> Tensor:
     if reduce == "add":
         return index(g, indices)
-    if reduce == "multiply":  # the product of the others, also where one of them is zero
+    if reduce == "multiply":  # the product of the other factors, even if one of them is zero
         zero, gone = equal(x, 0), equal(source, 0)
         factor = where(gone, ones_like(source), source)
         product = index(index_reduce(where(zero, ones_like(x), x), indices, factor, "multiply"), indices)
@@ -158,7 +157,7 @@ index_reduce: Entry = structured(
     reference=_index_reduce,
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
-    doc="""``x`` combined with ``source`` where a list of integer tensors selects; equal places are combined in turn.
+    doc="""Combine ``x`` with ``source`` where a list of integer tensors selects; equal places are combined in turn.
 
     >>> tk.ops.tk.index_reduce(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0]), "multiply").tolist()
     [1.0, 6.0]
@@ -166,14 +165,10 @@ index_reduce: Entry = structured(
 )
 
 
-def _along(x: np.ndarray, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
+def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
     grid: list[Any] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = indices
     return tuple(grid)
-
-
-def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any:
-    return x[_along(x, indices, axis)]
 
 
 @composite(
@@ -183,17 +178,17 @@ def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5)), 0), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), 0), {}),
     ],
-    reference=_gather_reference,
+    reference=lambda x, indices, axis=-1: x[_along(indices, axis)],
     methods=("gather",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
-    """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
+    """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
 
     The result has the shape of ``indices``, which has the number of dimensions of ``x`` and may be shorter than ``x``
-    in the others (nothing broadcasts: that is ``take_along_axis``). Negative indices count from the end. Raises
-    TypeError for indices that are no integers, IndexError for one that is out of range, ValueError for shapes. The
-    gradient adds up where an element is taken several times. (PyTorch's ``gather(input, dim, index)``.)
+    in the other dimensions (they do not broadcast: see ``take_along_axis``). Negative indices count from the end.
+    Raises TypeError for indices that are not integers, IndexError for an index out of range, ValueError for shapes that
+    do not fit. Gradients of an element that is taken several times add up. Source: PyTorch's ``gather``.
 
     >>> tk.gather(tk.asarray([[1, 2], [3, 4]]), tk.asarray([[0, 0], [1, 0]]), axis=1).tolist()
     [[1, 1], [4, 3]]
@@ -204,7 +199,7 @@ def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
 
 
 def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
-    """The part of ``x`` beside which indices lie that are shorter in the other dimensions; None for all of it."""
+    """Return the part of ``x`` that indices reach if they are shorter in other dimensions; None for all of it."""
     given, whole = indices.shape, x.shape
     if given[:axis] == whole[:axis] and given[axis + 1 :] == whole[axis + 1 :]:
         return None
@@ -213,7 +208,7 @@ def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
 
 def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, reduce: str | None = None) -> Any:
     out = np.array(x)
-    at = _along(x, indices, axis)
+    at = _along(indices, axis)
     name = _REDUCTIONS[reduce]
     source = np.broadcast_to(source, indices.shape)
     if name is None:
@@ -235,13 +230,13 @@ def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, red
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
-    """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``.
+    """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``.
 
     ``out[i, indices[i, j]] = source[i, j]`` for the last of two axes. ``source`` is a number, broadcasts to the shape
-    of ``indices``, or is longer and cut to it; it is converted to the dtype of ``x``. With ``reduce`` "add",
-    "multiply", "max" or "min" (PyTorch's names "sum", "prod", "amax", "amin" mean the same) a source is combined with
-    what is there, and all count where several go to one place; without, one of them is kept, on the CPU the last, and
-    it alone gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
+    of ``indices``, or is longer and truncated; it is converted to the dtype of ``x``. With ``reduce`` "add",
+    "multiply", "max" or "min" (or PyTorch's names "sum", "prod", "amax", "amin") each source is combined with the
+    element, and sources for one place with one another. Otherwise one source is kept for each place, on the CPU the
+    last, and only this one gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
 
     >>> tk.scatter(tk.zeros((2, 3)), tk.asarray([[2], [0]]), 1.0, axis=1).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -250,7 +245,7 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     """
     i = _check_indices("scatter", x, indices, axis)
     if reduce not in _REDUCTIONS:
-        raise ValueError(f"[scatter] reduce is None, 'add', 'multiply', 'max' or 'min', got {reduce!r}.")
+        raise ValueError(f"[scatter] reduce must be None, 'add', 'multiply', 'max' or 'min', got {reduce!r}.")
     fitted = _fitting("scatter", x, source, indices.shape)
     grid = _grid(indices, i)
     name = _REDUCTIONS[reduce]
@@ -268,9 +263,9 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
-    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
+    """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
 
-    Takes what ``scatter`` with ``reduce="add"`` takes, and gives the dtype that ``x`` and ``source`` have in common.
+    Takes the same arguments as ``scatter`` with ``reduce="add"``. The result has the promoted dtype.
 
     >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
     [3.0, 0.0, 0.0]
@@ -286,12 +281,11 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> T
 
 
 def _one_axis(operator: str, x: Tensor, indices: Tensor, axis: int) -> tuple[list[Tensor | None], tuple[int, ...]]:
-    """What ``index`` takes to select along one axis, and the shape of that selection."""
+    """Return the argument of ``index`` that selects along one axis, and the shape of the selection."""
     i = normalize_axis(operator, axis, x.ndim)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
+    check_integers(operator, indices)
     if indices.ndim != 1:
-        raise ValueError(f"[{operator}] indices have one dimension, got shape {indices.shape}.")
+        raise ValueError(f"[{operator}] indices must have one dimension, got shape {indices.shape}.")
     return [None] * i + [indices], (*x.shape[:i], indices.shape[0], *x.shape[i + 1 :])
 
 
@@ -328,11 +322,11 @@ def _one_axis_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: Any = 1) -> Tensor:
-    """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
+    """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
 
-    ``source`` broadcasts to the shape of ``x`` with the number of indices along ``axis``, and is converted to the
-    dtype of ``x``. Raises TypeError for indices that are no integers or a source that has no place in that dtype,
-    IndexError for an index that is out of range, ValueError for shapes.
+    ``source`` broadcasts to the shape of ``x`` with the number of indices along ``axis``, and is converted to the dtype
+    of ``x``. Raises TypeError for indices that are not integers or a source that this dtype cannot hold, IndexError for
+    an index out of range, ValueError for shapes that do not fit.
 
     >>> tk.index_add(tk.zeros(3), tk.asarray([0, 2, 2]), tk.asarray([1.0, 2.0, 3.0])).tolist()
     [1.0, 0.0, 5.0]
@@ -358,9 +352,9 @@ def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> A
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
-    """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the last.
+    """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis.
 
-    Shapes, dtypes and errors are as those of ``index_add``.
+    Of equal indices one is kept, on the CPU the last. Shapes, dtypes and errors are those of ``index_add``.
 
     >>> tk.index_copy(tk.zeros((2, 3)), tk.asarray([2, 0]), tk.asarray([1.0, 2.0]), axis=1).tolist()
     [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
@@ -380,9 +374,9 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
-    """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor.
+    """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis.
 
-    Dtypes and errors are as those of ``index_add``.
+    Dtypes and errors are those of ``index_add``.
 
     >>> tk.index_fill(tk.zeros(3), tk.asarray([0, 2]), 5.0).tolist()
     [5.0, 0.0, 5.0]
@@ -394,12 +388,12 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
 
 
 def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:
-    """Write ``values`` into ``x``, where ``take_along_axis`` with the same indices would read. Gives ``x`` itself.
+    """Write ``values`` into ``x`` where ``take_along_axis`` with the same indices reads, and return ``x``.
 
-    ``indices`` has the number of dimensions of ``x`` and broadcasts against it in all but ``axis``; ``values``, a
-    tensor or a number, broadcasts to what is selected. In place, as NumPy's function of this name; ``scatter`` makes
-    a new tensor. Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that
-    requires a gradient.
+    ``indices`` has the number of dimensions of ``x`` and broadcasts against it except along ``axis``; ``values``, a
+    tensor or a number, broadcasts to the selection. Works in place, as in NumPy; ``scatter`` returns a new tensor.
+    Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that requires a
+    gradient.
 
     >>> x = tk.zeros((2, 3))
     >>> _ = tk.put_along_axis(x, tk.asarray([[2], [0]]), 1.0, axis=1)

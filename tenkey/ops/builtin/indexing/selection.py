@@ -1,9 +1,9 @@
-"""Choosing elements by conditions: from several tensors, where a mask is true, and where values are not zero."""
+"""Selection of elements by conditions, masks and flat indices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,15 +18,18 @@ from ..creation import concrete
 from ..elementwise.comparison import where
 from ..shape.copying import cast, stack
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
-from .advanced_indexing import index, take_along_axis
-
-_CONDITION: Final = "[{operator}] a condition must be a tensor of bools, got {dtype}."
+from .advanced_indexing import check_integers, index, take_along_axis
 
 
-def _unknown(operator: str) -> NoReturn:
+def _check_bools(operator: str, x: Tensor, what: str = "a condition") -> None:
+    if x.dtype.kind != "b":
+        raise TypeError(f"[{operator}] {what} must be a tensor of bools, got {x.dtype}.")
+
+
+def _no_shape(x: Tensor) -> NoReturn:
     raise NotImplementedError(
-        f"[{operator}] the shape of the result depends on the values, which a tensor without values does not have: "
-        "use where, which keeps the shape."
+        "[nonzero] the shape of the result depends on the values, and a tensor without memory has none: use where, "
+        "which keeps the shape."
     )
 
 
@@ -53,11 +56,11 @@ def _select_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
-    """Of each place the element of the first choice whose condition is true there, else that of ``default``, or zero.
+    """Choose at each place the element of the first choice whose condition is true, else that of ``default``, or zero.
 
-    All broadcast together; the dtype is that of the choices, promoted (a default of 0 leaves bools as
-    they are). Raises TypeError for conditions that are no
-    bools, ValueError for lists of different lengths or none, and for shapes that do not broadcast.
+    All arguments broadcast together; the dtype is the promoted one of the choices and the default (a default of 0 keeps
+    bools). Raises TypeError for conditions that are not bools, ValueError for empty lists, lists of different lengths
+    and shapes that do not broadcast.
 
     >>> x = tk.asarray([0, 1, 2, 3])
     >>> tk.select([x < 1, x > 2], [x - 10, x * 10], default=7).tolist()
@@ -65,16 +68,15 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
     """
     if not condlist or len(condlist) != len(choicelist):
         raise ValueError(
-            f"[select] got {len(condlist)} conditions and {len(choicelist)} choices: each condition has one choice."
+            f"[select] got {len(condlist)} conditions and {len(choicelist)} choices: each condition needs one choice."
         )
     for condition in condlist:
-        if condition.dtype.kind != "b":
-            raise TypeError(_CONDITION.format(operator="select", dtype=condition.dtype))
+        _check_bools("select", condition)
     known = [*condlist, *choicelist] if default is None else [*condlist, *choicelist, default]
     broadcast_shapes("select", *[x.shape for x in known])
     result: Any = default
     if default is None or (default._word & WEAK_MASK and default._data.item() == 0):
-        # zero is there for want of a value, and does not make integers of bools
+        # zero stands for a missing value and does not turn bools into integers
         result = False if all(x.dtype.kind == "b" for x in choicelist) else 0
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         result = where(condition, choice, result)
@@ -91,10 +93,10 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
-    """Of each place the element of the choice whose number stands there; all broadcast together.
+    """Take each element from the choice whose number ``indices`` has at that place; all broadcast together.
 
-    Negative numbers count from the last choice. Raises TypeError for numbers that are no integers, IndexError for one
-    that no choice has, ValueError for no choices and for shapes that do not broadcast.
+    Negative numbers count from the last choice. Raises TypeError for numbers that are not integers, IndexError for a
+    number out of range, ValueError for an empty list and for shapes that do not broadcast.
 
     >>> tk.choose(tk.asarray([0, 1, 1]), [tk.asarray([1, 2, 3]), tk.asarray([10, 20, 30])]).tolist()
     [1, 20, 30]
@@ -109,8 +111,7 @@ def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
 
 
 def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
-    if mask.dtype.kind != "b":
-        raise TypeError(f"[{operator}] a mask must be a tensor of bools, got {mask.dtype}.")
+    _check_bools(operator, mask, "a mask")
     broadcast_shapes(operator, x.shape, mask.shape)
 
 
@@ -126,20 +127,20 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``.
+    """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true.
 
-    Raises TypeError for a mask that is no bools and for a value that has no place in that dtype (a float among
-    integers), ValueError for shapes that do not broadcast, and for a value that is no number or 0-d tensor.
+    The dtype is that of ``x``. Raises TypeError for a mask that is not bool and for a value that the dtype cannot hold
+    (a float among integers), ValueError for shapes that do not broadcast and for a value that is not 0-d.
 
     >>> tk.masked_fill(tk.asarray([1.0, 2.0]), tk.asarray([True, False]), 9.0).tolist()
     [9.0, 2.0]
     """
     _masked("masked_fill", x, mask)
     if value.ndim:
-        raise ValueError(f"[masked_fill] the value is a number or a 0-d tensor, got shape {value.shape}: use where.")
+        raise ValueError(f"[masked_fill] the value must be a number or 0-d, got shape {value.shape}: use where.")
     if not can_hold(x.dtype, value.dtype):
         kind = "int" if value.dtype.kind == "O" else value.dtype
-        raise TypeError(f"[masked_fill] a value of {kind} has no place in a tensor of {x.dtype}: cast it first.")
+        raise TypeError(f"[masked_fill] a tensor of {x.dtype} cannot hold a value of {kind}: cast it first.")
     return where(mask, value if value.dtype == x.dtype or value._word & WEAK_MASK else cast(value, x.dtype), x)
 
 
@@ -154,9 +155,9 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements where ``mask`` is true, in one dimension; both broadcast together.
+    """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together.
 
-    Raises TypeError for a mask that is no bools, ValueError for shapes that do not broadcast.
+    Raises TypeError for a mask that is not bool, ValueError for shapes that do not broadcast.
 
     >>> tk.masked_select(tk.asarray([[1, 2], [3, 4]]), tk.asarray([True, False])).tolist()
     [1, 3]
@@ -179,16 +180,15 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     positional=1,
 )
 def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
-    """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension.
+    """Return the slices along an axis where the 1-d ``condition`` is true; without an axis, of the flattened ``x``.
 
-    A condition may be shorter than the axis; what it does not reach is left out. Raises TypeError for a condition that
-    is no bools, ValueError for one that has not one dimension or is too long.
+    If the condition is shorter than the axis, the remaining slices are omitted. Raises TypeError for a condition that
+    is not bool, ValueError for one that is not 1-d or is too long.
 
     >>> tk.compress(tk.asarray([False, True]), tk.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [[3, 4]]
     """
-    if condition.dtype.kind != "b":
-        raise TypeError(_CONDITION.format(operator="compress", dtype=condition.dtype))
+    _check_bools("compress", condition)
     x = concrete(x, condition)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
@@ -206,24 +206,23 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
 )
 def extract(condition: Tensor, x: Tensor) -> Tensor:
-    """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension.
+    """Return the elements of ``x`` where ``condition``, of the same shape, is true, in one dimension.
 
-    Raises TypeError for a condition that is no bools, ValueError for another shape.
+    Raises TypeError for a condition that is not bool, ValueError for another shape.
 
     >>> x = tk.asarray([1, 2, 3, 4])
     >>> tk.extract(x % 2 == 0, x).tolist()
     [2, 4]
     """
-    if condition.dtype.kind != "b":
-        raise TypeError(_CONDITION.format(operator="extract", dtype=condition.dtype))
+    _check_bools("extract", condition)
     if condition.shape != x.shape:
-        raise ValueError(f"[extract] a condition of shape {condition.shape} needs the shape of the tensor, {x.shape}.")
+        raise ValueError(f"[extract] a condition of shape {condition.shape} must have the tensor's shape, {x.shape}.")
     return index(x, [condition]) if x.ndim else x[condition]
 
 
 def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
     places = x.nonzero()
-    table = places[0].base  # NumPy makes one array, with a row for each element, and gives its columns
+    table = places[0].base  # NumPy returns the columns of one array, which has a row for each element
     if table is None or table.shape != (len(places[0]), len(places)):
         return np.array(places)
     return table.T.copy()
@@ -231,7 +230,7 @@ def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
 
 nonzero_rows = structured(
     "nonzero_rows(Tensor x) -> Tensor",
-    meta=lambda x: _unknown("nonzero"),
+    meta=_no_shape,
     numpy=_numpy_nonzero,
     strict=True,
     quiet=True,
@@ -239,7 +238,7 @@ nonzero_rows = structured(
     sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=lambda x: np.array(np.nonzero(x)),
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""The places of the elements that are not zero, a row for each dimension: what ``tk.nonzero`` gives as a tuple.
+    doc="""Return the indices of the nonzero elements, one row for each dimension; ``tk.nonzero`` makes a tuple of them.
 
     >>> tk.ops.tk.nonzero_rows(tk.asarray([[0, 1], [2, 0]])).tolist()
     [[0, 1], [1, 0]]
@@ -248,8 +247,7 @@ nonzero_rows = structured(
 
 
 def _unravel_meta(indices: Tensor, shape: Sequence[int]) -> TensorSpec:
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"[unravel_index] indices must be integers, got {indices.dtype}.")
+    check_integers("unravel_index", indices)
     return TensorSpec((len(shape), *indices.shape), np.dtype(np.int64))
 
 
@@ -269,7 +267,7 @@ unravel_rows = structured(
     reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
     tags=(Tag.INTERNAL,),
-    doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
+    doc="""Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.
 
     >>> tk.ops.tk.unravel_rows(tk.asarray([5, 0]), (2, 3)).tolist()
     [[1, 0], [2, 0]]
@@ -281,10 +279,9 @@ def _ravel_meta(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str
     if len(multi_index) != len(dims):
         raise ValueError(f"[ravel_multi_index] got {len(multi_index)} tensors for the shape {tuple(dims)}.")
     if mode not in ("raise", "wrap", "clip"):
-        raise ValueError(f"[ravel_multi_index] mode is 'raise', 'wrap' or 'clip', got {shown(mode)}.")
+        raise ValueError(f"[ravel_multi_index] mode must be 'raise', 'wrap' or 'clip', got {shown(mode)}.")
     for indices in multi_index:
-        if indices.dtype.kind not in "iu":
-            raise TypeError(f"[ravel_multi_index] indices must be integers, got {indices.dtype}.")
+        check_integers("ravel_multi_index", indices)
     return TensorSpec(broadcast_shapes("ravel_multi_index", *[i.shape for i in multi_index]), np.dtype(np.int64))
 
 
@@ -309,10 +306,10 @@ ravel_multi_index = structured(
         tuple(np.broadcast_arrays(*multi_index)), dims, mode=mode
     ),
     batch=broadcast,
-    doc="""The flat, row-major index of coordinates in an array of shape ``dims``; int64.
+    doc="""Return the flat, row-major index (int64) of coordinates in an array of shape ``dims``.
 
-    ``multi_index`` holds one tensor of integers for each dimension; they broadcast. ``mode`` says what is done with a
-    coordinate that is out of range: "raise" (ValueError), "wrap" or "clip". Raises TypeError for what is no integers.
+    ``multi_index`` holds one tensor of integers for each dimension; they broadcast. ``mode`` decides about coordinates
+    out of range: "raise" (ValueError), "wrap" or "clip". Raises TypeError for dtypes other than integers.
 
     >>> tk.ravel_multi_index([tk.asarray([1, 0]), tk.asarray([2, 1])], (2, 3)).tolist()
     [5, 1]

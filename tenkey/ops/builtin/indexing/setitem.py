@@ -1,18 +1,17 @@
-"""``x[index] = value``: written in place, and recorded as one call on ``x`` itself.
+"""``x[index] = value``: works in place, and is recorded as one call on ``x`` itself.
 
 Note [Assignment by index]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-``x[index] = value`` writes into the memory of ``x``. What is assigned broadcasts to what the index selects (leading
-dimensions of length 1 may be too many) and is converted to the dtype of ``x`` as ``copy_`` converts: a float is cut to
-an integer, a number becomes ``bool(number)``; complex values have no place in a real tensor, a Python int none where it
-does not fit, NaN and infinity none among integers. Where an index names an element twice, one of its values is kept:
-on the CPU the last.
+``x[index] = value`` writes into the memory of ``x``. The value broadcasts to the selection (superfluous leading
+dimensions of length 1 are dropped) and is converted to the dtype of ``x`` as by ``copy_``: a float is truncated to an
+integer, a number becomes ``bool(number)``. A real tensor cannot hold complex values, and a tensor of integers cannot
+hold NaN, infinity, or a Python int out of range. If an index selects an element twice, one of its values is kept: on
+the CPU the last.
 
 For autograd the call is ``basic_put_`` (ints, slices, None, '...') or ``put_`` (tensors) on the tensor, never a change
-of a view; it is recorded as the functional ``basic_put`` or ``put``, whose gradient for ``x`` is zero at the selected
-elements and for ``value`` what arrives there; of several values for one element only the one that is kept gets it.
-Where both kinds meet in one index, the selected window is copied, filled and put back. Guarded by
-``tests/ops/test_assignment.py``.
+of a view; it is recorded as the functional ``basic_put`` or ``put``. The gradient for ``x`` is zero at the selected
+elements, which pass theirs on to ``value``; of several values for one element only the one that is kept gets it. If an
+index has both kinds, the selected view is copied, filled and written back. Guarded by ``tests/ops/test_assignment.py``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from ..elementwise.comparison import equal, where
 from ..shape.copying import clone, flip
 from ..shape.views import expand_dims, reshape, sum_to_shape
 from .advanced_indexing import index, index_shape
-from .basic_indexing import basic_index, window_of
+from .basic_indexing import adjacent, basic_index, places_of, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
 from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
 
@@ -54,7 +53,7 @@ __all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "ch
 
 
 class Put(Record):
-    """The operator writes its last argument into a part of its first; ``functional`` gives the changed copy."""
+    """Marks an operator that writes its last argument into a part of its first; ``functional`` returns a copy."""
 
     functional: Operator
 
@@ -63,8 +62,8 @@ def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) ->
     refuse_out_of_range("index_put", source, x.dtype)
     if source._word & WEAK_MASK and x.dtype.kind in "iu" and not np.isfinite(source._data.astype(np.complex128)):
         raise ValueError(
-            f"[index_put] {source._data} is no integer, and the tensor holds {x.dtype}: cast the tensor to a float "
-            "first."
+            f"[index_put] {source._data} is not an integer, but the tensor has dtype {x.dtype}: cast the tensor to a "
+            "floating dtype first."
         )
     if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
         raise ValueError(
@@ -74,16 +73,16 @@ def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) ->
 
 
 def check_basic_put(operator: Operator, x: Tensor, index: tuple[Any, ...], source: Tensor) -> None:
-    """Raise unless ``source`` broadcasts to what the index selects and has a place in the dtype of ``x``."""
+    """Raise unless ``source`` broadcasts to the selection and the dtype of ``x`` can hold it."""
     _check_value(x, source, window_of(x.shape, x.strides, index)[0])
 
 
 def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
-    """Raise unless ``source`` broadcasts to what the indices select (masks are left to the kernel)."""
+    """Raise unless ``source`` broadcasts to the selection (the kernel checks masks)."""
     _check_value(x, source, index_shape(x, indices))
 
 
-# ---- the functional forms, which are what is recorded
+# ---- functional forms, which autograd records
 
 
 def _basic_put_samples(rng: np.random.Generator) -> Any:
@@ -116,30 +115,28 @@ def _put_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.INTERNAL,),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    """A copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
+    """Return a copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
 
     >>> tk.ops.tk.basic_put(tk.zeros(3), (slice(1, 3),), tk.ones(2)).tolist()
     [0.0, 1.0, 1.0]
     """
-    made: Tensor = clone(x)
-    basic_put_(made, index, source)
-    return made
+    return basic_put_(clone(x), index, source)
 
 
 def _source_vjp(g: Tensor, indices: Sequence[Tensor | None], source_meta: Any) -> Tensor:
-    """The gradient of the values that persist; a value that a later one overwrites has none."""
+    """Return the gradient of the values that persist; it is zero for a value that a later one overwrites."""
     found = index(g, indices)
-    arrays = [i for i in indices if i is not None]
-    if any(i.dtype.kind != "b" for i in arrays):  # masks alone never select an element twice
-        found = where(_persists(g, indices, arrays, found.ndim), found, 0.0)
+    if any(i is not None and i.dtype.kind != "b" for i in indices):  # masks alone never select an element twice
+        found = where(_persists(g, indices, found.ndim), found, 0.0)
     return sum_to_shape(found, source_meta.shape)
 
 
-def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor], ndim: int) -> Tensor:
-    """Which of the selected elements hold the value that was written at their place, in a shape that broadcasts.
+def _persists(x: Tensor, indices: Sequence[Tensor | None], ndim: int) -> Tensor:
+    """Return a mask, which broadcasts to ``ndim`` dimensions, of the selected elements whose values are kept.
 
-    ``put`` itself writes consecutive numbers, so that the answer is right for every backend.
+    ``put`` itself writes consecutive numbers, so the answer is correct on every backend.
     """
+    arrays = [i for i in indices if i is not None]
     lengths: list[int] = []
     dim = 0
     for i in indices:
@@ -151,8 +148,8 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
     common = index(places, arrays).shape
     numbers = reshape(arange(math.prod(common), dtype=int64, device=x.device), common)
     last = equal(index(put(places, arrays, numbers), arrays), numbers)
-    at = [k for k, i in enumerate(indices) if i is not None]
-    before = at[0] if at == list(range(at[0], at[-1] + 1)) else 0
+    at = places_of(indices)
+    before = at[0] if adjacent(at) else 0
     return reshape(last, (*common, *[1] * (ndim - before - len(common))))
 
 
@@ -165,23 +162,19 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
     tags=(Tag.INTERNAL,),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
-    """A copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
+    """Return a copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
 
     >>> tk.ops.tk.put(tk.zeros(3), [tk.asarray([2, 0])], tk.asarray([5.0, 7.0])).tolist()
     [7.0, 0.0, 5.0]
     """
-    made: Tensor = clone(x)
-    put_(made, indices, source)
-    return made
+    return put_(clone(x), indices, source)
 
 
 # ---- in place
 
-_WRITING: Final = DispatchKey.ADInplaceOrView.mask
-
 
 def _write(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+    with StateGuard(exclude=DispatchKey.ADInplaceOrView.mask):  # basic_put_ itself bumps the version
         check_basic_put(operator_of(basic_put_), x, index, source)
         copy_(basic_index(x, index), source)
     return x
@@ -197,7 +190,7 @@ basic_put_: Callable[..., Tensor] = registry.define(
         "Batching": Batching("function", basic_put_inplace_batch),
     },
     tags=(Tag.INPLACE_VARIANT, Tag.MIXES_DEVICES),
-    doc="""``x[index] = source`` for an index of ints, slices, None and '...'; gives ``x``.
+    doc="""Assign ``x[index] = source`` for an index of ints, slices, None and '...', and return ``x``.
 
     >>> x = tk.zeros((2, 2))
     >>> x[0] = tk.asarray([1.0, 2.0])
@@ -215,7 +208,7 @@ put_: Callable[..., Tensor] = registry.define(
         "Batching": Batching("function", put_inplace_batch),
     },
     tags=(Tag.INPLACE_VARIANT,),
-    doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
+    doc="""Assign ``x[indices] = source`` for a list of integer or bool tensors, as in ``index``, and return ``x``.
 
     >>> x = tk.zeros(3)
     >>> x[tk.asarray([0, 2])] = 5.0
@@ -229,11 +222,10 @@ put_: Callable[..., Tensor] = registry.define(
 
 _BASIC: Final = operator_of(basic_put_).cache
 _ARRAYS: Final = operator_of(put_).cache
-_PLAIN: Final = frozenset([int, type(None)])
 
 
 def as_source(value: Any) -> Tensor:
-    """What is assigned as a tensor; Python numbers stay weak."""
+    """Convert an assigned value to a tensor; Python numbers stay weak."""
     if isinstance(value, Tensor):
         return value
     for kind in (bool, int, float, complex):
@@ -247,14 +239,14 @@ def as_source(value: Any) -> Tensor:
         array = None
     if array is None or array.dtype not in DTYPE_TRAIT:
         raise TypeError(
-            f"[index_put] what is assigned must be a tensor, an array or a number, got {shown(value)} of "
-            f"type {type(value).__name__}."
+            f"[index_put] the assigned value must be a tensor, an array or a number, got {shown(value)} of type "
+            f"{type(value).__name__}."
         )
     return make_tensor(array, cpu_word(array.dtype))
 
 
 def setitem(x: Tensor, given: Any, value: Any) -> None:
-    """``x[given] = value``, in place. See Note [Assignment by index]."""
+    """Assign ``x[given] = value`` in place. See Note [Assignment by index]."""
     kind = given.__class__
     if kind is int or given is Ellipsis or given is None:
         given = (given,)
@@ -286,7 +278,7 @@ def setitem(x: Tensor, given: Any, value: Any) -> None:
 
 
 def _without_leading(source: Tensor, ndim: int) -> Tensor:
-    """The source without leading dimensions of length 1 that ``ndim`` dimensions have no place for."""
+    """Drop leading dimensions of length 1 that exceed ``ndim`` dimensions."""
     extra = source.ndim - ndim
     if extra > 0 and all(n == 1 for n in source.shape[:extra]):
         return reshape(source, source.shape[extra:])
@@ -321,22 +313,21 @@ def _planned(x: Tensor, given: Any, value: Any) -> None:
 
 
 def _arranged(plan: Plan, source: Tensor) -> Tensor:
-    """What is assigned, with its dimensions as the view and the tensors of the plan take them."""
+    """Reshape and flip the assigned tensor to fit the view and the tensors of the plan."""
     if not source.ndim:
         return source
     arrays = [i for i in plan.arrays if i is not None]
-    at = [k for k, i in enumerate(plan.arrays) if i is not None]
+    at = places_of(plan.arrays)
     depth = len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in arrays]))
     ndim = plan.ndim - sum([i.ndim if i.dtype.kind == "b" else 1 for i in arrays]) + depth
     source = _without_leading(source, ndim - (plan.tail is not None))
     if plan.tail is not None and source.ndim > plan.tail:
         source = expand_dims(source, source.ndim - plan.tail)
-    together = at == list(range(at[0], at[-1] + 1)) if at else True
     axes = []
     for place, dim in plan.backwards:
         if at:
-            before = sum(k < place for k in at)  # indices that stand before it; their common dimensions come first too
-            axis = place - before + (depth if before or not together else 0) - ndim
+            before = sum(k < place for k in at)  # indices before it; their common dimensions precede it too
+            axis = place - before + (depth if before or not adjacent(at) else 0) - ndim
         else:
             axis = dim - ndim
         if -axis <= source.ndim and source.shape[axis] != 1:

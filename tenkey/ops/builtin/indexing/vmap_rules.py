@@ -11,7 +11,7 @@ from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes
 from ..creation import arange
 from ..shape.views import permute_dims, reshape, select_index
-from .basic_indexing import FULL, window_of
+from .basic_indexing import FULL, adjacent, places_of, window_of
 
 __all__ = [
     "basic_put_batch", "basic_put_inplace_batch", "index_backward_batch", "index_batch", "index_reduce_batch",
@@ -24,7 +24,7 @@ def _is_batched(level: VmapLevel, indices: Sequence[Any]) -> bool:
     batched = [i for i in indices if level.owns(i)]
     if any(i.dtype.kind == "b" for i in batched):
         raise RuntimeError(
-            "vmap: the shape of x[mask] depends on the values of a batched mask, and would differ for every "
+            "vmap: the shape of x[mask] depends on the values of a batched mask, and would differ from sample to "
             "sample: use tk.where(mask, x, other)."
         )
     return bool(batched)
@@ -35,12 +35,11 @@ def _has_mask(indices: Sequence[Any]) -> bool:
 
 
 def _contiguous(indices: Sequence[Any]) -> bool:
-    at = [k for k, i in enumerate(indices) if i is not None]
-    return at == list(range(at[0], at[-1] + 1))
+    return adjacent(places_of(indices))
 
 
 def _first(indices: Sequence[Any]) -> int:
-    return next(k for k, i in enumerate(indices) if i is not None)
+    return places_of(indices)[0]
 
 
 def _depth(indices: Sequence[Any]) -> int:
@@ -76,7 +75,7 @@ def index_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
         found = operator.call(value, [None if i is None else level.aligned(i, depth) for i in indices])
         return level.batch(found, first if _contiguous(indices) else 0)
     found = operator.call(level.front(x), _with_samples(level, indices, x.device))
-    if first and _contiguous(indices):  # the common dimensions come first there, and belong where the indices stand
+    if first and _contiguous(indices):  # the common dimensions are first, but belong where the indices stand
         found = _exchanged(found, depth, first)
     return level.batch(found)
 
@@ -123,7 +122,7 @@ def put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: d
     x, indices, source = args
     value, dim = level.split(x)
     operator.facets["Fits"].check(operator, x, indices, source)
-    if _has_mask(indices):  # sample by sample, each on a window of the whole
+    if _has_mask(indices):  # sample by sample, each on a view of the whole
         for b in range(level.size):
             own = [None if i is None else _sample(level, i, b) for i in indices]
             operator.call(select_index(value, dim, b), own, _sample(level, source, b))
@@ -153,7 +152,7 @@ def _put_arguments(level: VmapLevel, x: Tensor, indices: Sequence[Any], source: 
     depth, first = _depth(indices), _first(indices)
     ndim = x.ndim - sum(i is not None for i in indices) + depth
     given = level.aligned(source, ndim)
-    if first and given.ndim and _contiguous(indices):  # the common dimensions come first there
+    if first and given.ndim and _contiguous(indices):  # the common dimensions come first
         given = reshape(given, (*[1] * (ndim + 1 - given.ndim), *given.shape))
         given = _exchanged(given, first, depth)
     return _with_samples(level, indices, x.device), given
