@@ -756,8 +756,8 @@ _OTHERS: Final = (
     Fault(
         "profiler: memory that is freed stays",
         "tenkey/profiler/memory.py",
-        "-watch.nbytes, watch.device",
-        "watch.nbytes, watch.device",
+        "MemoryRecord(perf_counter_ns(), -nbytes,",
+        "MemoryRecord(perf_counter_ns(), nbytes,",
         ("tests/profiler/test_profiler_memory.py",),
     ),
     Fault(
