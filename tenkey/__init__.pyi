@@ -487,11 +487,11 @@ def cbrt(x: Tensor) -> Tensor:
 def ceil(x: Tensor) -> Tensor:
     """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
 def choose(indices: Tensor, choices: Sequence[ArrayLike]) -> Tensor:
-    """Of each place the element of the choice whose number stands there; all broadcast together."""
+    """Take each element from the choice whose number ``indices`` has at that place; all broadcast together."""
 def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
 def compress(condition: Tensor, x: ArrayLike, axis: int | None = None) -> Tensor:
-    """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
+    """Return the slices along an axis where the 1-d ``condition`` is true; without an axis, of the flattened ``x``."""
 def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
     """Join tensors along an existing axis; ``axis=None`` flattens them first."""
 def conj(x: Tensor) -> Tensor:
@@ -596,7 +596,7 @@ def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
 def expm1(x: Tensor) -> Tensor:
     """Return ``exp(x) - 1``, accurate near 0."""
 def extract(condition: Tensor, x: ArrayLike) -> Tensor:
-    """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension."""
+    """Return the elements of ``x`` where ``condition``, of the same shape, is true, in one dimension."""
 def eye(
     n_rows: int,
     n_cols: int | None = None,
@@ -641,9 +641,7 @@ def full_like(
 ) -> Tensor:
     """Return a tensor filled with one number, with the shape, dtype and device of ``x``."""
 def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
-    """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
-    axes.
-    """
+    """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes."""
 def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the greatest common divisor of two integers, element by element, with broadcasting; never negative."""
 def gelu(x: Tensor) -> Tensor:
@@ -683,13 +681,11 @@ def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
 def imag(x: Tensor) -> Tensor:
     """Return the imaginary part, a real tensor; zeros for a real one."""
 def index_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
-    """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
+    """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
 def index_copy(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
-    """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
-    last.
-    """
+    """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis."""
 def index_fill(x: Tensor, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
-    """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
+    """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis."""
 def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sum products over the last dimensions, without conjugation; with a number, multiply."""
 def interp(
@@ -773,9 +769,9 @@ def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _
     complex.
     """
 def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
-    """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
+    """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements where ``mask`` is true, in one dimension; both broadcast together."""
+    """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_transpose(x: Tensor) -> Tensor:
@@ -946,7 +942,7 @@ def rad2deg(x: Tensor) -> Tensor:
 def ravel(x: Tensor) -> Tensor:
     """Flatten to one dimension, in row-major order; a view where possible."""
 def ravel_multi_index(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
-    """The flat, row-major index of coordinates in an array of shape ``dims``; int64."""
+    """Return the flat, row-major index (int64) of coordinates in an array of shape ``dims``."""
 def real(x: Tensor) -> Tensor:
     """Return the real part, a real tensor."""
 def reciprocal(x: Tensor) -> Tensor:
@@ -977,13 +973,13 @@ def scatter(
     *,
     reduce: str | None = None,
 ) -> Tensor:
-    """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
+    """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``."""
 def scatter_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
-    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+    """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
 def searchsorted(x1: TensorLike, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
 def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default: ArrayLike | None = None) -> Tensor:
-    """Of each place the element of the first choice whose condition is true there, else that of ``default``, or
+    """Choose at each place the element of the first choice whose condition is true, else that of ``default``, or
     zero.
     """
 def selu(x: Tensor) -> Tensor:
@@ -1047,9 +1043,9 @@ def sum(
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Return a view with two axes exchanged."""
 def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
-    """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
+    """Take the elements at ``indices`` along an axis, which may be omitted for a 1-d tensor."""
 def take_along_axis(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
-    """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
+    """Take the elements at ``indices`` along an axis; ``indices`` has the number of dimensions of ``x``."""
 def tan(x: Tensor) -> Tensor:
     """Return the tangent of angles in radians."""
 def tanh(x: Tensor) -> Tensor:

@@ -283,7 +283,7 @@ class TensorMethods:
     def floor_divide_(self, x2: TensorLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
     def gather(self, indices: ArrayLike, axis: int = -1) -> Tensor:
-        """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
+        """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
         axes.
         """
     def gelu(self) -> Tensor:
@@ -310,13 +310,13 @@ class TensorMethods:
     def imag(self) -> Tensor:
         """The imaginary part: zeros unless the tensor is complex. See ``tk.imag``."""
     def index_add(self, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
-        """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
-    def index_copy(self, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
-        """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
-        last.
+        """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add
+        up.
         """
+    def index_copy(self, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
+        """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis."""
     def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
-        """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
+        """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis."""
     @property
     def is_inference(self) -> Any:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
@@ -369,11 +369,9 @@ class TensorMethods:
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
-        """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of
-        ``x``.
-        """
+        """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
     def masked_select(self, mask: Tensor) -> Tensor:
-        """The elements where ``mask`` is true, in one dimension; both broadcast together."""
+        """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together."""
     def matmul(self, x2: Tensor) -> Tensor:
         """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
@@ -521,9 +519,9 @@ class TensorMethods:
         *,
         reduce: str | None = None,
     ) -> Tensor:
-        """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
+        """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``."""
     def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
-        """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+        """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
     def searchsorted(self, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
         """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:
@@ -595,7 +593,7 @@ class TensorMethods:
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Return a view with two axes exchanged."""
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
-        """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
+        """Take the elements at ``indices`` along an axis, which may be omitted for a 1-d tensor."""
     def tan(self) -> Tensor:
         """Return the tangent of angles in radians."""
     def tan_(self) -> Self:
