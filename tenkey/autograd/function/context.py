@@ -242,12 +242,8 @@ class Context(Node):
         else:
             return grads
         metas = self.outputs if self.outputs is not None else (TensorMeta(self.shape, self.dtype, self.device),)  # type: ignore[arg-type]
-        return tuple(
-            [
-                zeros(m.shape, dtype=m.dtype, device=m.device) if g is None and m is not None else g
-                for g, m in zip(grads, metas)
-            ]
-        )
+        pairs = zip(grads, metas)
+        return tuple([zeros(m.shape, dtype=m.dtype, device=m.device) if g is None and m else g for g, m in pairs])
 
     def apply(self, *grads: Tensor | None) -> Any:
         """Return the gradients of the tensor arguments."""

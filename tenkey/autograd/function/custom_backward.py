@@ -93,12 +93,8 @@ class _Plan:
         self.plain = all(str(self.arguments[i].type) == "Tensor" for i in self.tensors)
         self.plain_results = all(str(r.type) == "Tensor" for r in schema.returns)
         self.count = len(schema.returns)
-        self.simple = (
-            self.plain
-            and not self.has_keywords
-            and not schema.is_mutable
-            and [str(r) for r in schema.returns] == ["Tensor"]
-        )
+        returns = [str(r) for r in schema.returns]
+        self.simple = self.plain and not self.has_keywords and not schema.is_mutable and returns == ["Tensor"]
         self.written = [(i, a) for i, a in enumerate(self.arguments) if a.is_mutable]
         # the results of an operator that returns no tensors are the tensors that it writes to
         self.in_place = bool(self.written) and not any(r.type.contains_tensor for r in schema.returns)
