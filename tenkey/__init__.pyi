@@ -447,9 +447,9 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the smallest element along an axis, the first at a tie; int64."""
 def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
-    """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
+    """Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there."""
 def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
-    """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
+    """Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``."""
 def argwhere(x: Tensor) -> Tensor:
     """Return the indices of the nonzero elements, one element per row; int64."""
 def array_equal(x1: TensorLike, x2: TensorLike, *, equal_nan: _bool = False) -> Tensor:
@@ -526,9 +526,9 @@ def cov(
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the mean negative log-likelihood of integer classes, a 0-d tensor."""
 def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
-    """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+    """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64)."""
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
-    """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+    """Return the smallest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64)."""
 def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative products along an axis, or of the flattened tensor."""
 def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
@@ -712,9 +712,7 @@ def isclose(
 def isfinite(x: Tensor) -> Tensor:
     """Return True where an element is neither infinite nor nan."""
 def isin(x1: TensorLike, x2: ArrayLike, *, invert: _bool = False) -> Tensor:
-    """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of
-    ``x1``.
-    """
+    """Return a mask of the elements of ``x1`` that occur in ``x2`` (with ``invert``: that do not)."""
 def isinf(x: Tensor) -> Tensor:
     """Return True where an element, or its real or imaginary part, is infinite."""
 def isnan(x: Tensor) -> Tensor:
@@ -900,7 +898,9 @@ def pad(
 ) -> Tensor:
     """Add a border of ``pad_width`` elements before and after each dimension."""
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
-    """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``."""
+    """Partition the elements along an axis around the one that sorting puts at place ``kth``: see
+    ``tk.argpartition``.
+    """
 def percentile(
     x: Tensor,
     q: ArrayLike,
@@ -977,7 +977,7 @@ def scatter(
 def scatter_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
     """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
 def searchsorted(x1: TensorLike, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
-    """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
+    """Return the index (int64) at which each element of ``x2`` can be inserted into the sorted vector ``x1``."""
 def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default: ArrayLike | None = None) -> Tensor:
     """Choose at each place the element of the first choice whose condition is true, else that of ``default``, or
     zero.
@@ -1013,7 +1013,7 @@ def softplus(x: Tensor) -> Tensor:
 def softsign(x: Tensor) -> Tensor:
     """Return ``x / (1 + abs(x))``."""
 def sort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
-    """The elements in ascending (or ``descending``) order along an axis; a copy."""
+    """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy."""
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; nan for negative numbers."""
 def square(x: Tensor) -> Tensor:
@@ -1053,7 +1053,7 @@ def tanh(x: Tensor) -> Tensor:
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis."""
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
-    """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
+    """Return the ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
@@ -1080,15 +1080,13 @@ def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     differentiable.
     """
 def unique_all(x: Tensor) -> UniqueAllResult:
-    """The distinct elements, where each comes first, which of them each element is, and how often each occurs."""
+    """Return the distinct elements with the places of their first occurrence, inverse indices and counts."""
 def unique_counts(x: Tensor) -> UniqueCountsResult:
-    """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other."""
+    """Return the distinct elements and how often each occurs (int64). Each NaN is distinct from every other."""
 def unique_inverse(x: Tensor) -> UniqueInverseResult:
-    """The distinct elements and which of them each element is: ``take(values, inverse_indices)`` has the elements of
-    x.
-    """
+    """Return the distinct elements and the indices from which they reconstruct ``x``."""
 def unique_values(x: Tensor) -> Tensor:
-    """The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient."""
+    """Return the distinct elements of a tensor in ascending order, in one dimension."""
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along an axis, without that axis: a tuple of views."""
 def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 6.283185307179586) -> Tensor:

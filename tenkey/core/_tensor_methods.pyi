@@ -14,7 +14,7 @@ from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKRe
 class TensorMethods:
     @property
     def T(self) -> Tensor:
-        """The transpose of a matrix."""
+        """Return the transpose of a matrix."""
     def __abs__(self) -> Tensor:
         """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
     def __add__(self, other: Operand) -> Tensor: ...
@@ -26,7 +26,7 @@ class TensorMethods:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
     def __divmod__(self, other: Any) -> Any:
-        """``divmod(x, y)``: the pair ``(x // y, x % y)``."""
+        """Return the pair ``(x // y, x % y)``."""
     def __dlpack__(
         self,
         *,
@@ -76,7 +76,7 @@ class TensorMethods:
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __rdivmod__(self, other: Any) -> Any:
-        """The pair ``(y // x, y % x)``."""
+        """Return the pair ``(y // x, y % x)``."""
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         """Pickle values, dtype, device and ``requires_grad``, but neither history nor ``.grad``."""
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class TensorMethods:
     def __rmul__(self, other: Operand) -> Tensor: ...
     def __ror__(self, other: Operand) -> Tensor: ...
     def __round__(self, digits: SupportsIndex | None = None) -> Any:
-        """``round(x)``: of one number the nearest int, as of a float; of more elements, and to digits, a tensor."""
+        """Round as ``round(x)`` does: a single number to an int, as for a float; otherwise return a tensor."""
     def __rpow__(self, other: Operand) -> Tensor: ...
     def __rrshift__(self, other: Operand) -> Tensor: ...
     def __rshift__(self, other: Operand) -> Tensor: ...
@@ -131,9 +131,9 @@ class TensorMethods:
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Return the index of the smallest element along an axis, the first at a tie; int64."""
     def argpartition(self, kth: int, axis: int = -1) -> Tensor:
-        """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
+        """Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there."""
     def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-        """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
+        """Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``."""
     def asin(self) -> Tensor:
         """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
     def asin_(self) -> Self:
@@ -223,15 +223,19 @@ class TensorMethods:
     def cosh_(self) -> Self:
         """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
-        """The values on the CPU."""
+        """Return the values on the CPU."""
     def cummax(self, axis: int | None = None) -> CummaxResult:
-        """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+        """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index
+        (int64).
+        """
     def cummin(self, axis: int | None = None) -> CumminResult:
-        """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+        """Return the smallest element so far along an axis, which may be omitted for 1-d tensors, and its index
+        (int64).
+        """
     def cumprod(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-        """The products of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_prod``."""
+        """Return the cumulative products along an axis, or in row-major order. See ``tk.cumulative_prod``."""
     def cumsum(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-        """The sums of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_sum``."""
+        """Return the cumulative sums along an axis, or in row-major order. See ``tk.cumulative_sum``."""
     def deg2rad_(self) -> Self:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
@@ -241,7 +245,7 @@ class TensorMethods:
     def digamma(self) -> Tensor:
         """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
     def dim(self) -> int:
-        """The number of dimensions: ``x.ndim``."""
+        """Return the number of dimensions, ``x.ndim``."""
     def div(self, x2: TensorLike) -> Tensor:
         """Divide two tensors element by element, with broadcasting; integers give floats."""
     def div_(self, x2: TensorLike) -> Self:
@@ -273,9 +277,9 @@ class TensorMethods:
     def fill_(self, value: Tensor | complex) -> Tensor:
         """Fill with one value, in place."""
     def flatten(self) -> Tensor:
-        """All elements in one dimension."""
+        """Return all elements in one dimension."""
     def flip(self, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-        """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
+        """Reverse the elements along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without axes, along all."""
     def floor(self) -> Tensor:
         """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
@@ -367,7 +371,7 @@ class TensorMethods:
         """
     @property
     def mT(self) -> Tensor:
-        """The last two dimensions exchanged."""
+        """The transpose of the last two dimensions."""
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
     def masked_select(self, mask: Tensor) -> Tensor:
@@ -425,9 +429,9 @@ class TensorMethods:
     def nextafter_(self, x2: TensorLike) -> Self:
         """``nextafter`` written into its first argument, which is returned."""
     def nonzero(self) -> tuple[Tensor, ...]:
-        """The places of the elements that are not zero. See ``tk.nonzero``."""
+        """Return the indices of the nonzero elements. See ``tk.nonzero``."""
     def numel(self) -> int:
-        """The number of elements: ``x.size``."""
+        """Return the number of elements, ``x.size``."""
     @property
     def output_nr(self) -> Any:
         """The number of the tensor among the outputs of its node."""
@@ -442,7 +446,7 @@ class TensorMethods:
     ) -> Tensor:
         """Add a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
-        """The dimensions in another order. See ``tk.permute_dims``."""
+        """Return a view with the dimensions in another order. See ``tk.permute_dims``."""
     def positive(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: TensorLike) -> Tensor:
@@ -497,7 +501,7 @@ class TensorMethods:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether a leaf requires a gradient, and return the tensor."""
     def reshape(self, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
-        """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
+        """Return the elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     def retain_grad(self) -> None:
         """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     @property
@@ -523,7 +527,7 @@ class TensorMethods:
     def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
         """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
     def searchsorted(self, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
-        """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
+        """Return the index (int64) at which each element of ``x2`` can be inserted into the sorted vector ``x1``."""
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share, and return the tensor."""
     def sigmoid(self) -> Tensor:
@@ -555,7 +559,7 @@ class TensorMethods:
     def softplus_(self) -> Self:
         """``softplus`` written into its first argument, which is returned."""
     def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-        """The elements in ascending (or ``descending``) order along an axis; a copy."""
+        """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy."""
     def sqrt(self) -> Tensor:
         """Return the square root; nan for negative numbers."""
     def sqrt_(self) -> Self:
@@ -565,7 +569,9 @@ class TensorMethods:
     def square_(self) -> Self:
         """``square`` written into its first argument, which is returned."""
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
-        """Without the dimensions ``axis``, which have length 1; without ``axis`` all that do. See ``tk.squeeze``."""
+        """Remove the dimensions ``axis``, which have length 1; without ``axis``, all of length 1. See
+        ``tk.squeeze``.
+        """
     def std(
         self,
         axis: int | Sequence[int] | None = None,
@@ -611,15 +617,15 @@ class TensorMethods:
         device: Device | str | None = None,
         copy: bool = False,
     ) -> Tensor:
-        """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
+        """Convert to another device, another dtype, or both; return the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
-        """The values on another device; the tensor itself if it is there already."""
+        """Return the values on another device; the tensor itself if it is there already."""
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
-        """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
+        """Return the ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
         """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
     def transpose(self, *axes: int | Sequence[int]) -> Tensor:
-        """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
+        """Return a view with all dimensions in the order of ``axes``, as in NumPy; without axes, in reverse."""
     def tril(self, k: int = 0) -> Tensor:
         """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy."""
     def triu(self, k: int = 0) -> Tensor:
@@ -629,7 +635,7 @@ class TensorMethods:
     def trunc_(self) -> Self:
         """``trunc`` written into its first argument, which is returned."""
     def unsqueeze(self, axis: int) -> Tensor:
-        """With a new dimension of length 1 at the place ``axis`` of the result. See ``tk.expand_dims``."""
+        """Insert a dimension of length 1 at place ``axis`` of the result. See ``tk.expand_dims``."""
     def var(
         self,
         axis: int | Sequence[int] | None = None,

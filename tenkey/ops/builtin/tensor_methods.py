@@ -1,4 +1,4 @@
-"""Methods of Tensor that are spelled otherwise than the operators they call."""
+"""Methods of Tensor whose names or signatures differ from those of the operators they call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
 from .creation import zeros_like
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
-from .elementwise.complex import imag, real
+from .elementwise.complex import imag, real_part
 from .elementwise.limiting import clip
 from .elementwise.rounding import round as round_elements
 from .indexing.selection import nonzero_rows
@@ -40,19 +40,19 @@ def _shape_of(shape: tuple[Any, ...]) -> Any:
 
 
 def _reshape(self: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
-    """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
+    """Return the elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     return reshape(self, _shape_of(shape), copy=copy)
 
 
 def _permute(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
-    """The dimensions in another order. See ``tk.permute_dims``."""
+    """Return a view with the dimensions in another order. See ``tk.permute_dims``."""
     return permute_dims(self, _shape_of(axes))
 
 
 def _transposed(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
-    """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse.
+    """Return a view with all dimensions in the order of ``axes``, as in NumPy; without axes, in reverse.
 
-    It is no exchange of two dimensions: that is ``tk.swapaxes``.
+    To exchange two dimensions use ``tk.swapaxes``.
     """
     return permute_dims(self, _shape_of(axes) if axes else tuple(range(self.ndim - 1, -1, -1)))
 
@@ -64,9 +64,10 @@ def _to(
     device: Device | str | None = None,
     copy: bool = False,
 ) -> Tensor:
-    """The values on another device, in another dtype, or both; the tensor itself if nothing changes.
+    """Convert to another device, another dtype, or both; return the tensor itself if nothing changes.
 
-    A tensor as target stands for its device and dtype. With ``copy`` the result has memory of its own in any case.
+    A tensor as target stands for its device and dtype. With ``copy`` the result always has its own memory. Raises
+    TypeError if a device or a dtype is given twice.
 
     >>> tk.asarray([1]).to(tk.float64).to("cpu").dtype
     dtype('float64')
@@ -92,12 +93,12 @@ def _to(
     except (TypeError, ValueError) as error:
         reason = str(error).removeprefix("[dtype] ").removeprefix("[device] ")
         raise type(error)(f"[to] {reason}") from None
-    moved: Tensor = to(self, dtype=wanted, device=place)
+    moved = to(self, dtype=wanted, device=place)
     return clone(moved) if copy and moved is self else moved
 
 
 def _is_dtype(text: str) -> bool:
-    if text == "bfloat16":  # where it cannot be, the error says what to install
+    if text == "bfloat16":  # if it is not available, the error says what to install
         return True
     try:
         to_dtype(text)
@@ -107,20 +108,20 @@ def _is_dtype(text: str) -> bool:
 
 
 def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> Tensor:
-    """The values on another device; the tensor itself if it is there already.
+    """Return the values on another device; the tensor itself if it is there already.
 
     >>> str(tk.asarray([1.0]).to_device("meta").device)
     'meta'
     """
     if stream is not None:
         raise ValueError(
-            f"[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
+            f"[to_device] got stream={stream!r}: copies between devices are synchronous, so stream must be None."
         )
     return to_device_operator(self, device)
 
 
 def _builtin_round(self: Tensor, digits: SupportsIndex | None = None, /) -> Any:
-    """``round(x)``: of one number the nearest int, as of a float; of more elements, and to digits, a tensor.
+    """Round as ``round(x)`` does: a single number to an int, as for a float; otherwise return a tensor.
 
     >>> import builtins, tenkey as tk
     >>> builtins.round(tk.asarray(2.6)), builtins.round(tk.asarray([2.345, 17.0]), -1).tolist()
@@ -138,46 +139,46 @@ def _builtin_round(self: Tensor, digits: SupportsIndex | None = None, /) -> Any:
 
 
 def _divmod(self: Tensor, other: Any, /) -> Any:
-    """``divmod(x, y)``: the pair ``(x // y, x % y)``."""
+    """Return the pair ``(x // y, x % y)``."""
     quotient: Any = self.__floordiv__(other)
     return NotImplemented if quotient is NotImplemented else (quotient, self.__mod__(other))
 
 
 def _rdivmod(self: Tensor, other: Any, /) -> Any:
-    """The pair ``(y // x, y % x)``."""
+    """Return the pair ``(y // x, y % x)``."""
     quotient: Any = self.__rfloordiv__(other)
     return NotImplemented if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
 
 def _cpu(self: Tensor) -> Tensor:
-    """The values on the CPU."""
+    """Return the values on the CPU."""
     return to(self, device=CPU)
 
 
 def _transpose(self: Tensor) -> Tensor:
-    """The transpose of a matrix."""
+    """Return the transpose of a matrix."""
     if self.ndim != 2:
-        raise ValueError(f"[T] is for two dimensions, got shape {self.shape}: use x.mT or tk.permute_dims.")
+        raise ValueError(f"[T] needs two dimensions, got shape {self.shape}: use x.mT or tk.permute_dims.")
     return matrix_transpose(self)
 
 
 def _flatten(self: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """Return all elements in one dimension."""
     return reshape(self, (-1,))
 
 
 def _unsqueeze(self: Tensor, axis: int) -> Tensor:
-    """With a new dimension of length 1 at the place ``axis`` of the result. See ``tk.expand_dims``."""
+    """Insert a dimension of length 1 at place ``axis`` of the result. See ``tk.expand_dims``."""
     return expand_dims(self, axis)
 
 
 def _cumsum(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """The sums of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_sum``."""
+    """Return the cumulative sums along an axis, or in row-major order. See ``tk.cumulative_sum``."""
     return cumulative_sum(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
 
 
 def _cumprod(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """The products of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_prod``."""
+    """Return the cumulative products along an axis, or in row-major order. See ``tk.cumulative_prod``."""
     return cumulative_prod(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
 
 
@@ -187,14 +188,14 @@ def _fill(self: Tensor, value: Tensor | complex) -> Tensor:
 
 
 def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-    """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
+    """Reverse the elements along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without axes, along all."""
     if axes and axis is not None:
-        raise TypeError(f"[flip] got the axes {axes} and axis={axis!r}: give them once.")
+        raise TypeError(f"[flip] got the axes {axes} and axis={axis!r}: give the axes once.")
     return flip(self, axis=_shape_of(axes) if axes else axis)
 
 
 def _squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Without the dimensions ``axis``, which have length 1; without ``axis`` all that do. See ``tk.squeeze``."""
+    """Remove the dimensions ``axis``, which have length 1; without ``axis``, all of length 1. See ``tk.squeeze``."""
     if axis is None:
         axis = tuple([i for i, n in enumerate(self.shape) if n == 1])
     return squeeze(self, axis)
@@ -213,34 +214,34 @@ def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
         added = len(wanted) - self.ndim
         if -1 in wanted[: max(added, 0)]:
             raise ValueError(
-                f"[expand] got {tuple(wanted)} for shape {self.shape}: -1 keeps a length, and a new dimension has none "
-                "to keep. Give its length."
+                f"[expand] got {tuple(wanted)} for shape {self.shape}: -1 keeps a length, but a new dimension has "
+                "none. Give its length."
             )
         wanted = tuple([self.shape[d - added] if n == -1 else n for d, n in enumerate(wanted)])
     return broadcast_to(self, wanted)
 
 
 def _nonzero(self: Tensor) -> tuple[Tensor, ...]:
-    """The places of the elements that are not zero. See ``tk.nonzero``."""
+    """Return the indices of the nonzero elements. See ``tk.nonzero``."""
     if not self.ndim:
-        raise ValueError("[nonzero] a 0-d tensor has no dimension whose indices could be given: use x.reshape(1).")
+        raise ValueError("[nonzero] a 0-d tensor has no dimensions to index: use x.reshape(1).")
     rows = nonzero_rows(self)
     return tuple([rows[k] for k in range(self.ndim)])
 
 
 def _numel(self: Tensor) -> int:
-    """The number of elements: ``x.size``."""
+    """Return the number of elements, ``x.size``."""
     return self.size
 
 
 def _dim(self: Tensor) -> int:
-    """The number of dimensions: ``x.ndim``."""
+    """Return the number of dimensions, ``x.ndim``."""
     return self.ndim
 
 
 def _real(self: Tensor) -> Tensor:
     """The real part: the tensor itself unless it is complex. See ``tk.real``."""
-    return real(self) if self.dtype.kind == "c" else self
+    return real_part(self)
 
 
 def _imag(self: Tensor) -> Tensor:
@@ -289,7 +290,7 @@ _methods: Final[dict[str, Any]] = {
     "softmax": softmax,
     "log_softmax": log_softmax,
     "T": property(_transpose, doc=_transpose.__doc__),
-    "mT": property(matrix_transpose, doc="The last two dimensions exchanged."),
+    "mT": property(matrix_transpose, doc="The transpose of the last two dimensions."),
 }
 for _name, _method in _methods.items():
     setattr(Tensor, _name, _method)

@@ -1,8 +1,7 @@
-"""Searching: places in sorted data, the largest elements, running extremes."""
+"""Searching: insertion places in sorted data, the largest elements, running extremes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,11 +83,11 @@ def _numpy_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = N
     positional=2,
 )
 def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64.
+    """Return the index (int64) at which each element of ``x2`` can be inserted into the sorted vector ``x1``.
 
-    ``side`` says whether the place is before ("left") or behind ("right") elements that are equal. ``x2`` may be a
-    number. If ``x1`` is not sorted, ``sorter`` holds the indices that sort it (``argsort``). NaN counts as larger
-    than every number. Raises ValueError for other shapes, TypeError for complex dtypes.
+    ``side`` chooses the place before ("left") or behind ("right") equal elements. ``x2`` may be a number. If ``x1`` is
+    not sorted, ``sorter`` holds the indices that sort it (``argsort``). NaN counts as larger than every number. Raises
+    ValueError for other shapes, TypeError for complex dtypes.
 
     >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), tk.asarray([0, 2, 9])).tolist()
     [0, 1, 4]
@@ -96,29 +95,29 @@ def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor |
     3
     """
     if x1.ndim != 1:
-        raise ValueError(f"[searchsorted] the sorted data have one dimension, got shape {x1.shape}.")
+        raise ValueError(f"[searchsorted] the sorted data must have one dimension, got shape {x1.shape}.")
     if side not in ("left", "right"):
-        raise ValueError(f"[searchsorted] side is 'left' or 'right', got {side!r}.")
+        raise ValueError(f"[searchsorted] side must be 'left' or 'right', got {side!r}.")
     if sorter is not None:
         if sorter.dtype.kind not in "iu" or sorter.shape != x1.shape:
             raise ValueError(
-                f"[searchsorted] sorter holds the {x1.shape[0]} integers that sort the data, got {sorter.dtype} of "
-                f"shape {sorter.shape}."
+                f"[searchsorted] sorter must hold the {x1.shape[0]} integers that sort the data, got {sorter.dtype} "
+                f"of shape {sorter.shape}."
             )
         x1 = take(x1, sorter)
     return place_sorted(x1, concrete(x2, x1), side)
 
 
-def _check_k(operator: str, x: Tensor, k: int, axis: int, low: int = 0) -> int:
-    refuse_complex(operator, x.dtype)
-    i = normalize_axis(operator, axis, x.ndim)
-    if not low <= k <= x.shape[i]:
-        raise ValueError(f"[{operator}] k is between {low} and the {x.shape[i]} elements along axis {i}, got {k}.")
+def _check_k(x: Tensor, k: int, axis: int) -> int:
+    refuse_complex("topk", x.dtype)
+    i = normalize_axis("topk", axis, x.ndim)
+    if not 0 <= k <= x.shape[i]:
+        raise ValueError(f"[topk] k must be between 0 and the {x.shape[i]} elements along axis {i}, got {k}.")
     return i
 
 
 def _top_meta(x: Tensor, k: int, axis: int, largest: bool) -> TensorSpec:
-    i = _check_k("topk", x, k, axis)
+    i = _check_k(x, k, axis)
     return TensorSpec((*x.shape[:i], k, *x.shape[i + 1 :]), int64)
 
 
@@ -126,7 +125,7 @@ def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     lanes = np.moveaxis(x, axis, -1)
     n = lanes.shape[-1]
     some = None
-    if 0 < 4 * k <= n:  # put the few in order that are ahead of the others, unless it is a tie who they are
+    if 0 < 4 * k <= n:  # sort only the k elements ahead of the others, unless a tie makes them ambiguous
         cut = n - k if largest else k - 1
         parts = lanes.argpartition(cut, -1)
         last = np.take_along_axis(lanes, parts[..., cut : cut + 1], -1)
@@ -153,7 +152,7 @@ top_indices = structured(
 
 
 def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
-    # the first k of the sorted elements: the others get a zero
+    # the first k of the sorted elements; the gradient of the others is zero
     ordered = sort(x, axis=axis, descending=largest)
     shape = list(x.shape)
     shape[axis] -= g.shape[axis]
@@ -171,10 +170,10 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
     tags=(Tag.INTERNAL,),
 )
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
-    """The elements at the indices of the largest; the gradient is that of sorting."""
+    """Take the elements at the indices of the largest ones; the gradient is that of sorting."""
     refuse_complex("topk", x.dtype)
     if x.ndim != indices.ndim or any(m != n for i, (m, n) in enumerate(zip(x.shape, indices.shape)) if i != axis):
-        raise ValueError(f"[topk] indices of shape {indices.shape} are not those of elements of shape {x.shape}.")
+        raise ValueError(f"[topk] indices of shape {indices.shape} do not fit elements of shape {x.shape}.")
     return take_along_axis(x, indices, axis=axis)
 
 
@@ -188,17 +187,16 @@ def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     methods=("topk",),
 )
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
-    """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64).
+    """Return the ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64).
 
-    The first of equal elements come first; they share the gradient equally, those that are left out included. NaN
-    counts as larger than every number. Raises ValueError if there are fewer than ``k`` elements, TypeError for complex
-    dtypes.
+    Equal elements keep their order and share the gradient equally, including those beyond the ``k``-th. NaN counts as
+    larger than every number. Raises ValueError if there are fewer than ``k`` elements, TypeError for complex dtypes.
 
     >>> values, indices = tk.topk(tk.asarray([3, 9, 5, 7]), 2)
     >>> values.tolist(), indices.tolist()
     ([9, 7], [1, 3])
     """
-    i = _check_k("topk", x, k, axis)
+    i = _check_k(x, k, axis)
     indices = top_indices(x, k, i, largest)
     return TopKResult(top_values(x, indices, i, largest), indices)
 
@@ -209,32 +207,24 @@ def _topk_reference(x: Any, k: int, axis: int, largest: bool) -> Any:
     return np.take_along_axis(x, order, axis), order
 
 
-def _running_meta(operator: str) -> Callable[..., TensorSpec]:
+def _running(name: str, accumulate: Any) -> Entry:
     def rule(x: Tensor, axis: int) -> TensorSpec:
-        refuse_complex(operator, x.dtype)
-        normalize_axis(operator, axis, x.ndim)
+        refuse_complex(name, x.dtype)
+        normalize_axis(name, axis, x.ndim)
         return TensorSpec(x.shape, int64)
 
-    return rule
-
-
-def _running_on_numpy(accumulate: Any, operator: str) -> Callable[..., np.ndarray]:
     def on_numpy(x: np.ndarray, axis: int) -> np.ndarray:
         best = np.moveaxis(accumulate(x, axis), axis, -1)
         lanes = np.moveaxis(x, axis, -1)
-        # the last place so far that held the extreme value: where the element is the running extreme itself
+        # the last place so far at which an element is the running extreme itself
         own = (lanes == best) | (lanes != lanes)
         places = np.where(own, np.arange(lanes.shape[-1]), 0)
         return np.moveaxis(np.maximum.accumulate(places, -1), -1, axis)
 
-    return on_numpy
-
-
-def _running(name: str, accumulate: Any) -> Entry:
     return structured(
         f"{name}_indices(Tensor x, int axis) -> Tensor",
-        meta=_running_meta(name),
-        numpy=_running_on_numpy(accumulate, name),
+        meta=rule,
+        numpy=on_numpy,
         differentiable=False,
         sample_inputs=lambda rng: [
             ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
@@ -280,10 +270,10 @@ def _running_axis(operator: str, x: Tensor, axis: int | None) -> int:
     methods=("cummax",),
 )
 def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
-    """The largest element so far along an axis, which may be left out for one dimension, and its index (int64).
+    """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64).
 
-    Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
-    ValueError without an axis for several dimensions, TypeError for complex dtypes.
+    Of equal elements the last one gives the index and gets the gradient. After a NaN all are NaN. Raises ValueError if
+    the axis of a tensor of several dimensions is missing, TypeError for complex dtypes.
 
     >>> values, indices = tk.cummax(tk.asarray([1, 3, 2, 5]))
     >>> values.tolist(), indices.tolist()
@@ -301,10 +291,10 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     methods=("cummin",),
 )
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
-    """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64).
+    """Return the smallest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64).
 
-    Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
-    ValueError without an axis for several dimensions, TypeError for complex dtypes.
+    Of equal elements the last one gives the index and gets the gradient. After a NaN all are NaN. Raises ValueError if
+    the axis of a tensor of several dimensions is missing, TypeError for complex dtypes.
 
     >>> tk.cummin(tk.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
@@ -323,20 +313,22 @@ def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:
     return TensorSpec(x.shape, int64)
 
 
+def _partition_samples(rng: np.random.Generator) -> Any:
+    return [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)]
+
+
 argpartition = structured(
     "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
     meta=_argpartition_meta,
     numpy=lambda x, kth, axis=-1: x.argpartition(kth, axis),
     differentiable=False,
-    sample_inputs=lambda rng: [
-        ((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)
-    ],
+    sample_inputs=_partition_samples,
     reference=np.argpartition,
     batch=along("axis"),
-    doc="""The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there.
+    doc="""Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there.
 
-    What comes before is not larger, what comes behind is not smaller, each in no particular order. Raises IndexError
-    for a place that is not there, TypeError for complex dtypes.
+    The elements before it are not larger and those behind it not smaller, in no particular order. Raises IndexError for
+    a place out of range, TypeError for complex dtypes.
 
     >>> tk.argpartition(tk.asarray([30, 10, 20]), 0).tolist()[0]
     1
@@ -346,13 +338,11 @@ argpartition = structured(
 
 @composite(
     "partition(Tensor x, int kth, int axis=-1) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)
-    ],
+    sample_inputs=_partition_samples,
     reference=np.partition,
 )
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
-    """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``.
+    """Partition the elements along an axis around the one that sorting puts at place ``kth``: see ``tk.argpartition``.
 
     >>> tk.partition(tk.asarray([30.0, 10.0, 20.0]), 0).tolist()[0]
     10.0

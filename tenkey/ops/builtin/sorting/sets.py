@@ -17,14 +17,9 @@ from ..creation import concrete, full
 from ..indexing.advanced_indexing import take
 from ..shape.views import reshape
 
-_VALUES = (
-    "[{operator}] the shape of the result depends on the values, which a tensor without values does not have: "
-    "unique elements can be found on the CPU alone."
-)
-
 
 class UniqueAllResult(NamedTuple):
-    """What ``unique_all`` gives."""
+    """The result of ``unique_all``."""
 
     values: Tensor
     indices: Tensor
@@ -33,14 +28,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What ``unique_counts`` gives."""
+    """The result of ``unique_counts``."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverseResult(NamedTuple):
-    """What ``unique_inverse`` gives."""
+    """The result of ``unique_inverse``."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -53,10 +48,17 @@ def _parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return values, indices, inverse.reshape(x.shape), counts
 
 
-def _parts_meta(x: Tensor) -> tuple[TensorSpec, ...]:
+def _shape_of_values(operator: str, x: Tensor) -> tuple[int, ...]:
     if x.device.type == "meta":
-        raise NotImplementedError(_VALUES.format(operator="unique"))
-    n = np.unique(x.detach().numpy(), equal_nan=False).shape
+        raise NotImplementedError(
+            f"[{operator}] the shape of the result depends on the values, which a tensor without memory does not have: "
+            "use a tensor on the CPU."
+        )
+    return np.unique(x.detach().numpy(), equal_nan=False).shape
+
+
+def _parts_meta(x: Tensor) -> tuple[TensorSpec, ...]:
+    n = _shape_of_values("unique", x)
     return TensorSpec(n, int64), TensorSpec(x.shape, int64), TensorSpec(n, int64)
 
 
@@ -83,7 +85,7 @@ unique_parts = structured(
 
 
 def _parts_reference(x: Any) -> Any:
-    """By Python's own sets."""
+    """Compute the reference from Python sets."""
     flat = x.reshape(-1).tolist()
     values = sorted(set(flat), key=lambda v: (v.real, v.imag))
     indices = np.array([flat.index(v) for v in values], np.int64)
@@ -96,15 +98,9 @@ def _unique_vjp(g: Tensor, x: Tensor) -> Tensor:
     return reshape(take(g / counts, reshape(inverse, (-1,))), x.shape)
 
 
-def _values_meta(x: Tensor) -> TensorSpec:
-    if x.device.type == "meta":
-        raise NotImplementedError(_VALUES.format(operator="unique_values"))
-    return TensorSpec(np.unique(x.detach().numpy(), equal_nan=False).shape, x.dtype)
-
-
 unique_values: Entry = structured(
     "unique_values(Tensor x) -> Tensor",
-    meta=_values_meta,
+    meta=lambda x: TensorSpec(_shape_of_values("unique_values", x), x.dtype),
     numpy=lambda x: np.unique(x, equal_nan=False),
     strict=True,
     quiet=True,
@@ -113,9 +109,9 @@ unique_values: Entry = structured(
     reference=lambda x: _parts_reference(x)[0],
     batch=loop,
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
-    doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
+    doc="""Return the distinct elements of a tensor in ascending order, in one dimension.
 
-    Each NaN is distinct from every other. Source: the array API standard.
+    Equal elements share the gradient. Each NaN is distinct from every other. Source: the array API standard.
 
     >>> tk.unique_values(tk.asarray([3, 1, 3])).tolist()
     [1, 3]
@@ -126,14 +122,14 @@ unique_values: Entry = structured(
 @composite(
     "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
     sample_inputs=_samples,
-    reference=lambda x: _parts_reference(x),
+    reference=_parts_reference,
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_all(x: Tensor) -> UniqueAllResult:
-    """The distinct elements, where each comes first, which of them each element is, and how often each occurs.
+    """Return the distinct elements with the places of their first occurrence, inverse indices and counts.
 
-    ``values``, ``indices`` (into the flattened tensor), ``inverse_indices`` (of the shape of ``x``) and ``counts``, the
-    last three in int64. Each NaN is distinct from every other.
+    ``indices`` point into the flattened tensor; ``inverse_indices`` have the shape of ``x`` and point into ``values``.
+    These and ``counts`` are int64. Each NaN is distinct from every other.
 
     >>> found = tk.unique_all(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
@@ -150,7 +146,7 @@ def unique_all(x: Tensor) -> UniqueAllResult:
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_counts(x: Tensor) -> UniqueCountsResult:
-    """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
+    """Return the distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
 
     >>> found = tk.unique_counts(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.counts.tolist()
@@ -166,9 +162,10 @@ def unique_counts(x: Tensor) -> UniqueCountsResult:
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_inverse(x: Tensor) -> UniqueInverseResult:
-    """The distinct elements and which of them each element is: ``take(values, inverse_indices)`` has the elements of x.
+    """Return the distinct elements and the indices from which they reconstruct ``x``.
 
-    ``inverse_indices`` are int64 and have the shape of ``x``. Each NaN is distinct from every other.
+    ``inverse_indices`` are int64 and have the shape of ``x``: ``take(values, inverse_indices)`` gives the elements of
+    ``x``. Each NaN is distinct from every other.
 
     >>> found = tk.unique_inverse(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.inverse_indices.tolist()
@@ -182,6 +179,11 @@ def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
     return TensorSpec(x1.shape, np.dtype(bool))
 
 
+def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
+    found = (x1.reshape(-1, 1) == x2.reshape(1, -1)).any(1).reshape(x1.shape)
+    return ~found if invert else found
+
+
 among = structured(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
@@ -190,15 +192,10 @@ among = structured(
     sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
     ],
-    reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
+    reference=_among_reference,
     batch=gather("x1"),
     tags=(Tag.INTERNAL,),
 )
-
-
-def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
-    found = (x1.reshape(-1, 1) == x2.reshape(1, -1)).any(1).reshape(x1.shape)
-    return ~found if invert else found
 
 
 @composite(
@@ -214,14 +211,14 @@ def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
-    """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of ``x1``.
+    """Return a mask of the elements of ``x1`` that occur in ``x2`` (with ``invert``: that do not).
 
-    Either may be a Python number. NaN is equal to nothing.
+    Either may be a Python number. The mask has the shape of ``x1``. NaN equals nothing.
 
     >>> tk.isin(tk.asarray([1, 2, 3]), tk.asarray([3, 1])).tolist()
     [True, False, True]
     """
     try:
         return among(concrete(x1, x2), concrete(x2, x1), invert)
-    except OutOfRangeError:  # an int that the other's dtype cannot hold is none of its elements
+    except OutOfRangeError:  # an int that the other dtype cannot hold is not among its elements
         return full(x1.shape, invert, dtype=np.dtype(bool), device=(x2 if x1._word & WEAK_MASK else x1).device)

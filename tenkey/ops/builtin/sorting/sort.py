@@ -1,11 +1,11 @@
-"""Sorting, and the gradients of what is selected by order: equal elements share them equally.
+"""Sorting, with gradients that equal elements share equally.
 
 Note [Gradients of sorting]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-``sort`` is linear near every point without ties: the gradient goes back along the permutation. At a tie every order of
-the equal elements is as good as another; the mean over all of them gives each the mean of their gradients. So the
-formula averages the incoming gradient over runs of equal values, which is a symmetric projection and its own adjoint,
-and then undoes the permutation. Guarded by ``tests/ops/test_sorting.py::test_ties_share_the_gradient``.
+``sort`` is linear near every point without ties: the gradient goes back along the permutation. At a tie all orders of
+the equal elements are equivalent; averaging over them gives each element the mean of their gradients. So the formula
+averages the incoming gradient over runs of equal values, a symmetric projection and therefore its own adjoint, and then
+undoes the permutation. Guarded by ``tests/ops/test_sorting.py::test_ties_share_the_gradient``.
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorS
 
 def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
     index: Any = (..., slice(None, None, -1), *(slice(None),) * (-axis - 1 if axis < 0 else x.ndim - 1 - axis))
-    result: np.ndarray = x[index]
-    return result
+    return x[index]  # type: ignore[no-any-return]
 
 
 def _numpy_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
     if x.dtype.kind == "c":
         raise TypeError
-    # Equal numbers cannot be told apart, so the faster unstable order serves, but for the two zeros of a float.
+    # Equal numbers cannot be told apart, so the faster unstable sort suffices, except for the two zeros of a float.
     out = x.copy()
     small = x.size < _SMALL
     out.sort(axis, "stable" if stable and small else None)
     if stable and (descending or not small) and out.dtype.kind not in "iub":
         zeros = out == 0
-        if _some(zeros, None):
+        if zeros.any():
             signs = np.signbit(out[zeros])
             if signs.any() and not signs.all():
                 order = host_argsort(x, axis=axis, descending=descending)
@@ -57,22 +56,20 @@ def _numpy_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stab
 
 
 def host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
-    """The kernel of ``argsort``."""
+    """Compute ``argsort`` on the CPU."""
     if x.dtype.kind == "c":
         raise TypeError
-    if not x.ndim:  # NumPy takes it for a vector
+    if not x.ndim:  # NumPy treats it as a vector
         raise IndexError
     kind: Any = "stable" if stable else None
     if not descending:
         return x.argsort(axis, kind)
-    # read backwards, sorted and read backwards again equal elements stay in their order
+    # reversing before and after the sort keeps equal elements in order
     order = _reversed(_reversed(x, axis).argsort(axis, kind), axis)
-    result: np.ndarray = x.shape[axis] - 1 - order
-    return result
+    return x.shape[axis] - 1 - order  # type: ignore[no-any-return]
 
 
-_SMALL: Final = 1 << 10  # elements; below that the stable order costs nothing
-_some: Final = np.logical_or.reduce
+_SMALL: Final = 1 << 10  # elements; below that a stable sort costs nothing
 
 
 def _sort_samples(rng: np.random.Generator) -> Any:
@@ -106,9 +103,9 @@ argsort: Entry = structured(
     batch=along("axis"),
     methods=("argsort",),
     positional=1,
-    doc="""The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64.
+    doc="""Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``.
 
-    Equal elements keep their order if ``stable``, whichever the direction. NaN counts as larger than every number.
+    Equal elements keep their order if ``stable``, in both directions. NaN counts as larger than every number.
     Raises TypeError for complex dtypes, IndexError for an axis out of range.
 
     >>> tk.argsort(tk.asarray([3.0, 1.0, 2.0])).tolist()
@@ -121,12 +118,12 @@ argsort: Entry = structured(
 
 def _mean_of_runs_meta(values: Tensor, ordered: Tensor, axis: int) -> TensorSpec:
     if values.dtype.kind in "biu":
-        raise TypeError(f"[mean_of_runs] a mean is a float; got values of dtype {values.dtype}.")
+        raise TypeError(f"[mean_of_runs] got values of dtype {values.dtype}: a mean needs a floating dtype.")
     return TensorSpec(values.shape, values.dtype)
 
 
 def _mean_of_runs(values: np.ndarray, ordered: np.ndarray, axis: int) -> np.ndarray:
-    """For each lane of ``axis`` the mean of ``values`` over each run of equal elements of ``ordered``."""
+    """Average ``values`` along ``axis`` over each run of equal elements of ``ordered``."""
     length = ordered.shape[axis]
     keys = np.moveaxis(ordered, axis, -1)
     starts = np.ones(keys.shape, bool)
@@ -158,14 +155,14 @@ mean_of_runs: Entry = structured(
 
 
 def _mean_of_equal(values: Any, ordered: Any, axis: int) -> Any:
-    """The reference: an average over the equal elements of a lane, wherever they are."""
+    """Compute the reference: an average over the equal elements of a lane, wherever they are."""
     v, o = np.moveaxis(values, axis, -1), np.moveaxis(ordered, axis, -1)
     same = (o[..., :, None] == o[..., None, :]).astype(float)
     return np.moveaxis((same @ v[..., None])[..., 0] / same.sum(-1), -1, axis)
 
 
 def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
-    out = np.zeros(order.shape, np.int64)  # what is no permutation leaves places out
+    out = np.zeros(order.shape, np.int64)  # not empty: if it is not a permutation, some places are not written
     shape = [1] * order.ndim
     shape[axis] = order.shape[axis]
     places = np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape)
@@ -186,7 +183,7 @@ invert_order = structured(
 
 
 def unsorted_gradient(g: Tensor, x: Tensor, ordered: Tensor, axis: int, descending: bool) -> Tensor:
-    """What comes back to ``x`` from a gradient of its sorted elements (Note [Gradients of sorting])."""
+    """Return the gradient of ``x`` from that of its sorted elements; see Note [Gradients of sorting]."""
     i = normalize_axis("sort", axis, x.ndim)
     back = invert_order(argsort(x, axis=i, descending=descending), i)
     return take_along_axis(mean_of_runs(g, ordered, i), back, axis=i)
@@ -204,11 +201,10 @@ sort: Entry = structured(
     batch=along("axis"),
     methods=("sort",),
     positional=1,
-    doc="""The elements in ascending (or ``descending``) order along an axis; a copy.
+    doc="""Sort the elements in ascending (or ``descending``) order along an axis; returns a copy.
 
-    Equal elements keep their order if ``stable``: of floats that is 0.0 and -0.0. NaN counts as larger than every
-    number. Equal elements share the gradient equally. Raises TypeError for complex dtypes, IndexError for an axis out
-    of range.
+    Equal elements keep their order if ``stable``, which matters for 0.0 and -0.0, and share the gradient equally. NaN
+    counts as larger than every number. Raises TypeError for complex dtypes, IndexError for an axis out of range.
 
     >>> tk.sort(tk.asarray([3.0, 1.0, 2.0])).tolist()
     [1.0, 2.0, 3.0]
