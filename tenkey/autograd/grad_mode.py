@@ -15,13 +15,7 @@ from .._util.context_decorator import decorate
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import StateGuard, current_state, get_state, set_state
 
-__all__ = [
-    "GradMode",
-    "enable_grad",
-    "is_grad_enabled",
-    "no_grad",
-    "set_grad_enabled",
-]
+__all__ = ["GradMode", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -169,10 +169,7 @@ class CopySlices(Node):
         if g is None:
             return None, None
         base, result = self.next_edges
-        return (
-            None if base[0] is None else self.window.without(g),
-            None if result[0] is None else self.window.read(g),
-        )
+        return (None if base[0] is None else self.window.without(g), None if result[0] is None else self.window.read(g))
 
 
 def _regenerated(meta: ViewMeta, version: int) -> Any:

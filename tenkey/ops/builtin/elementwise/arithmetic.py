@@ -12,16 +12,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import (
-    ARITHMETIC,
-    INT_TO_FLOAT,
-    MAGNITUDE,
-    ORDERED,
-    REAL,
-    SAME,
-    elementwise,
-    scalar_function,
-)
+from ...declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, SAME, elementwise, scalar_function
 from .comparison import equal, where
 from .complex import conj, real
 

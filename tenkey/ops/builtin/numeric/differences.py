@@ -166,12 +166,7 @@ def _gradient_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.INTERNAL,),
 )
 def gradient_on_grid(
-    x: Tensor,
-    spacing: Sequence[float] = (1.0,),
-    *,
-    places: Tensor | None = None,
-    axis: Any = None,
-    edge_order: int = 1,
+    x: Tensor, spacing: Sequence[float] = (1.0,), *, places: Tensor | None = None, axis: Any = None, edge_order: int = 1
 ) -> Tensor:
     """Compute the derivative by central differences along axes: see ``tk.gradient``."""
     if x.dtype.kind == "b":

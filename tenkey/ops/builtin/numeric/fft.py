@@ -237,10 +237,7 @@ irfft: Entry = _transform(
 )
 
 
-@composite(
-    "fft_hfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
-    sample_inputs=_half_samples,
-)
+@composite("fft_hfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor", sample_inputs=_half_samples)
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform, which is real, of a Hermitian signal, given its first half.
 
@@ -254,10 +251,7 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
     return irfft(conjugated(x), n, axis, _OPPOSITE[norm])
 
 
-@composite(
-    "fft_ihfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
-    sample_inputs=_samples,
-)
+@composite("fft_ihfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor", sample_inputs=_samples)
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Return the inverse of ``hfft``: the first half of the Hermitian signal with the spectrum x.
 
@@ -312,8 +306,7 @@ def _along_all(operator: str, transform: Entry, x: Tensor, s: Any, axes: Any, no
 
 
 @composite(
-    "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    sample_inputs=_all_samples,
+    "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
 )
 def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform along several axes.
@@ -328,8 +321,7 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
 
 
 @composite(
-    "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    sample_inputs=_all_samples,
+    "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
 )
 def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``fftn``.
@@ -343,8 +335,7 @@ def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 
 
 @composite(
-    "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    sample_inputs=_all_samples,
+    "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
 )
 def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform of real values along several axes; along the last one, its first half.
@@ -360,8 +351,7 @@ def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 
 
 @composite(
-    "fft_irfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    sample_inputs=_all_samples,
+    "fft_irfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
 )
 def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``rfftn``: real values.
@@ -440,10 +430,7 @@ _shift_samples = normal(
 )
 
 
-@composite(
-    "fft_fftshift(Tensor x, int[1]? axes=None) -> Tensor",
-    sample_inputs=_shift_samples,
-)
+@composite("fft_fftshift(Tensor x, int[1]? axes=None) -> Tensor", sample_inputs=_shift_samples)
 def fftshift(x: Tensor, axes: Any = None) -> Tensor:
     """Rotate the elements along axes, so that frequency zero is in the middle.
 
@@ -455,10 +442,7 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
     return _rotated("fft.fftshift", x, axes, back=False)
 
 
-@composite(
-    "fft_ifftshift(Tensor x, int[1]? axes=None) -> Tensor",
-    sample_inputs=_shift_samples,
-)
+@composite("fft_ifftshift(Tensor x, int[1]? axes=None) -> Tensor", sample_inputs=_shift_samples)
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
     """Invert ``fftshift``; the two differ for odd lengths.
 

@@ -66,10 +66,7 @@ convolve_full: Entry = structured(
     "convolve_full(Tensor a, Tensor v) -> Tensor",
     meta=_full_meta,
     numpy=_full_on_numpy,
-    vjp={
-        "a": lambda g, a_meta, v: _full_vjp(g, v, a_meta),
-        "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta),
-    },
+    vjp={"a": lambda g, a_meta, v: _full_vjp(g, v, a_meta), "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta)},
     jvp=linear("a", "v"),
     sample_inputs=normal(([5], [3]), ([2], [4]), ([1], [1]), ([3], [3])),
     batch=_convolve_batch,

@@ -171,10 +171,7 @@ linear_recurrence: Entry = structured(
     "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
     meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
     numpy=_numpy_recurrence,
-    vjp={
-        "a": _recurrence_vjp,
-        "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse),
-    },
+    vjp={"a": _recurrence_vjp, "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse)},
     sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), rng.standard_normal(shape), axis, reverse), {})
         for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))

@@ -142,10 +142,7 @@ _NAN_MOMENT: Final = (
 )
 
 
-@composite(
-    f"nanvar({_NAN_MOMENT}) -> Tensor",
-    sample_inputs=_var_samples,
-)
+@composite(f"nanvar({_NAN_MOMENT}) -> Tensor", sample_inputs=_var_samples)
 def nanvar(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,
@@ -162,10 +159,7 @@ def nanvar(
     return _nanvar("nanvar", x, axis, correction, ddof, dtype, keepdims)
 
 
-@composite(
-    f"nanstd({_NAN_MOMENT}) -> Tensor",
-    sample_inputs=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim],
-)
+@composite(f"nanstd({_NAN_MOMENT}) -> Tensor", sample_inputs=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim])
 def nanstd(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,

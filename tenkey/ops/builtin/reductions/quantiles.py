@@ -341,10 +341,7 @@ def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
     return parts[0] if len(parts) == 1 else concat(parts)
 
 
-@composite(
-    "nanmedian(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=_median_samples,
-)
+@composite("nanmedian(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor", sample_inputs=_median_samples)
 def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the median of the elements that are not nan; nan where there are none.
 

@@ -248,9 +248,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
 
 
 @composite(
-    "expand_as(Tensor x, Tensor other) -> Tensor",
-    sample_inputs=normal(([3, 1], [2, 3, 4])),
-    tags=(Tag.INTERNAL,),
+    "expand_as(Tensor x, Tensor other) -> Tensor", sample_inputs=normal(([3, 1], [2, 3, 4])), tags=(Tag.INTERNAL,)
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """Broadcast to the shape of another tensor."""

@@ -288,10 +288,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return flip(turned, axis=i if k == 1 else j)
 
 
-@composite(
-    "fliplr(Tensor x) -> Tensor",
-    sample_inputs=normal([2, 3], [2, 0], [2, 2, 2]),
-)
+@composite("fliplr(Tensor x) -> Tensor", sample_inputs=normal([2, 3], [2, 0], [2, 2, 2]))
 def fliplr(x: Tensor) -> Tensor:
     """Reverse the order of the columns (axis 1); a copy.
 
@@ -302,10 +299,7 @@ def fliplr(x: Tensor) -> Tensor:
     return flip(x, axis=1)
 
 
-@composite(
-    "flipud(Tensor x) -> Tensor",
-    sample_inputs=normal([2, 3], [3], [0, 2]),
-)
+@composite("flipud(Tensor x) -> Tensor", sample_inputs=normal([2, 3], [3], [0, 2]))
 def flipud(x: Tensor) -> Tensor:
     """Reverse the order of the rows (axis 0); a copy.
 
@@ -316,11 +310,7 @@ def flipud(x: Tensor) -> Tensor:
     return flip(x, axis=0)
 
 
-@composite(
-    "ravel(Tensor x) -> Tensor",
-    sample_inputs=normal([2, 3], [], [0, 2]),
-    methods=("ravel",),
-)
+@composite("ravel(Tensor x) -> Tensor", sample_inputs=normal([2, 3], [], [0, 2]), methods=("ravel",))
 def ravel(x: Tensor) -> Tensor:
     """Flatten to one dimension, in row-major order; a view where possible.
 
@@ -376,10 +366,7 @@ atleast_3d = _at_least(
 )
 
 
-@composite(
-    "transpose(Tensor x, int[]? axes=None) -> Tensor",
-    sample_inputs=normal(([2, 3, 4], (1, -1, 0)), [2, 3], []),
-)
+@composite("transpose(Tensor x, int[]? axes=None) -> Tensor", sample_inputs=normal(([2, 3, 4], (1, -1, 0)), [2, 3], []))
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``.
 

@@ -324,10 +324,7 @@ alias = view(
 )
 
 
-@composite(
-    "matrix_transpose(Tensor x) -> Tensor",
-    sample_inputs=normal([2, 3], [2, 3, 4], [0, 2]),
-)
+@composite("matrix_transpose(Tensor x) -> Tensor", sample_inputs=normal([2, 3], [2, 3, 4], [0, 2]))
 def matrix_transpose(x: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged.
 
