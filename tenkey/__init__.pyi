@@ -859,7 +859,7 @@ def nansum(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits."""
+    """Sum the elements along axes that are not nan; 0 where there are none."""
 def nanvar(
     x: Tensor,
     axis: int | Sequence[int] | None = None,

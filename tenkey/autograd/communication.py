@@ -17,6 +17,7 @@ from ..core.device import Device, to_device
 from ..core.tensor import Tensor
 from ..ops.builtin.shape.copying import concatenate
 from ..ops.builtin.shape.views import reshape
+from ..ops.shapes import checked_axis
 from .function.function import Function
 
 __all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather", "reduce_add", "scatter"]
@@ -65,10 +66,16 @@ class ReduceAdd(Function):
     @staticmethod
     def forward(ctx: Any, destination: Any, *tensors: Tensor) -> Any:
         """Return the sum, in the order of the arguments."""
-        _alike(_tensors("reduce_add", tensors))
+        first = _tensors("reduce_add", tensors)[0]
+        for index, x in enumerate(tensors):
+            if (x.shape, x.dtype) != (first.shape, first.dtype):
+                raise ValueError(
+                    f"[reduce_add] tensors to be summed must have one shape and dtype: number {index} "
+                    f"has {(x.shape, str(x.dtype))}, the first {(first.shape, str(first.dtype))}."
+                )
         ctx.sources = [x.device for x in tensors]
         device = to_device(destination)
-        total = _moved(tensors[0], device)
+        total = _moved(first, device)
         for x in tensors[1:]:
             total = total + x.to(device)
         return total
@@ -94,7 +101,7 @@ class Scatter(Function):
         """Return the parts."""
         _single("scatter", tensor)
         places = _devices("scatter", devices)
-        axis = _axis("scatter", axis, tensor.ndim)
+        axis = checked_axis("scatter", axis, tensor.ndim)
         ctx.axis, ctx.source = axis, tensor.device
         parts = []
         start = 0
@@ -120,11 +127,17 @@ class Gather(Function):
     @staticmethod
     def forward(ctx: Any, destination: Any, axis: int, *tensors: Tensor) -> Any:
         """Return the joined tensor."""
-        axis = _axis("gather", axis, max(_tensors("gather", tensors)[0].ndim, 1))
-        _fitting(tensors, axis)
+        first = _tensors("gather", tensors)[0]
+        axis = checked_axis("gather", axis, max(first.ndim, 1))
+        for index, x in enumerate(tensors):
+            if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
+                raise ValueError(
+                    f"[gather] tensors to be joined must agree in all dimensions but axis {axis}: number {index} has "
+                    f"shape {x.shape}, the first {first.shape}."
+                )
         ctx.axis = axis
         ctx.sources = [x.device for x in tensors]
-        ctx.numbers = not tensors[0].ndim
+        ctx.numbers = not first.ndim
         ctx.sizes = [1 if ctx.numbers else x.shape[axis] for x in tensors]
         device = to_device(destination)
         moved = [x.to(device) for x in tensors]
@@ -183,36 +196,6 @@ def _single(call: str, tensor: Any) -> Tensor:
     if len(listed) != 1:
         raise ValueError(f"[{call}] expects one tensor, got {len(listed)}: call it once for each.")
     return listed[0]
-
-
-def _axis(call: str, axis: Any, ndim: int) -> int:
-    try:
-        index = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"[{call}] axis must be an integer, got {axis!r}.") from None
-    if not -ndim <= index < ndim:
-        raise IndexError(f"[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions.")
-    return index % ndim
-
-
-def _alike(tensors: Sequence[Tensor]) -> None:
-    first = tensors[0]
-    for index, x in enumerate(tensors):
-        if (x.shape, x.dtype) != (first.shape, first.dtype):
-            raise ValueError(
-                f"[reduce_add] tensors to be summed must have one shape and dtype: number {index} "
-                f"has {(x.shape, str(x.dtype))}, the first {(first.shape, str(first.dtype))}."
-            )
-
-
-def _fitting(tensors: Sequence[Tensor], axis: int) -> None:
-    first = tensors[0]
-    for index, x in enumerate(tensors):
-        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
-            raise ValueError(
-                f"[gather] tensors to be joined must agree in all dimensions but axis {axis}: number {index} has "
-                f"shape {x.shape}, the first {first.shape}."
-            )
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -415,7 +415,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits."""
+        """Sum the elements along axes that are not nan; 0 where there are none."""
     def neg(self) -> Tensor:
         """Return ``-x``, for a numeric dtype."""
     def neg_(self) -> Self:

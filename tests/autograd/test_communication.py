@@ -220,9 +220,9 @@ _X: Any = tk.ones((2, 3))
         (lambda: scatter([_X, _X], ["cpu"]), ValueError, r"[scatter] expects one tensor, got 2"),  # type: ignore[arg-type]
         (lambda: scatter(_X, ["cpu"], 3), TypeError, r"[scatter] chunk_sizes must be a sequence of integers"),  # type: ignore[arg-type]
         (lambda: scatter(_X, ["cpu"], ["a"]), TypeError, r"[scatter] chunk_sizes must be a sequence of integers"),  # type: ignore[list-item]
-        (lambda: scatter(_X, ["cpu"], axis="x"), TypeError, r"[scatter] axis must be an integer, got 'x'"),  # type: ignore[arg-type]
+        (lambda: scatter(_X, ["cpu"], axis="x"), TypeError, r"[scatter] axis must be an int, got 'x'"),  # type: ignore[arg-type]
         (lambda: Scatter.apply([], None, 0, _X), ValueError, r"[scatter] expects at least one device"),
-        (lambda: gather([_X], axis=None), TypeError, r"[gather] axis must be an integer, got None"),  # type: ignore[arg-type]
+        (lambda: gather([_X], axis=None), TypeError, r"[gather] axis must be an int, got None"),  # type: ignore[arg-type]
         (lambda: Gather.apply("cpu", 0), ValueError, r"[gather] expects at least one tensor"),
     ],
 )

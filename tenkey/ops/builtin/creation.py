@@ -242,17 +242,18 @@ def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _logspace_on_numpy(
-    start: Any, stop: Any, num: int, *, base: float = 10.0, endpoint: bool = True, dtype: Any = None, device: Any = None
-) -> np.ndarray:
-    return np.logspace(start, stop, num, endpoint, base).astype(dtype or dtypes.default_float())
+def _powers_on_numpy(function: Any) -> Callable[..., np.ndarray]:
+    def on_numpy(start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+        return function(start, stop, num, **options).astype(dtype or dtypes.default_float())
+
+    return on_numpy
 
 
 logspace = factory(
     "logspace(float start, float stop, int num, *, float base=10.0, bool endpoint=True, DType? dtype=None,"
     " Device? device=None) -> Tensor",
     meta=_powers_meta("logspace"),
-    numpy=_logspace_on_numpy,
+    numpy=_powers_on_numpy(np.logspace),
     doc="""Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
     >>> tk.logspace(0, 2, 3).tolist()
@@ -261,17 +262,11 @@ logspace = factory(
 )
 
 
-def _geomspace_on_numpy(
-    start: Any, stop: Any, num: int, *, endpoint: bool = True, dtype: Any = None, device: Any = None
-) -> np.ndarray:
-    return np.geomspace(start, stop, num, endpoint).astype(dtype or dtypes.default_float())
-
-
 geomspace = factory(
     "geomspace(float start, float stop, int num, *, bool endpoint=True, DType? dtype=None, Device? device=None)"
     " -> Tensor",
     meta=_powers_meta("geomspace"),
-    numpy=_geomspace_on_numpy,
+    numpy=_powers_on_numpy(np.geomspace),
     doc="""Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
     >>> tk.geomspace(1, 8, 4).tolist()

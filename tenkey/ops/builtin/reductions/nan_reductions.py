@@ -16,54 +16,46 @@ from ..elementwise.exponential import sqrt
 from ..shape.copying import cast
 from ..shape.views import reshape
 from .cumulative import cumulative_prod, cumulative_sum
-from .reduction import all, index_meta, max, mean, min, prod, sum
+from .reduction import all, index_meta, max, mean, min, over_axes, prod, sum
 
-
-def _with_nans(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, -1, (0, 1))
-        for keepdims in (False, True)
-    ] + [((rng.standard_normal(()),), {}), ((rng.standard_normal((0, 3)),), {"axis": 1})]
+_CASES: Final = [*over_axes(None, 0, -1, (0, 1)), ([0, 3], {"axis": 1})]
+_samples = normal(*_CASES, [])
 
 
 def _exact(x: Tensor) -> bool:
     return x.dtype.kind in "biu"
 
 
-@composite(
-    "nansum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    sample_inputs=_with_nans,
-    methods=("nansum",),
-)
-def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits.
+def _combined(
+    name: str, reduce: Entry, neutral: float, what: str, shown: float, methods: tuple[str, ...] = ()
+) -> Entry:
+    @composite(
+        f"{name}(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+        sample_inputs=_samples,
+        methods=methods,
+        doc=f"""{what} the elements along axes that are not nan; {neutral:.0f} where there are none.
 
-    >>> tk.nansum(tk.asarray([1.0, float("nan"), 2.0])).item()
-    3.0
-    """
-    axes = normalize_axes("nansum", axis, x.ndim)
-    return sum(x if _exact(x) else where(isnan(x), 0.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
+    Integers are converted to 64 bits, as by ``tk.{name[3:]}``.
+
+    >>> tk.{name}(tk.asarray([3.0, float("nan"), 2.0])).item()
+    {shown}
+    """,
+    )
+    def function(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        axes = normalize_axes(name, axis, x.ndim)
+        return reduce(x if _exact(x) else where(isnan(x), neutral, x), axis=axes, dtype=dtype, keepdims=keepdims)
+
+    return function
 
 
-@composite(
-    "nanprod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    sample_inputs=_with_nans,
-)
-def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Multiply the elements along axes that are not nan; 1 where there are none.
-
-    >>> tk.nanprod(tk.asarray([3.0, float("nan"), 2.0])).item()
-    6.0
-    """
-    axes = normalize_axes("nanprod", axis, x.ndim)
-    return prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
+nansum = _combined("nansum", sum, 0.0, "Sum", 5.0, ("nansum",))
+nanprod = _combined("nanprod", prod, 1.0, "Multiply", 6.0)
 
 
 def _extreme(name: str, reduce: Entry, neutral: float, size: str, shown: float) -> Entry:
     @composite(
         f"{name}(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-        sample_inputs=_with_nans,
+        sample_inputs=_samples,
         doc=f"""Return the {size} element along axes that is not nan; nan where there is none. Ties share the gradient.
 
     >>> tk.{name}(tk.asarray([1.0, float("nan"), 2.0])).item()
@@ -89,7 +81,7 @@ nanmin = _extreme("nanmin", min, math.inf, "smallest", 1.0)
 
 @composite(
     "nanmean(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    sample_inputs=_with_nans,
+    sample_inputs=_samples,
     methods=("nanmean",),
 )
 def nanmean(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -133,16 +125,13 @@ def _nanvar(
     return total / where(count > 0, count, math.nan)
 
 
-def _var_samples(rng: np.random.Generator) -> Any:
-    return [*_with_nans(rng), ((rng.standard_normal((3, 4)),), {"axis": 0, "correction": 1.0})]
-
-
+_CORRECTED: Final = ([3, 4], {"axis": 0, "correction": 1.0})
 _NAN_MOMENT: Final = (
     "Tensor x, int[1]? axis=None, *, float correction=0.0, float? ddof=None, DType? dtype=None, bool keepdims=False"
 )
 
 
-@composite(f"nanvar({_NAN_MOMENT}) -> Tensor", sample_inputs=_var_samples)
+@composite(f"nanvar({_NAN_MOMENT}) -> Tensor", sample_inputs=normal(*_CASES, _CORRECTED, []))
 def nanvar(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,
@@ -159,7 +148,7 @@ def nanvar(
     return _nanvar("nanvar", x, axis, correction, ddof, dtype, keepdims)
 
 
-@composite(f"nanstd({_NAN_MOMENT}) -> Tensor", sample_inputs=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim])
+@composite(f"nanstd({_NAN_MOMENT}) -> Tensor", sample_inputs=normal(*_CASES, _CORRECTED))
 def nanstd(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,
@@ -199,14 +188,7 @@ def _index_of(name: str, neutral: float, size: str, shown: int) -> Entry:
         meta=index_meta(name),
         numpy=on_numpy,
         differentiable=False,
-        sample_inputs=lambda rng: [
-            *[
-                ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-                for axis in (None, 0, -1)
-                for keepdims in (False, True)
-            ],
-            ((rng.standard_normal(()),), {}),
-        ],
+        sample_inputs=normal(*over_axes(None, 0, -1), []),
         batch=along("axis"),
         doc=f"""Return the index of the {size} element along an axis that is not nan, at a tie the first; int64.
 

@@ -14,16 +14,16 @@ from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, broadcast, composite, structured
+from ...declare import Entry, TensorSpec, broadcast, composite, normal, structured
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
 from ..elementwise.comparison import equal, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..elementwise.rounding import floor, round
-from ..shape.copying import cast, clone, concat
+from ..shape.copying import as_dtype, cast, clone, concat
 from ..shape.views import expand_dims, permute_dims, reshape, select_index, squeeze
-from .reduction import restore_axes, sum
+from .reduction import over_axes, restore_axes, sum
 
 _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
 
@@ -174,9 +174,7 @@ def _quantile(
         share: Any = float(_weight(np, method, place, below))
         first_place, second_place = [int(min(max(at, 0), n - 1)) for at in (below, below + 1)]
         places = (first_place,) if share == 0 else (first_place, second_place)
-        found = order_statistics(rows, _indices(places, x))
-        if found.dtype != dtype:
-            found = cast(found, dtype)
+        found = as_dtype(order_statistics(rows, _indices(places, x)), dtype)
         if share:
             first, second = select_index(found, -1, 0), select_index(found, -1, 1)
             found = expand_dims(_between(first, second, share), -1)
@@ -195,10 +193,8 @@ def _quantile(
     below = floor(place)
     share = cast(_weight(_TENSORS, method, place, below), dtype)
     lower, upper = [cast(maximum(minimum(at, last), 0.0), int64) for at in (below, below + 1.0)]
-    found = order_statistics(rows, lower, skip_nan=skip)
-    second = order_statistics(rows, upper, skip_nan=skip)
-    if found.dtype != dtype:
-        found, second = cast(found, dtype), cast(second, dtype)
+    found = as_dtype(order_statistics(rows, lower, skip_nan=skip), dtype)
+    second = as_dtype(order_statistics(rows, upper, skip_nan=skip), dtype)
     if method not in _STEPS:
         found = _between(found, second, share)
     return _shaped(found, x.shape, axes, q, keepdims)
@@ -224,21 +220,16 @@ def _shaped(found: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], q: Ten
     return clone(permute_dims(found, order)) if found.ndim > 1 else found
 
 
-def _quantile_samples(rng: np.random.Generator) -> Any:
-    made: list[Any] = [
-        ((rng.standard_normal((3, 4)), 0.3), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, -1, (0, 1))
-        for keepdims in (False, True)
-    ]
-    made += [((rng.standard_normal(7), 0.41), {"method": method}) for method in _PLACES]
-    made += [((rng.standard_normal(()), 0.5), {}), ((rng.standard_normal((0, 3)), 0.5), {"axis": 1})]
-    return made
+_CASES: Final = [*over_axes(None, 0, -1, (0, 1)), ([], {}), ([0, 3], {"axis": 1})]
 
 
 def _quantile_function(name: str, doc: str, *, high: float = 1.0, skip_nan: bool = False) -> Entry:
     @composite(
         f"{name}(Tensor x, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
-        sample_inputs=lambda rng: [((x, high * q), options) for (x, q), options in _quantile_samples(rng)],
+        sample_inputs=normal(
+            *[(shape, high * 0.3, options) for shape, options in _CASES],
+            *[([7], high * 0.41, {"method": method}) for method in _PLACES],
+        ),
         methods=("quantile",) if name == "quantile" else (),
         tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
         doc=doc,
@@ -299,11 +290,7 @@ nanpercentile = _quantile_function(
 )
 
 
-def _median_samples(rng: np.random.Generator) -> Any:
-    return [
-        *[((x,), options) for (x, _), options in _quantile_samples(rng) if "method" not in options],
-        ((rng.standard_normal((3, 5)),), {"axis": 1}),
-    ]
+_median_samples = normal(*_CASES, ([3, 5], {"axis": 1}))
 
 
 @composite(
@@ -325,8 +312,7 @@ def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     if n == 0:
         raise ValueError(_EMPTY.format(operator="median", shape=x.shape, axis=axis))
     dtype = x.dtype if x.dtype.kind in "fV" else default_float()
-    if rows.dtype != dtype:
-        rows = cast(rows, dtype)
+    rows = as_dtype(rows, dtype)
     middle = _indices((n // 2,) if n % 2 else (n // 2 - 1, n // 2), x)
     found = order_statistics(rows, middle)
     if n % 2:

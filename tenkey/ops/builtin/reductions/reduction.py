@@ -32,6 +32,11 @@ def count_along(operator: str, shape: tuple[int, ...], axis: Any) -> int:
     return math.prod([shape[i] for i in normalize_axes(operator, axis, len(shape))])
 
 
+def over_axes(*axes: Any) -> list[Any]:
+    """Return samples (see ``normal``) of a matrix for each of the axes, with and without ``keepdims``."""
+    return [([3, 4], {"axis": axis, "keepdims": keepdims}) for axis in axes for keepdims in (False, True)]
+
+
 sum = reduction(
     "sum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: a + b,
@@ -144,11 +149,7 @@ def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> A
     numpy=_numpy_mean,
     vjp={"x": _mean_vjp},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, (0, -1))
-        for keepdims in (False, True)
-    ],
+    sample_inputs=normal(*over_axes(None, 0, (0, -1))),
     methods=("mean",),
 )
 def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
@@ -216,11 +217,7 @@ def _logsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool)
     jvp=lambda tangents, x, out, axis, keepdims: sum(
         tangents["x"] * _shares(x, out, axis, keepdims), axis=axis, keepdims=keepdims
     ),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 1, (0, -1))
-        for keepdims in (False, True)
-    ],
+    sample_inputs=normal(*over_axes(None, 1, (0, -1))),
     methods=("logsumexp",),
 )
 def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:

@@ -24,7 +24,7 @@ from ..random import random_checked
 from ..shape.copying import as_dtype, cast, clone, concat, floating
 from ..shape.padding import vector
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
-from .reduction import count_along, max, mean, min, restore_axes, small_sum, sum
+from .reduction import count_along, max, mean, min, over_axes, restore_axes, small_sum, sum
 
 
 def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
@@ -146,11 +146,7 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
 
 @composite(
     "ptp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, (0, -1))
-        for keepdims in (False, True)
-    ],
+    sample_inputs=normal(*over_axes(None, 0, (0, -1))),
 )
 def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the largest less the smallest element along axes, in the dtype of ``x``; nan if an element is nan.

@@ -185,15 +185,13 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
             f"[repeat] repeats of shape {repeats.shape} must be one number or one for each of the {x.shape[i]} "
             "elements along the axis."
         )
-    if repeats.size == 1 and (repeats.ndim == 0 or x.shape[i] != 1 or repeats.device.type != "meta"):
-        if repeats.device.type == "meta":
-            raise NotImplementedError(_REPEATS_VALUES)
+    if repeats.device.type == "meta":
+        raise NotImplementedError(_REPEATS_VALUES)
+    if repeats.size == 1:
         count = int(repeats.item())
         if count < 0:
             raise ValueError(_NEGATIVE.format(operator="repeat", count=count))
         return repeat_each(x, count, i)
-    if repeats.device.type == "meta":
-        raise NotImplementedError(_REPEATS_VALUES)
     if repeats.size and (repeats < 0).any():
         raise ValueError(_NEGATIVE.format(operator="repeat", count=repeats.min().item()))
     return take(x, repeat_indices(repeats), axis=i)

@@ -53,7 +53,7 @@ def _student_quantile(df: Any, p: Any) -> Any:
     inside = sane & (p > 0) & (p < 1) & (p != 0.5)
     freedom, given = np.minimum(df[inside], _ENOUGH), p[inside]
     away = np.abs(given - 0.5)
-    constant = _log_constant(freedom)
+    constant = -0.5 * np.log(freedom) - _log_beta(freedom / 2)  # the logarithm of the density at 0
     middle = (away <= 0.25) & (away <= 0.5 * np.exp(constant) * np.sqrt(freedom))
     far = ~middle
     size = np.empty_like(given)
@@ -63,11 +63,6 @@ def _student_quantile(df: Any, p: Any) -> Any:
         size[far] = _far_quantile(freedom[far], away[far], constant[far], np.minimum(given, 1 - given)[far])
     out[inside] = np.copysign(size, given - 0.5)
     return out
-
-
-def _log_constant(df: Any) -> Any:
-    """Return the logarithm of the density at 0."""
-    return -0.5 * np.log(df) - _log_beta(df / 2)
 
 
 def _log_beta(a: Any) -> Any:
