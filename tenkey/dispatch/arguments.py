@@ -10,22 +10,14 @@ import operator as _operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .errors import ArgumentError, OutOfRangeError, shown
+from .diagnostics.wrong_arguments import check_tensors, wrong_length, wrong_type
+from .errors import ArgumentError, OutOfRangeError
 from .operator import Operator
 from .schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
 
 __all__ = ["check_arguments", "coercer", "convert", "convert_argument", "lift"]
 
 _EXACT: Final = ("int", "float", "bool", "str")
-_WORDS: Final = {
-    "int": "an int",
-    "float": "a float",
-    "bool": "a bool",
-    "complex": "a complex number",
-    "str": "a str",
-    "Scalar": "a Python number",
-    "Tensor": "a Tensor",
-}
 
 
 def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
@@ -42,7 +34,7 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
 
         def check_length(value: Any) -> Any:  # the one property that the union of the words does not notice
             if isinstance(value, (list, tuple)) and len(value) != size:
-                raise _wrong_length(operator, name, size, value)
+                raise wrong_length(operator, name, size, value)
             return value
 
         return f"if {name} is not None: {convert_line}", check_length
@@ -111,7 +103,7 @@ def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> 
 
             value = tuple([getattr(value, field.name) for field in dataclasses.fields(value) if field.init])
         if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
-            raise _wrong_length(operator, argument, len(kind.elements), value)
+            raise wrong_length(operator, argument, len(kind.elements), value)
         return tuple(convert(operator, argument, e, v) for e, v in zip(kind.elements, value))
     hook = operator.registry.hooks.converters.get(kind.name)
     if hook is not None:
@@ -125,27 +117,14 @@ def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> 
     except OverflowError as error:
         raise OutOfRangeError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
     if checked is NotImplemented:
-        raise _wrong_type(operator, argument, _WORDS.get(kind.name, kind.name), value)
+        raise wrong_type(operator, argument, kind.name, value)
     return checked
-
-
-def _wrong_type(operator: Operator, argument: str, kind: str, value: Any, remedy: str = "") -> ArgumentError:
-    return ArgumentError(
-        f"[{operator.name}] the argument {argument!r} must be {kind}, got {shown(value)} of type "
-        f"{type(value).__name__}.{remedy}"
-    )
-
-
-def _wrong_length(operator: Operator, argument: str, size: int, value: Any) -> ArgumentError:
-    return ArgumentError(f"[{operator.name}] the argument {argument!r} must have {size} elements, got {shown(value)}.")
 
 
 def _check(name: str, value: Any) -> Any:
     if name == "int":
-        if isinstance(value, bool):
-            return int(value)
         try:
-            return _operator.index(value)
+            return int(value) if isinstance(value, bool) else _operator.index(value)
         except TypeError:
             return NotImplemented
     if name in ("float", "complex") and getattr(value, "shape", None) == ():
@@ -194,9 +173,9 @@ def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any)
                 raise TypeError
             value = tuple(value)
         except TypeError:
-            raise _wrong_type(operator, argument, f"a sequence of {element}", value) from None
+            raise wrong_type(operator, argument, f"a sequence of {element}", value) from None
     if kind.size not in (None, 1) and len(value) != kind.size:
-        raise _wrong_length(operator, argument, kind.size, value)
+        raise wrong_length(operator, argument, kind.size, value)
     if element == BaseType("int") and {*map(type, value)} <= {int}:
         return tuple(value)
     return tuple([convert(operator, argument, element, item) for item in value])
@@ -213,22 +192,7 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
                     break
             else:
                 return values
-        for argument, value in zip(operator.tensor_arguments, values):
-            kind = argument.type.required
-            if value is None and kind is not argument.type:
-                continue
-            wrong, expected, remedy = [value], "a Tensor", " Convert it with tk.asarray(...)."
-            if isinstance(kind, ListType):
-                expected = "a list of Tensors"
-                if isinstance(value, (list, tuple)):
-                    holes = isinstance(kind.element, OptionalType)
-                    wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
-                else:
-                    remedy = " Give a list or a tuple."
-            elif hasattr(value, "_word"):
-                continue
-            if wrong:
-                raise _wrong_type(operator, argument.name, expected, wrong[0], remedy)
+        check_tensors(operator, values)
         return tuple([_plain(value) for value in values])
     except Exception as error:
         error.__suppress_context__ = True  # the AttributeError by which the entry noticed

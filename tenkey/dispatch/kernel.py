@@ -9,6 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Literal, Self
 
+from .diagnostics.signatures import check_call
 from .errors import RegistrationError
 from .keys import DispatchKey
 from .schema import FunctionSchema
@@ -173,12 +174,8 @@ def _fits_at_sight(function: Callable[..., Any], schema: FunctionSchema, *, with
     if not isinstance(function, FunctionType) or function.__dict__:
         return False
     code = function.__code__
-    count, keyword = int(with_keyset), set()
-    for argument in schema.arguments:
-        if argument.kwarg_only:
-            keyword.add(argument.name)
-        else:
-            count += 1
+    keyword = {argument.name for argument in schema.arguments if argument.kwarg_only}
+    count = with_keyset + len(schema.arguments) - len(keyword)
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     optional = {*(function.__kwdefaults__ or ()), *positional[len(positional) - len(function.__defaults__ or ()) :]}
@@ -195,22 +192,5 @@ def check_signature(
     function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str, what: str = "kernel"
 ) -> None:
     """Raise RegistrationError if ``function`` cannot be called as the kernels of ``schema`` are."""
-    if _fits_at_sight(function, schema, with_keyset=with_keyset):
-        return
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # builtins without a signature cannot be checked
-        return
-    positional = [a.name for a in schema.arguments if not a.kwarg_only]
-    keyword = [a.name for a in schema.arguments if a.kwarg_only]
-    if with_keyset:
-        positional.insert(0, "the keyset")
-    try:
-        signature.bind(*positional, **dict.fromkeys(keyword))
-    except TypeError as error:
-        by_keyword = f" and {', '.join(keyword)} by keyword" if keyword else ""
-        raise RegistrationError(
-            f"[{schema}] the {what} {getattr(function, '__qualname__', repr(function))} at {site} has the signature "
-            f"{signature}, which cannot be called with this schema: {error}. A {what} takes "
-            f"{', '.join(positional) or 'nothing'} by position{by_keyword}."
-        ) from None
+    if not _fits_at_sight(function, schema, with_keyset=with_keyset):
+        check_call(function, schema, with_keyset, site, what)

@@ -11,12 +11,13 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from .bindings import make_entry
+from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
-from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
+from .errors import OperatorNotFoundError, RegistrationError
 from .hooks import Hooks
 from .installers import Installers
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
@@ -78,7 +79,7 @@ class _Operators(dict[str, Operator]):
         self._cached.setdefault(key, []).append((attributes, attribute))
 
 
-class Registry:
+class Registry(Listing):
     """All registrations of a process; only tests make another one."""
 
     def __init__(self) -> None:
@@ -196,20 +197,6 @@ class Registry:
                     return derived
         return None
 
-    def unknown(self, name: str) -> str:
-        """Return the message that no operator has this name, with the names that come close."""
-        import difflib  # only errors need it
-
-        with self.lock:
-            close = difflib.get_close_matches(name, self.operators, n=3)
-            text = f"there is no operator {name!r}."
-            if close:
-                text += f" Close: {', '.join(close)}."
-            for waiting in difflib.get_close_matches(name, self.pending, n=1):
-                site = self.pending[waiting][-1].site
-                text += f" A kernel registered at {site} waits for {waiting!r}, which is not defined yet."
-        return f"{text} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
-
     def overloads(self, name: str) -> tuple[Operator, ...]:
         """Return all operators of one qualified name, in the order of definition."""
         return self.operators.overloads.get(name, ())
@@ -230,10 +217,6 @@ class Registry:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "registry"  # the registry of the process, by name; for any other one pickle reports the difference
-
-    def __iter__(self) -> Iterator[Operator]:
-        with self.lock:  # a garbage collection may run other threads while the tuple is made
-            return iter(tuple(self.operators.values()))
 
     # ---- calls
 
@@ -288,15 +271,10 @@ class Registry:
 
     def _remove_kernel(self, name: str, kernel: Kernel) -> None:
         with self.lock:
+            _take_out(self.pending, name, kernel)
             operator = self.operators.get(name)
-            for stack in (self.pending.get(name, []), operator.kernels.get(kernel.key, []) if operator else []):
-                if kernel in stack:
-                    stack.remove(kernel)
-            if not self.pending.get(name, True):
-                del self.pending[name]
             if operator is not None:
-                if not operator.kernels.get(kernel.key, True):
-                    del operator.kernels[kernel.key]
+                _take_out(operator.kernels, kernel.key, kernel)
                 operator.invalidate()
 
     def fallback(self, kernel: Kernel) -> Handle:
@@ -309,10 +287,7 @@ class Registry:
 
             def remove() -> None:
                 with self.lock:
-                    stack = self.fallbacks[kernel.key]
-                    stack.remove(kernel)
-                    if not stack:
-                        del self.fallbacks[kernel.key]
+                    _take_out(self.fallbacks, kernel.key, kernel)
                     self.invalidate()
 
             return Handle(remove, f"fallback for {kernel.key.name}")
@@ -322,35 +297,13 @@ class Registry:
         for operator in self:
             operator.invalidate()
 
-    def registrations(self, key: DispatchKey) -> list[Kernel]:
-        """Return every kernel and fallback registered for ``key``, except those that wait for their operator.
 
-        ``kernel.operator`` is the name of the operator, "" for a fallback.
-
-        >>> with tk.library.Library("docs", "DEF") as lib:
-        ...     _ = lib.define("same(Tensor x) -> Tensor")
-        ...     _ = lib.impl("same", lambda x: x, DispatchKey.Mode)
-        ...     [kernel.operator for kernel in registry.registrations(DispatchKey.Mode)]
-        ['docs::same', '']
-        """
-        if not isinstance(key, DispatchKey):
-            raise ArgumentError(
-                f"[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of "
-                f"type {type(key).__name__}."
-            )
-        found = [kernel for op in self for kernel in op.kernels.get(key, ())]
-        return found + self.fallbacks.get(key, [])
-
-    def dangling(self) -> dict[str, list[Kernel]]:
-        """Return the kernels of operators that are not defined (yet, or because of a misspelled name), by name.
-
-        >>> with tk.library.Library("docs", "IMPL") as lib:
-        ...     _ = lib.impl("never_defined", lambda x: x, "cpu")
-        ...     list(registry.dangling())
-        ['docs::never_defined']
-        """
-        with self.lock:
-            return {name: list(stack) for name, stack in self.pending.items()}
+def _take_out(stacks: dict[Any, list[Kernel]], place: object, kernel: Kernel) -> None:
+    stack = stacks.get(place, [])
+    if kernel in stack:
+        stack.remove(kernel)
+        if not stack:
+            del stacks[place]
 
 
 def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:

@@ -177,21 +177,16 @@ def mixed_devices(operator: Operator, word: int, step: Step) -> tuple[str, ...]:
 
 def resolve(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the callable that handles a call of ``operator`` with this dispatch word."""
-    for step in steps(operator, word):
-        if step.chosen:
-            mixed = mixed_devices(operator, word, step)
-            if mixed:
-                raise DeviceMismatchError(
-                    f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a "
-                    "call live on one device. Move them with x.to(device)."
-                )
-            return _bind(operator, word, step)
-    raise missing_kernel(operator, word)
-
-
-def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
-    slot = step.slot
-    kernel = slot.kernel
+    step = next((step for step in steps(operator, word) if step.chosen), None)
+    if step is None:
+        raise missing_kernel(operator, word)
+    mixed = mixed_devices(operator, word, step)
+    if mixed:
+        raise DeviceMismatchError(
+            f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a call live "
+            "on one device. Move them with x.to(device)."
+        )
+    slot, kernel = step.slot, step.slot.kernel
     if not slot.conditional:
         if kernel is None:
             raise _unhandled(operator, word, slot)

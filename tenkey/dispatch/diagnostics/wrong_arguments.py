@@ -1,0 +1,54 @@
+"""Errors for arguments that do not fit a schema."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..errors import ArgumentError, shown
+from ..operator import Operator
+from ..schema import ListType, OptionalType
+
+__all__ = ["check_tensors", "wrong_length", "wrong_type"]
+
+_WORDS: Final = {
+    "int": "an int",
+    "float": "a float",
+    "bool": "a bool",
+    "complex": "a complex number",
+    "str": "a str",
+    "Scalar": "a Python number",
+    "Tensor": "a Tensor",
+}
+
+
+def wrong_type(operator: Operator, argument: str, kind: str, value: Any, remedy: str = "") -> ArgumentError:
+    """Return the error for a value that is not of the type ``kind``."""
+    return ArgumentError(
+        f"[{operator.name}] the argument {argument!r} must be {_WORDS.get(kind, kind)}, got {shown(value)} of type "
+        f"{type(value).__name__}.{remedy}"
+    )
+
+
+def wrong_length(operator: Operator, argument: str, size: int, value: Any) -> ArgumentError:
+    """Return the error for a value that does not have ``size`` elements."""
+    return ArgumentError(f"[{operator.name}] the argument {argument!r} must have {size} elements, got {shown(value)}.")
+
+
+def check_tensors(operator: Operator, values: tuple[Any, ...]) -> None:
+    """Raise ArgumentError unless the values are what the schema says of the operator's tensor arguments."""
+    for argument, value in zip(operator.tensor_arguments, values):
+        kind = argument.type.required
+        if value is None and kind is not argument.type:
+            continue
+        wrong, expected, remedy = [value], "Tensor", " Convert it with tk.asarray(...)."
+        if isinstance(kind, ListType):
+            expected = "a list of Tensors"
+            if isinstance(value, (list, tuple)):
+                holes = isinstance(kind.element, OptionalType)
+                wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
+            else:
+                remedy = " Give a list or a tuple."
+        elif hasattr(value, "_word"):
+            continue
+        if wrong:
+            raise wrong_type(operator, argument.name, expected, wrong[0], remedy)
