@@ -84,8 +84,8 @@ _DISPATCH: Final = (
     Fault(
         "dispatch: the first backend wins",
         "tenkey/dispatch/keys.py",
-        "for name in reversed(_backends):",
-        "for name in _backends:",
+        "return next(reversed(backends_in(mask)), None)",
+        "return next(iter(backends_in(mask)), None)",
         ("tests/tiny/test_keys.py",),
     ),
     Fault(
@@ -140,15 +140,15 @@ _DISPATCH: Final = (
     Fault(
         "schema: a default may precede an argument without one",
         "tenkey/dispatch/schema/parser.py",
-        "if not (kwarg_only or argument.has_default) and arguments and arguments[-1].has_default:",
+        "if not (kwarg_only or has_default) and arguments and arguments[-1].has_default:",
         "if False:",
         ("tests/tiny/test_schema.py",),
     ),
     Fault(
         "schema: arguments after the star are positional",
         "tenkey/dispatch/schema/parser.py",
-        "return Argument(name, type_, default, has_default, kwarg_only, alias)",
-        "return Argument(name, type_, default, has_default, False, alias)",
+        "arguments.append(Argument(name, type_, default, has_default, kwarg_only, alias))",
+        "arguments.append(Argument(name, type_, default, has_default, False, alias))",
         ("tests/tiny/test_schema.py",),
     ),
 )

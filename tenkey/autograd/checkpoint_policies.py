@@ -27,7 +27,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import StateGuard, current_state, enter, make_state, set_state
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
-from ..dispatch.packet import OperatorPacket
+from ..dispatch.overloads import OperatorPacket
 from ..dispatch.registry import registry
 from .saved_tensors.saved import alone
 from .saved_tensors.saved_tensor_hooks import Chooser

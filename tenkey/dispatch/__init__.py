@@ -21,7 +21,7 @@ from .keys import DispatchKey, DispatchKeySet, register_key
 from .local_state import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
 from .modes import DispatchMode
 from .operator import Operator
-from .packet import OperatorPacket
+from .overloads import OperatorPacket
 from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema
 from .table import compute_table

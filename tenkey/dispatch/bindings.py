@@ -26,7 +26,7 @@ from .operator import Operator, any_word, is_device
 from .schema import Argument, BaseType, ListType, OptionalType
 from .tags import Tag
 
-__all__ = ["allow_alone", "make_entry"]
+__all__ = ["make_entry"]
 
 
 # These functions raise for anything but a list or tuple of tensors, which ``lift`` then lifts or explains.
@@ -127,25 +127,6 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     return function
 
 
-def allow_alone(entry: Callable[..., Any], function: Callable[[Any], Any]) -> None:
-    """Let an operator of tensors be called with its first argument alone, which calls another function.
-
-    Other calls do not pay for it: only after an argument was not a tensor does the entry check whether it was left out.
-    """
-    operator: Operator = entry.operator  # type: ignore[attr-defined]
-    operator.facets["Alone"] = function
-    entry.__defaults__ = (None,) * (len(operator.schema.arguments) - 1)
-
-
-def _alone(operator: Operator, scope: dict[str, Any]) -> list[str]:
-    function = operator.facets.get("Alone")
-    if function is None:
-        return []
-    scope["alone"] = function
-    first, *others = [a.name for a in operator.schema.arguments]
-    return [f"    if {' and '.join(f'{name} is None' for name in others)}: return $alone({first})"]
-
-
 def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     """Return the text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
@@ -166,6 +147,12 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     tensors = [a for a in arguments if a.type.is_tensor_like]
     nested = [f"$union_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
     devices = [a.name for a in arguments if is_device(a)]
+    if "Alone" in operator.facets:  # a call with the first argument alone; the others have the default None
+        scope["alone"] = operator.facets["Alone"]
+        left_out = " and ".join(f"{a.name} is None" for a in arguments[1:])
+        alone = [f"    if {left_out}: return $alone({arguments[0].name})"]
+    else:
+        alone = []
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
         names = ", ".join(a.name for a in tensors)
@@ -181,7 +168,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             "try:",
             *[f"    {line}" for line in attempt],
             "except ($AttributeError, $TypeError):",
-            *_alone(operator, scope),
+            *alone,
             f"    {names}, = $lift($operator, ({names},))",
             f"    $word = {union}",
             *([f"$word |= {' | '.join(nested)}"] if nested else []),

@@ -9,12 +9,10 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Literal, Self
 
-from .diagnostics.signatures import check_call
-from .errors import RegistrationError
+from .diagnostics.registration_checks import check_kernel
 from .keys import DispatchKey
-from .schema import FunctionSchema
 
-__all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel", "function_site"]
+__all__ = ["Handle", "Kernel", "caller_site", "fallthrough_kernel", "function_site"]
 
 Specialize = Callable[[Any, int], Callable[..., Any]]  # of an operator and a dispatch word
 
@@ -83,28 +81,7 @@ class Kernel:
         when: Callable[..., bool] | None = None,
         priority: int = 0,
     ) -> None:
-        if not callable(function):
-            raise RegistrationError(
-                f"a kernel is a function, got {function!r} of type {type(function).__name__}: pass a callable."
-            )
-        given: object = key
-        if not isinstance(given, DispatchKey) or (given.per_backend and given.backend is None):
-            name = getattr(function, "__qualname__", repr(function))
-            raise RegistrationError(
-                f"the kernel {name} is registered for {key!r}, which no call reaches. Give a DispatchKey such as "
-                "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
-            )
-        if when is not None and not callable(when):
-            raise RegistrationError(
-                f"[when] a condition is a function of the kernel's arguments, got {when!r} of "
-                f"type {type(when).__name__}."
-            )
-        number: object = priority
-        if not isinstance(number, (int, float)) or number != number:  # NaN has no order
-            raise RegistrationError(
-                f"[priority] is a number such as 10 of a kernel with a condition (when=), got {priority!r} of "
-                f"type {type(priority).__name__}."
-            )
+        check_kernel(function, key, when, priority)
         self.function = function
         self.key = key
         self.origin = origin
@@ -167,30 +144,3 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<Handle: {self.description}{'' if self._remove else ' (removed)'}>"
-
-
-def _fits_at_sight(function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool) -> bool:
-    """Whether a plain function certainly accepts these arguments: nearly all do, and ``inspect`` is slow."""
-    if not isinstance(function, FunctionType) or function.__dict__:
-        return False
-    code = function.__code__
-    keyword = {argument.name for argument in schema.arguments if argument.kwarg_only}
-    count = with_keyset + len(schema.arguments) - len(keyword)
-    positional = code.co_varnames[: code.co_argcount]
-    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    optional = {*(function.__kwdefaults__ or ()), *positional[len(positional) - len(function.__defaults__ or ()) :]}
-    open_for = {*positional[count:], *named}  # keywords; each is given one or has a default
-    return (
-        code.co_posonlyargcount == 0
-        and (count <= len(positional) or bool(code.co_flags & inspect.CO_VARARGS))
-        and (keyword <= open_for or (bool(code.co_flags & inspect.CO_VARKEYWORDS) and keyword.isdisjoint(positional)))
-        and open_for <= optional | keyword
-    )
-
-
-def check_signature(
-    function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str, what: str = "kernel"
-) -> None:
-    """Raise RegistrationError if ``function`` cannot be called as the kernels of ``schema`` are."""
-    if not _fits_at_sight(function, schema, with_keyset=with_keyset):
-        check_call(function, schema, with_keyset, site, what)

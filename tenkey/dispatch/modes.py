@@ -21,7 +21,7 @@ from .operator import Operator
 from .registry import Registry
 from .schema import BaseType
 
-__all__ = ["DispatchMode", "install_modes", "tensor_types", "types_reader"]
+__all__ = ["DispatchMode", "install_modes", "leaves", "tensor_types", "types_reader"]
 
 
 class DispatchMode:
@@ -90,19 +90,20 @@ class DispatchMode:
         leave(self)
 
 
-def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
+def leaves(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the arguments of a call, and the items of those that are lists, tuples or dicts, in order."""
     for value in values:
         if isinstance(value, (list, tuple)):
-            yield from _tensor_types(value)
+            yield from leaves(value)
         elif isinstance(value, dict):
-            yield from _tensor_types(value.values())
-        elif hasattr(value, "_word"):
-            yield type(value)
+            yield from leaves(value.values())
+        else:
+            yield value
 
 
 def tensor_types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[type, ...]:
     """Return the types of the tensors among the arguments, in lists too, each once, in order."""
-    return tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))
+    return tuple(dict.fromkeys([type(x) for x in leaves((*args, *kwargs.values())) if hasattr(x, "_word")]))
 
 
 def types_reader(operator: Operator) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[type, ...]]:

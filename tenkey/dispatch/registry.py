@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from .bindings import make_entry
+from .diagnostics.registration_checks import check_signature
 from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
 from .errors import OperatorNotFoundError, RegistrationError
 from .hooks import Hooks
 from .installers import Installers
-from .kernel import Handle, Kernel, caller_site, check_signature, function_site
+from .kernel import Handle, Kernel, caller_site, function_site
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, Slot
-from .packet import OperatorNamespace, OperatorPacket
+from .overloads import OperatorNamespace, OperatorPacket
 from .schema import FunctionSchema, parse_schema
 from .table import compute_slot, resolve
 from .tags import Tag
@@ -84,7 +85,7 @@ class Registry(Listing):
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.operators = _Operators()
+        self.operators: _Operators = _Operators()
         self.fallbacks: dict[DispatchKey, list[Kernel]] = {}
         self.pending: dict[str, list[Kernel]] = {}  # kernels whose operator is not defined yet
         self.autograd_other: tuple[str, ...] = ()

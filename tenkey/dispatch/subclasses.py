@@ -30,7 +30,7 @@ operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never call a handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ from .errors import ArgumentError
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
 from .local_state import StateGuard
-from .modes import types_reader
+from .modes import leaves, types_reader
 from .operator import Operator
 from .registry import Registry
 
@@ -51,17 +51,6 @@ ASKING: Final = DispatchKey.Subclass.mask | DispatchKey.Python.mask
 """The bits of the two keys of the instances of subclasses with a handler."""
 
 _asked: ContextVar[tuple[Any, ...]] = ContextVar("tenkey_subclass_calls", default=())
-
-
-def _instances(values: Iterable[Any], mask: int) -> Iterator[Any]:
-    """Yield the tensors whose class handles calls at this key, in the order of the arguments."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _instances(value, mask)
-        elif isinstance(value, dict):
-            yield from _instances(value.values(), mask)
-        elif getattr(type(value), "_asks", 0) & mask:
-            yield value
 
 
 def _order(kinds: Iterable[type]) -> list[type]:
@@ -79,7 +68,7 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
         cache, mask, types_of = operator.cache, key.mask, types_reader(operator)
 
         def ask(*args: Any, **kwargs: Any) -> Any:
-            instances = list(_instances((*args, *kwargs.values()), mask))
+            instances = [x for x in leaves((*args, *kwargs.values())) if getattr(type(x), "_asks", 0) & mask]
             call = (operator, key, *map(id, instances))
             asked = _asked.get()
             if not instances or call in asked:

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..dispatch.bindings import allow_alone
 from ..dispatch.local_state import get_state
+from ..dispatch.registry import registry
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.indexing.selection import nonzero_rows, unravel_rows
 from .creation import refuse_other
@@ -50,7 +50,9 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-allow_alone(where, nonzero)  # tk.where(condition), as in NumPy
+# tk.where(condition), as in NumPy: the entry looks for arguments that were left out only after the others do not fit.
+registry.find("tk::where").facets["Alone"] = nonzero
+where.__defaults__ = (None, None)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:

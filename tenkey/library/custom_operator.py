@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar, overload
 
+from ..dispatch.diagnostics.registration_checks import check_signature
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
+from ..dispatch.kernel import Handle, Kernel, caller_site, function_site
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import StateGuard, current_state
 from ..dispatch.operator import Operator

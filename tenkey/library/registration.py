@@ -17,8 +17,9 @@ import numpy as np
 from ..core.device import device_types, to_device
 from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..dispatch.diagnostics.registration_checks import check_signature
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
+from ..dispatch.kernel import Handle, Kernel, caller_site
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..dispatch.errors import OperatorAttributeError
-from ..dispatch.packet import OperatorNamespace
+from ..dispatch.overloads import OperatorNamespace
 from ..dispatch.registry import registry
 from ..dispatch.tags import Tag
 from . import builtin, declare, scalar

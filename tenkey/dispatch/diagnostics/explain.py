@@ -10,7 +10,7 @@ from ..kernel import function_site
 from ..keys import AliasKey, DispatchKeySet, trait_names, word_below
 from ..local_state import current_state
 from ..operator import Operator, is_device
-from ..packet import OperatorPacket
+from ..overloads import OperatorPacket
 from ..registry import registry
 from ..table import Step, ambiguous_backends, mixed_devices, steps
 

@@ -8,7 +8,7 @@ from ..errors import ArgumentError, shown
 from ..operator import Operator
 from ..schema import ListType, OptionalType
 
-__all__ = ["check_tensors", "wrong_length", "wrong_type"]
+__all__ = ["ambiguous_call", "check_tensors", "wrong_length", "wrong_type"]
 
 _WORDS: Final = {
     "int": "an int",
@@ -52,3 +52,13 @@ def check_tensors(operator: Operator, values: tuple[Any, ...]) -> None:
             continue
         if wrong:
             raise wrong_type(operator, argument.name, expected, wrong[0], remedy)
+
+
+def ambiguous_call(packet: str, tied: list[Operator]) -> ArgumentError:
+    """Return the error for a call that several overloads fit equally well."""
+    candidates = "\n".join(f"  {op.schema}, defined at {op.site}" for op in tied)
+    overload = tied[0].schema.overload_name or "default"
+    return ArgumentError(
+        f"[{packet}] the call is ambiguous: these overloads fit the arguments equally well:\n{candidates}\n"
+        f"Call one of them by its name, as tk.ops.{packet.replace('::', '.')}.{overload}(...)."
+    )

@@ -20,7 +20,7 @@ from ...core.tree import map_tensors
 from ...dispatch.arguments import check_arguments
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator
-from ...dispatch.packet import OperatorPacket
+from ...dispatch.overloads import OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
 from .labels import Labelled, host_values, leaves_of, results_of
