@@ -96,6 +96,13 @@ _DISPATCH: Final = (
         ("tests/tiny/test_keys.py",),
     ),
     Fault(
+        "dispatch: inclusion wins over exclusion",
+        "tenkey/dispatch/bindings.py",
+        "$word = ($word | $local.include) & $local.keep",
+        "$word = ($word & $local.keep) | $local.include",
+        ("tests/tiny/test_dispatch.py",),
+    ),
+    Fault(
         "dispatch: exclusion does not last",
         "tenkey/dispatch/local_state.py",
         "exclude |= self.exclude & ~unexclude",
@@ -521,6 +528,13 @@ _AUTOGRAD: Final = (
         ("tests/autograd/engine/test_autograd.py",),
     ),
     Fault(
+        "autograd: hooks run in the order opposite to their registration",
+        "tenkey/autograd/engine/hook_calls.py",
+        "for hook in tuple(own.values()):",
+        "for hook in reversed(own.values()):",
+        ("tests/autograd/test_hooks.py",),
+    ),
+    Fault(
         "autograd: what a hook returns is ignored",
         "tenkey/autograd/engine/hook_calls.py",
         "grads[nr] = _checked(node, hook, nr, hook(grad), grad)",
@@ -568,6 +582,13 @@ _AUTOGRAD: Final = (
         "root_is_leaf = meta is None or meta.node is None",
         "root_is_leaf = False",
         ("tests/autograd/views/test_inplace.py",),
+    ),
+    Fault(
+        "autograd: enable_grad keeps recording off",
+        "tenkey/autograd/grad_mode.py",
+        '_change: Any = {"unexclude": REQUIRES_GRAD}',
+        '_change: Any = {"exclude": REQUIRES_GRAD}',
+        ("tests/autograd/test_grad_mode.py",),
     ),
     Fault(
         "autograd: a backward records itself",
@@ -714,6 +735,13 @@ _LIBRARY: Final = (
         "if _fingerprint(tensor) != before:",
         "if False:",
         ("tests/library/test_checks.py",),
+    ),
+    Fault(
+        "library: defaults are left out of an inferred schema",
+        "tenkey/library/schema_inference.py",
+        'default = "" if parameter.default is parameter.empty',
+        'default = "" if parameter.default is not None',
+        ("tests/library/test_infer_schema.py",),
     ),
     Fault(
         "library: an optional annotation is required",
