@@ -29,18 +29,7 @@ from ..ops.builtin.random import (
 )
 from ..ops.builtin.shape.copying import astype
 from ..ops.builtin.shape.views import reshape
-from ._parameters import (
-    Parameter,
-    Plan,
-    Shape,
-    addresses,
-    as_tensor,
-    make_plan,
-    numbers,
-    parameter,
-    sizes_of,
-    standard,
-)
+from ._parameters import Parameter, Plan, Shape, addresses, as_tensor, make_plan, numbers, parameter, sizes_of, standard
 from ._rejecting import _VECTOR, _reject
 
 _POPULATION: Final = (

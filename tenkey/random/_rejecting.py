@@ -14,17 +14,7 @@ from ..ops.builtin.reductions.reduction import max, sum
 from ..ops.builtin.shape.copying import stack
 from ..ops.builtin.shape.views import broadcast_to
 from ._basic import _located
-from ._parameters import (
-    Parameter,
-    Plan,
-    Shape,
-    addresses,
-    as_tensor,
-    make_plan,
-    numbers,
-    parameter,
-    refuse_gradient,
-)
+from ._parameters import Parameter, Plan, Shape, addresses, as_tensor, make_plan, numbers, parameter, refuse_gradient
 
 _VECTOR: Final = "[{operator}] {name} must have at least one axis, of at least one element, got the shape {shape}."
 

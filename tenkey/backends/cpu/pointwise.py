@@ -82,7 +82,7 @@ _LOAD: Final = {
             call, b, _ = converted[id(x2)]
         except KeyError:
             call = b = None
-        a = x1._data""",
+        a = x1._data"""
 }
 _GUARD: Final = {
     "weak": "call is None or a.size >= limit",

@@ -88,11 +88,7 @@ class Emitter:
         )
 
     def emit(
-        self,
-        outputs: Sequence[Expression],
-        *,
-        names: Mapping[str, str] | None = None,
-        reserved: Collection[str] = (),
+        self, outputs: Sequence[Expression], *, names: Mapping[str, str] | None = None, reserved: Collection[str] = ()
     ) -> tuple[list[str], list[str]]:
         """Return statements in dependency order, and the source of each output (a name, or a leaf).
 
