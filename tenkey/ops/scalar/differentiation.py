@@ -159,10 +159,6 @@ def _logistic_exponent(node: Expression) -> Expression | None:
     return None
 
 
-def _of_logistic(node: Expression, exponent: Expression, derivatives: dict[Expression, Expression]) -> Expression:
-    return _negative(_multiply(_multiply(node, _subtract(_ONE, node)), derivatives[exponent]))
-
-
 def _of_divide(node: Expression, x: Expression, y: Expression, dx: Expression, dy: Expression) -> Expression:
     # Uses the quotient itself, because y*y would overflow and underflow much earlier.
     if _is(dy, 0):
@@ -317,7 +313,7 @@ def differentiate_along(expression: Expression, directions: Mapping[str, Express
             if all(_is(derivative, 0) for derivative in inner):
                 derivatives[node] = _ZERO
             elif exponent is not None:
-                derivatives[node] = _of_logistic(node, exponent, derivatives)
+                derivatives[node] = _negative(_multiply(_multiply(node, _subtract(_ONE, node)), derivatives[exponent]))
             else:
                 derivatives[node] = _RULES.get(node.operation, _no_derivative)(node, *node.operands, *inner)
     return derivatives[expression]

@@ -24,14 +24,15 @@ __all__ = [
 ]  # fmt: skip
 
 _builtin_round = round
+copysign = math.copysign
 
 
-def _overflow_gives(function: Callable[[float], float], limit: Callable[[float], float]) -> Callable[[float], float]:
+def _overflow_gives_infinity(function: Callable[[float], float], *, is_odd: bool = False) -> Callable[[float], float]:
     def wrapped(x: float) -> float:
         try:
             return function(x)
         except OverflowError:
-            return limit(x)
+            return -math.inf if is_odd and x < 0 else math.inf
 
     return wrapped
 
@@ -46,19 +47,11 @@ def _outside_gives_nan(function: Callable[[float], float]) -> Callable[[float], 
     return wrapped
 
 
-def _infinity(_: float) -> float:
-    return math.inf
-
-
-def _signed_infinity(x: float) -> float:
-    return math.copysign(math.inf, x)
-
-
-exp = _overflow_gives(math.exp, _infinity)
-exp2 = _overflow_gives(math.exp2, _infinity)
-expm1 = _overflow_gives(math.expm1, _infinity)
-sinh = _overflow_gives(math.sinh, _signed_infinity)
-cosh = _overflow_gives(math.cosh, _infinity)
+exp = _overflow_gives_infinity(math.exp)
+exp2 = _overflow_gives_infinity(math.exp2)
+expm1 = _overflow_gives_infinity(math.expm1)
+sinh = _overflow_gives_infinity(math.sinh, is_odd=True)
+cosh = _overflow_gives_infinity(math.cosh)
 sin = _outside_gives_nan(math.sin)
 cos = _outside_gives_nan(math.cos)
 tan = _outside_gives_nan(math.tan)
@@ -174,11 +167,6 @@ def maximum(x: float, y: float) -> float:
 def minimum(x: float, y: float) -> float:
     """The smaller number; NaN if either is NaN."""
     return x if x <= y or x != x else y
-
-
-def copysign(x: float, y: float) -> float:
-    """The magnitude of x with the sign of y."""
-    return math.copysign(x, y)
 
 
 def signbit(x: float) -> bool:

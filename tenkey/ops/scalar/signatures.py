@@ -7,7 +7,7 @@ have to prove that it did not get a float.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, cast, overload
+from typing import Any, Protocol, TypeAlias, overload
 
 from .expression import Expression, Operand
 
@@ -95,16 +95,11 @@ class BinaryCondition(Protocol):
     def __call__(self, x: Operand, y: Operand, /) -> Condition: ...
 
 
-def unary(function: Callable[[Operand], Operand]) -> Unary:
-    """Give a function of a number its overloads."""
-    return cast(Unary, function)
+def _same(function: Any) -> Any:
+    return function
 
 
-def binary(function: Callable[[Operand, Operand], Operand]) -> Binary:
-    """Give a function of two numbers its overloads."""
-    return cast(Binary, function)
-
-
-def ternary(function: Callable[[Operand, Operand, Operand], Operand]) -> Ternary:
-    """Give a function of three numbers, of which the first may be a condition, its overloads."""
-    return cast(Ternary, function)
+# Decorators that give a function of numbers, of which the first of three may be a condition, its overloads.
+unary: Callable[[Callable[[Operand], Operand]], Unary] = _same
+binary: Callable[[Callable[[Operand, Operand], Operand]], Binary] = _same
+ternary: Callable[[Callable[[Operand, Operand, Operand], Operand]], Ternary] = _same

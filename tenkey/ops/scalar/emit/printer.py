@@ -162,18 +162,10 @@ def _literal(module: str) -> Callable[[Any, Kind], str]:
 
 
 _COMMON: Final[dict[str, TableEntry]] = {
-    "add": "({0} + {1})",
-    "subtract": "({0} - {1})",
-    "multiply": "({0} * {1})",
-    "negative": "(-{0})",
-    "less": "({0} < {1})",
-    "less_equal": "({0} <= {1})",
-    "greater": "({0} > {1})",
-    "greater_equal": "({0} >= {1})",
-    "equal": "({0} == {1})",
-    "not_equal": "({0} != {1})",
-    "eps": repr(2.0**-52),
-}
+    "add": "({0} + {1})", "subtract": "({0} - {1})", "multiply": "({0} * {1})", "negative": "(-{0})",
+    "less": "({0} < {1})", "less_equal": "({0} <= {1})", "greater": "({0} > {1})", "greater_equal": "({0} >= {1})",
+    "equal": "({0} == {1})", "not_equal": "({0} != {1})", "eps": repr(2.0**-52),
+}  # fmt: skip
 
 
 def _calls(module: str, names: str, arguments: str = "{0}") -> dict[str, TableEntry]:
@@ -185,19 +177,11 @@ PYTHON: Final = OperationTable(
     {
         **_COMMON,
         "constant": _literal("math"),
-        "where": "({1} if {0} else {2})",
-        "logical_and": "({0} and {1})",
-        "logical_or": "({0} or {1})",
-        "logical_xor": "({0} != {1})",
+        "where": "({1} if {0} else {2})", "abs": "abs({0})", "fma": "reference.fma({0}, {1}, {2})",
+        "logical_and": "({0} and {1})", "logical_or": "({0} or {1})", "logical_xor": "({0} != {1})",
         "logical_not": "(not {0})",
-        "bitwise_and": "({0} & {1})",
-        "bitwise_or": "({0} | {1})",
-        "bitwise_xor": "({0} ^ {1})",
-        "bitwise_invert": "(~{0})",
-        "bitwise_left_shift": "({0} << {1})",
-        "bitwise_right_shift": "({0} >> {1})",
-        "abs": "abs({0})",
-        "fma": "reference.fma({0}, {1}, {2})",
+        "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
+        "bitwise_invert": "(~{0})", "bitwise_left_shift": "({0} << {1})", "bitwise_right_shift": "({0} >> {1})",
         **_calls("math", "atan tanh asinh erf erfc cbrt"),
         **_calls("math", "atan2 hypot copysign nextafter", "{0}, {1}"),
         **_calls("reference", "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal"),
@@ -206,7 +190,7 @@ PYTHON: Final = OperationTable(
         **_calls("reference", "divide floor_divide remainder pow maximum minimum", "{0}, {1}"),
     },
     imports=("import math", "from tenkey.ops.scalar import reference"),
-)
+)  # fmt: skip
 """Plain Python on floats, with IEEE 754 results where `math` would raise an error."""
 
 # NumPy lacks these functions; np.vectorize calls a Python function per element and returns float64.
