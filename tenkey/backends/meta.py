@@ -59,8 +59,8 @@ def _reduction_spec(
     return TensorSpec(reduced_shape(operator.schema.base_name, x.shape, axis, keepdims), result)
 
 
-def _empty(spec: TensorSpec, device: Device = META) -> Tensor:
-    return make_tensor(StridedArray(None, spec.shape, spec.dtype, device), word_for(device, spec.dtype))
+def _empty(spec: TensorSpec) -> Tensor:
+    return make_tensor(StridedArray(None, spec.shape, spec.dtype, META), word_for(META, spec.dtype))
 
 
 def _kernel(operator: Operator) -> Callable[..., Any] | None:

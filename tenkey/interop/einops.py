@@ -36,6 +36,10 @@ class TenkeyBackend(AbstractBackend):  # type: ignore[misc]  # einops need not b
     """The einops backend of this library."""
 
     framework_name = "tenkey"
+    arange = staticmethod(arange)
+    stack_on_zeroth_dimension = staticmethod(stack)
+    tile = staticmethod(tile)
+    einsum = staticmethod(einsum)
 
     def is_appropriate_type(self, tensor: Any) -> bool:
         """Return whether einops should use this backend for an object."""
@@ -50,17 +54,9 @@ class TenkeyBackend(AbstractBackend):  # type: ignore[misc]  # einops need not b
         """Return the values of a tensor."""
         return x.detach().numpy()
 
-    def arange(self, start: int, stop: int) -> Tensor:
-        """Return the integers from ``start`` to ``stop``, exclusive."""
-        return arange(start, stop)
-
     def transpose(self, x: Tensor, axes: Any) -> Tensor:
         """Permute the axes."""
         return permute_dims(x, tuple(axes))
-
-    def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Tensor:
-        """Stack tensors along a new first axis."""
-        return stack(tensors)
 
     def concat(self, tensors: list[Tensor], axis: int) -> Tensor:
         """Join tensors along an axis."""
@@ -70,14 +66,6 @@ class TenkeyBackend(AbstractBackend):  # type: ignore[misc]  # einops need not b
         """Insert an axis of length one."""
         return expand_dims(x, axis=new_position)
 
-    def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
-        """Repeat a tensor along each axis."""
-        return tile(x, repeats)
-
     def is_float_type(self, x: Tensor) -> bool:
         """Return whether the mean of such elements has their dtype."""
         return is_inexact(x.dtype)
-
-    def einsum(self, pattern: str, *x: Tensor) -> Tensor:
-        """Return the sum of products over the letters of the pattern."""
-        return einsum(pattern, *x)

@@ -119,13 +119,10 @@ def integers(
         return random_integers(plan.shape, *address, low=ends[0], high=ends[1], dtype=plan.dtype, device=plan.device)
 
 
-def _family(
-    kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any, generator: Any, operator: str | None = None
-) -> Tensor:
-    operator = operator or kind
-    loc, scale = parameter(operator, "loc", loc, "finite"), parameter(operator, "scale", scale, "nonnegative")
-    plan = make_plan(operator, shape, dtype, device, loc, scale)
-    return _located(standard(operator, generator, plan, kind), plan.cast(loc), plan.cast(scale))
+def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any, generator: Any) -> Tensor:
+    loc, scale = parameter(kind, "loc", loc, "finite"), parameter(kind, "scale", scale, "nonnegative")
+    plan = make_plan(kind, shape, dtype, device, loc, scale)
+    return _located(standard(kind, generator, plan, kind), plan.cast(loc), plan.cast(scale))
 
 
 def exponential(

@@ -248,7 +248,10 @@ def choice(
             f"[choice] p must be one-dimensional with {count} probabilities, one for each choice, got {weights.shape}."
         )
     chosen = _chosen(sizes, wanted, count, replace, weights, device, generator)
-    return take_slices(a, chosen, sizes, axis) if isinstance(a, Tensor) else chosen
+    if not isinstance(a, Tensor):
+        return chosen
+    picked = take(a, reshape(chosen, (-1,)), axis=axis)
+    return reshape(picked, (*a.shape[:axis], *sizes, *a.shape[axis + 1 :]))
 
 
 def _chosen(
@@ -272,9 +275,3 @@ def _chosen(
     plan = Plan((count,), dtypes.float64, weights.device)
     waiting = standard("choice", generator, plan, "exponential") / weights
     return reshape(random_order(waiting)[:wanted], sizes)
-
-
-def take_slices(a: Tensor, chosen: Tensor, sizes: tuple[int, ...], axis: int) -> Tensor:
-    """Return ``take`` with an index of any shape."""
-    picked = take(a, reshape(chosen, (-1,)), axis=axis)
-    return reshape(picked, (*a.shape[:axis], *sizes, *a.shape[axis + 1 :]))

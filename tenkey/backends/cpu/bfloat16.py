@@ -23,7 +23,7 @@ from ...core.tree import map_tensors
 from ...core.word import BFLOAT16_TRAIT, DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.kernel import Kernel
 from ...dispatch.operator import Operator
-from .fp_warnings import QUIET, ignore, restore
+from .fp_warnings import QUIET, ignore, restore, silenced
 
 __all__ = ["with_bfloat16"]
 
@@ -90,10 +90,6 @@ def _narrowed(result: Any, dtype: np.dtype) -> Any:
     def narrow(x: Tensor) -> Tensor:
         if x._data.dtype != np.float32:
             return x
-        token = ignore(QUIET)
-        try:
-            return make_tensor(x._data.astype(dtype), cpu_word(dtype))
-        finally:
-            restore(token)
+        return make_tensor(silenced(x._data.astype, dtype), cpu_word(dtype))
 
     return map_tensors(narrow, result)

@@ -39,21 +39,20 @@ def _log1p(z: Any) -> Any:
 #     Guarded by test_limits_of_tanh_and_tan.
 
 
+def _zero_in_limit(part: Any, growing: Any, other: Any) -> Any:
+    limit = np.isinf(growing)
+    return np.where(limit & np.isfinite(other), np.copysign(0, other), part) if limit.any() else part
+
+
 def _tanh(z: Any) -> Any:
     result = np.asarray(np.tanh(z))
-    limit = np.isinf(z.real)
-    if limit.any():
-        limit &= np.isfinite(z.imag)
-        result.imag = np.where(limit, np.copysign(0, z.imag), result.imag)
+    result.imag = _zero_in_limit(result.imag, z.real, z.imag)
     return result
 
 
 def _tan(z: Any) -> Any:
     result = np.asarray(np.tan(z))
-    limit = np.isinf(z.imag)
-    if limit.any():
-        limit &= np.isfinite(z.real)
-        result.real = np.where(limit, np.copysign(0, z.real), result.real)
+    result.real = _zero_in_limit(result.real, z.imag, z.real)
     return result
 
 

@@ -192,17 +192,14 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 # ---- creation
 
 
-def _plain(value: Any, dtype: np.dtype) -> Any:
-    """Convert a Python int to float where floats are filled: not every dtype accepts one beyond 64 bits."""
-    return float(value) if value.__class__ is int and dtype.kind in "fVc" else value
-
-
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     check("full", shape, fill_value, dtype=dtype)
     wanted = dtype or dtypes.to_dtype(type(fill_value))
     try:
         with np.errstate(all="ignore"):
-            return wrap(np.full(shape, _plain(fill_value, wanted), wanted))
+            if fill_value.__class__ is int and wanted.kind in "fVc":  # not all of these accept an int beyond 64 bits
+                fill_value = float(fill_value)
+            return wrap(np.full(shape, fill_value, wanted))
     except ValueError:
         own_error(refuse_shape, "full", shape, wanted.itemsize)
         raise

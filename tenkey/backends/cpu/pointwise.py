@@ -169,12 +169,8 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         if found is None:
             if len(converted) >= 256:
                 converted.clear()
-            token = ignore(QUIET)
-            try:
-                refuse_out_of_range(name, weak, dtype)
-                number = weak._data.astype(dtype)
-            finally:
-                restore(token)
+            refuse_out_of_range(name, weak, dtype)
+            number = silenced(weak._data.astype, dtype)
             squares = is_power and number == 2
             found = converted[id(weak)] = (_square if squares else program.call, number, weak)
         return found[1]

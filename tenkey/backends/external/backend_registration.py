@@ -81,11 +81,10 @@ def explicit_kernels() -> dict[int, tuple[str, Kernel]]:
 def new_kernels(before: dict[int, tuple[str, Kernel]]) -> list[Handle]:
     """Return handles for the kernels that were registered explicitly since ``before``."""
     new = [pair for key, pair in explicit_kernels().items() if key not in before]
-    return [_removal(name, kernel) for name, kernel in new]
-
-
-def _removal(name: str, kernel: Kernel) -> Handle:
-    return Handle(lambda: registry._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
+    return [
+        Handle(functools.partial(registry._remove_kernel, name, kernel), f"kernel of {name} for {kernel.key.name}")
+        for name, kernel in new
+    ]
 
 
 def _add_methods(name: str) -> Handle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -62,10 +63,9 @@ class Derived:
             if "Pointwise" in facets:
                 return self.pointwise, self.pointwise
             on_device: Any = {
-                "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::zeros": self.filled(0),
-                "tk::ones": self.filled(1), "tk::full": self.full,
-                "tk::slice_backward": self.slice_backward,
-                "tk::basic_index_backward": self.basic_index_backward,
+                "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::full": self.full,
+                "tk::zeros": partial(self._fill, 0), "tk::ones": partial(self._fill, 1),
+                "tk::slice_backward": self.slice_backward, "tk::basic_index_backward": self.basic_index_backward,
             }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
@@ -126,23 +126,17 @@ class Derived:
         spec = registry.find("tk::empty").facets["Meta"].rule(shape, dtype=dtype)
         return self.backend.empty(spec.shape, spec.dtype, device)
 
-    def filled(self, value: int) -> Callable[..., Tensor]:
-        """Return the kernel of ``tk::zeros`` or ``tk::ones``."""
-
-        def kernel(operator: Operator, shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-            return self._fill(operator, (shape,), value, dtype, device)
-
-        return kernel
-
     def full(self, operator: Operator, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
         """Implement ``tk::full``."""
-        return self._fill(operator, (shape, fill_value), fill_value, dtype, device)
+        return self._fill(fill_value, operator, shape, fill_value, dtype=dtype, device=device)
 
-    def _fill(self, operator: Operator, args: tuple[Any, ...], value: Any, dtype: Any, device: Any) -> Tensor:
-        spec = operator.facets["Meta"].rule(*args, dtype=dtype)
+    def _fill(
+        self, value: Any, operator: Operator, shape: Any, *more: Any, dtype: Any = None, device: Any = None
+    ) -> Tensor:
+        spec = operator.facets["Meta"].rule(shape, *more, dtype=dtype)
         out = self.backend.empty(spec.shape, spec.dtype, device or default_device())
         if not self.copier.move(out._data, convert_number("full", value, spec.dtype)):
-            return self.fallback(operator, *args, dtype=dtype, device=device)  # type: ignore[no-any-return]
+            return self.fallback(operator, shape, *more, dtype=dtype, device=device)  # type: ignore[no-any-return]
         return out
 
     def cast(self, operator: Operator, x: Tensor, dtype: np.dtype) -> Tensor:
@@ -170,31 +164,23 @@ class Derived:
         self, operator: Operator, g_slice: Tensor, shape: Any, axis: int, start: int, step: int
     ) -> Tensor:
         """Implement ``tk::slice_backward``: zeros with the gradient in the window of the slice."""
-
-        def window(data: StridedArray) -> StridedArray:
-            strides = tuple([s * step if i == axis else s for i, s in enumerate(data.strides)])
-            return data.window(g_slice.shape, strides, data.offset + start * data.strides[axis])
-
-        out = self._zeros_with(g_slice, shape, window)
+        part = slice(start, start + g_slice.shape[axis] * step, step)
+        out = self._zeros_with(g_slice, shape, (slice(None),) * axis + (part,))
         return self.fallback(operator, g_slice, shape, axis, start, step) if out is None else out
 
     def basic_index_backward(self, operator: Operator, g_view: Tensor, shape: Any, index: Any) -> Tensor:
         """Implement ``tk::basic_index_backward``: zeros with the gradient in the window that the index selects."""
-
-        def window(data: StridedArray) -> StridedArray:
-            lengths, strides, offset = window_of(data.shape, data.strides, index)
-            return data.window(lengths, strides, data.offset + offset)
-
-        out = self._zeros_with(g_view, shape, window)
+        out = self._zeros_with(g_view, shape, index)
         return self.fallback(operator, g_view, shape, index) if out is None else out
 
-    def _zeros_with(self, part: Tensor, shape: Any, window: Callable[[StridedArray], StridedArray]) -> Tensor | None:
-        """Return zeros with the elements of ``part`` in a window, or None if the device cannot copy them there."""
+    def _zeros_with(self, part: Tensor, shape: Any, index: tuple[Any, ...]) -> Tensor | None:
+        """Return zeros with the elements of ``part`` at an index, or None if the device cannot copy them there."""
         out = self.backend.empty(tuple(shape), part.dtype, part.device)
         data: StridedArray = out._data
         if not self.copier.move(data, convert_number("zeros", 0, data.dtype)):
             return None
-        return out if self.copier.move(window(data), part._data) else None
+        lengths, strides, offset = window_of(data.shape, data.strides, index)
+        return out if self.copier.move(data.window(lengths, strides, data.offset + offset), part._data) else None
 
     # ---- pointwise
 

@@ -149,14 +149,12 @@ def _forget(path: Path) -> bool:
     return bool(found)
 
 
-def compile_ufunc(
-    source: str, function: str, signature: tuple[np.dtype, ...], result: np.dtype, identity: Any = None
-) -> Callable[..., Any]:
+def compile_ufunc(source: str, function: str, signature: tuple[np.dtype, ...], result: np.dtype) -> Callable[..., Any]:
     """Compile ``function`` in ``source`` to a NumPy ufunc for one signature."""
     types = ", ".join(f"numba.{_numba_name(dtype)}" for dtype in signature)
     text = (
         f"{source}\n\n_ufunc = numba.vectorize(\n    [numba.{_numba_name(result)}({types})], cache=True,"
-        f" identity={identity!r}, fastmath={{'contract'}}\n)({function})\n"
+        f" fastmath={{'contract'}}\n)({function})\n"
     )
     module = load_module(text)
     return module._ufunc.ufunc  # type: ignore[no-any-return]

@@ -208,10 +208,6 @@ def _single_ufunc(expression: Expression, parameters: tuple[str, ...], dtype: np
     return ufunc
 
 
-def _unsupported(node: Expression, *operands: str) -> str:
-    raise UnsupportedOperationError(f"{node.operation} of this dtype stays with NumPy")
-
-
 def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np.dtype) -> str:
     """Return the source of a scalar function ``kernel`` for Numba, preceded by the library functions that it uses."""
     kind = "bool_" if dtype.kind == "b" else dtype.name
