@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tenkey._util.record import replaced
 from tenkey.backends.cpu.numba import compiler
 from tenkey.backends.cpu.numba.program import Program, program_of
 from tenkey.backends.cpu.pointwise import LARGE, large
@@ -51,8 +52,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _program(facet: Pointwise, dtype: str, name: str) -> Program:
     """A program of our own: those of the operators are shared with all other tests."""
     compute, result = facet.promotion.dtypes(name, (np.dtype(dtype),))
-    signature = tuple([np.dtype(bool) if p in facet.boolean else compute for p in facet.parameters])
-    return Program(name, facet.expression, facet.parameters, signature, compute, result)
+    return Program(name, replaced(facet, ufunc=None), compute, result)
 
 
 def _operands(facet: Pointwise, dtype: str, size: int, rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:

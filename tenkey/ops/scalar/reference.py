@@ -18,9 +18,8 @@ from typing import Any, Final
 
 __all__ = [
     "REFERENCE", "acos", "acosh", "asin", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "divide", "exp",
-    "exp2", "expm1", "floor", "floor_divide", "fma", "isfinite", "isinf", "isnan", "lgamma", "log", "log1p", "log2",
-    "log10", "maximum", "minimum", "pow", "reciprocal", "remainder", "round", "rsqrt", "sign", "signbit", "sin", "sinh",
-    "sqrt", "square", "tan", "trigamma", "trunc",
+    "exp2", "expm1", "floor", "floor_divide", "fma", "lgamma", "log", "log1p", "log2", "log10", "pow", "remainder",
+    "round", "sign", "sin", "sinh", "sqrt", "tan", "trigamma", "trunc",
 ]  # fmt: skip
 
 _builtin_round = round
@@ -122,21 +121,6 @@ def pow(x: float, y: float) -> float:
         return -math.inf if x < 0 and y % 2 == 1 else math.inf
 
 
-def rsqrt(x: float) -> float:
-    """1 / sqrt(x)."""
-    return divide(1.0, sqrt(x))
-
-
-def square(x: float) -> float:
-    """x * x."""
-    return x * x
-
-
-def reciprocal(x: float) -> float:
-    """1 / x; infinite at zero."""
-    return divide(1.0, x)
-
-
 def _to_whole(function: Callable[[float], int]) -> Callable[[float], float]:
     def wrapped(x: float) -> float:
         if isinstance(x, int) or not math.isfinite(x):
@@ -159,40 +143,10 @@ def sign(x: float) -> float:
     return x if x == 0 or x != x else math.copysign(1.0, x)
 
 
-def maximum(x: float, y: float) -> float:
-    """The larger number; NaN if either is NaN (IEEE 754-2019 `maximum`, except for the sign of zero)."""
-    return x if x >= y or x != x else y
-
-
-def minimum(x: float, y: float) -> float:
-    """The smaller number; NaN if either is NaN."""
-    return x if x <= y or x != x else y
-
-
-def signbit(x: float) -> bool:
-    """Whether the sign is minus; zeros and NaN have a sign too."""
-    return math.copysign(1.0, x) < 0
-
-
-def isnan(x: float) -> bool:
-    """Whether x is NaN."""
-    return x != x
-
-
-def isinf(x: float) -> bool:
-    """Whether x is infinite."""
-    return x in (math.inf, -math.inf)
-
-
-def isfinite(x: float) -> bool:
-    """Whether x is neither infinite nor NaN."""
-    return x == x and x not in (math.inf, -math.inf)
-
-
 def fma(x: float, y: float, z: float) -> float:
     """x * y + z rounded once, by exact rational arithmetic."""
     plain = x * y + z
-    if not (isfinite(x) and isfinite(y) and isfinite(z)):
+    if not all(-math.inf < v < math.inf for v in (x, y, z)):
         return plain
     from fractions import Fraction
 
@@ -276,6 +230,16 @@ REFERENCE: Final[dict[str, Callable[..., Any]]] = {
     "bitwise_left_shift": lambda x, y: int(x) << int(y),
     "bitwise_right_shift": lambda x, y: int(x) >> int(y),
     "where": lambda condition, x, y: x if condition else y,
+    # NaN if either is NaN (IEEE 754-2019 `maximum`, except for the sign of zero)
+    "maximum": lambda x, y: x if x >= y or x != x else y,
+    "minimum": lambda x, y: x if x <= y or x != x else y,
+    "square": lambda x: x * x,
+    "reciprocal": lambda x: divide(1.0, x),
+    "rsqrt": lambda x: divide(1.0, sqrt(x)),
+    "signbit": lambda x: math.copysign(1.0, x) < 0,
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: x in (math.inf, -math.inf),
+    "isfinite": lambda x: -math.inf < x < math.inf,
     "abs": abs, "atan": math.atan, "tanh": math.tanh, "asinh": math.asinh, "erf": math.erf, "erfc": math.erfc,
     "cbrt": math.cbrt, "atan2": math.atan2, "hypot": math.hypot, "nextafter": math.nextafter,
     **{name: globals()[name] for name in __all__ if name != "REFERENCE"},

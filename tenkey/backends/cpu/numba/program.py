@@ -68,32 +68,25 @@ class Program:
         "name", "pace", "parameters", "result", "silent",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        name: str,
-        expression: Expression,
-        parameters: tuple[str, ...],
-        signature: tuple[np.dtype, ...],
-        dtype: np.dtype,
-        result: np.dtype,
-        known: np.ufunc | None = None,
-    ) -> None:
+    def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
         self.name = name
-        self.parameters = parameters
+        self.parameters = facet.parameters
         self.dtype = dtype
         self.result = result
-        self._expression = expression
-        self._signature = signature
+        self._expression: Expression = facet.expression
+        self._signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in facet.parameters])
         self._calls = 0
         self.compiled = False
-        ufunc = known if known is not None else _single_ufunc(expression, parameters, dtype)
+        ufunc = facet.ufunc
+        if ufunc is None:
+            ufunc = _single_ufunc(self._expression, self.parameters, dtype)
         self.is_ufunc = ufunc is not None
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
         if ufunc is np.power and dtype.kind in "iu":
             self.call = _whole_power
         self.large = self.call
         self.pace = Pace()
-        operation = expression.operation
+        operation = self._expression.operation
         self.silent = ufunc is not None and (
             (operation in _SILENT and dtype.kind != "c")  # the magnitude of a complex number may overflow
             or operation.startswith(("is", "logical_", "bitwise_"))
@@ -271,7 +264,5 @@ def program_of(name: str, facet: Pointwise, compute: np.dtype, result: np.dtype)
     """Return the program of a pointwise facet for one compute dtype, made once and kept with the facet."""
     program: Program | None = facet.programs.get((compute, result))
     if program is None:
-        signature = tuple([np.dtype(bool) if p in facet.boolean else compute for p in facet.parameters])
-        made = Program(name, facet.expression, facet.parameters, signature, compute, result, facet.ufunc)
-        program = facet.programs.setdefault((compute, result), made)
+        program = facet.programs.setdefault((compute, result), Program(name, facet, compute, result))
     return program
