@@ -85,15 +85,9 @@ class StridedArray:
     __slots__ = ("buffer", "device", "dtype", "offset", "owner", "shape", "strides")
 
     def __init__(
-        self,
-        buffer: Any,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        device: Device,
-        strides: tuple[int, ...] | None = None,
-        offset: int = 0,
-        owner: Any = None,
-    ) -> None:
+        self, buffer: Any, shape: tuple[int, ...], dtype: np.dtype, device: Device,
+        strides: tuple[int, ...] | None = None, offset: int = 0, owner: Any = None,
+    ) -> None:  # fmt: skip
         self.buffer = buffer
         self.owner = owner
         self.shape = shape

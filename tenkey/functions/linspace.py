@@ -26,14 +26,9 @@ def _inexact(end: Any) -> Any:
 
 
 def linspace(
-    start: complex | Tensor,
-    stop: complex | Tensor,
-    num: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
+    start: complex | Tensor, stop: complex | Tensor, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: builtins.bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return ``num`` evenly spaced values from ``start`` to ``stop``.
 
     Args: start, stop: Python numbers, or tensors that broadcast (their dimensions follow that of the values, and

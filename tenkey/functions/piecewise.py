@@ -22,12 +22,9 @@ __all__ = ["apply_along_axis", "piecewise"]
 
 
 def piecewise(
-    x: Tensor,
-    condlist: Tensor | Sequence[Tensor],
-    funclist: Sequence[Callable[..., Any] | complex | Tensor],
-    *args: Any,
-    **kwargs: Any,
-) -> Tensor:
+    x: Tensor, condlist: Tensor | Sequence[Tensor], funclist: Sequence[Callable[..., Any] | complex | Tensor],
+    *args: Any, **kwargs: Any,
+) -> Tensor:  # fmt: skip
     """Evaluate a function defined in pieces: where a condition is true, call the function of that piece.
 
     Conditions are bool tensors of the shape of ``x``; where several are true the last counts. A function gets the

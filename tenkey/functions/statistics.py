@@ -27,13 +27,9 @@ _POINTS: Final = "[histogramdd] the points are the rows of a matrix, or vectors 
 
 
 def average(
-    x: Tensor,
-    axis: Any = None,
-    weights: Any = None,
-    *,
-    returned: builtins.bool = False,
+    x: Tensor, axis: Any = None, weights: Any = None, *, returned: builtins.bool = False,
     keepdims: builtins.bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the weighted mean along axes: ``sum(weights * x) / sum(weights)``. Integers give floats.
 
     Args: weights: of the shape of ``x``, or of its lengths along ``axis``; None for ``tk.mean``. returned: return a
@@ -68,13 +64,9 @@ def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | No
 
 
 def histogram(
-    x: Tensor,
-    bins: Any = None,
-    range: Sequence[float] | None = None,
-    *,
-    weights: Any = None,
+    x: Tensor, bins: Any = None, range: Sequence[float] | None = None, *, weights: Any = None,
     density: builtins.bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the number of elements in each bin, and the edges of the bins.
 
     Args: bins: a number of bins of equal width (default 10), a vector of ascending edges, or a method to determine the
@@ -146,13 +138,9 @@ def _is_pairs(given: Any) -> builtins.bool:
 
 
 def histogramdd(
-    sample: Any,
-    bins: Any = 10,
-    *,
-    range: Sequence[Any] | None = None,
-    weights: Tensor | None = None,
+    sample: Any, bins: Any = 10, *, range: Sequence[Any] | None = None, weights: Tensor | None = None,
     density: builtins.bool = False,
-) -> tuple[Tensor, tuple[Tensor, ...]]:
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """Return the number of points in each bin of a grid of any dimension, and the edges along each.
 
     Args: sample: the points, rows of a tensor of shape (N, D), or D vectors of length N. bins: a number of bins for all

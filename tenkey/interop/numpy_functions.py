@@ -173,10 +173,6 @@ def _round(a: Any, decimals: int = 0) -> Any:
     return _ours("round")(a / 10**-decimals) * 10**-decimals if decimals else _ours("round")(a)
 
 
-def _einsum(*operands: Any, optimize: Any = False) -> Any:
-    return _ours("einsum")(*operands, optimize=True if optimize is False else optimize)
-
-
 def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
     slopes = _ours("gradient")(f, *varargs, **options)
     return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
@@ -190,7 +186,7 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "reshape": _reshape,
     "round": _round,
-    "einsum": _einsum,
+    "einsum": lambda *xs, optimize=False: _ours("einsum")(*xs, optimize=True if optimize is False else optimize),
     "gradient": _gradient,
     "where": _where,
     "squeeze": lambda a, **axis: a.squeeze(*axis.values()),

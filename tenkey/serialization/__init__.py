@@ -59,13 +59,9 @@ def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] 
 
 
 def load(
-    path: str | os.PathLike[str],
-    *,
-    device: Any = None,
-    mmap: bool = True,
-    allow_pickle: bool = False,
+    path: str | os.PathLike[str], *, device: Any = None, mmap: bool = True, allow_pickle: bool = False,
     with_metadata: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the tree that ``save`` wrote; a dict of tensors for other safetensors and npz files, a tensor for npy.
 
     Tensors are on ``device``, by default the CPU. With ``mmap``, those on the CPU are windows on the file, read at

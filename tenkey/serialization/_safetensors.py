@@ -78,9 +78,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
     ``safetensors.numpy`` stores Fortran order as if it were C order (its issue 825).
     """
-    array = np.array(array, order="C", copy=None).reshape(array.shape)
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")
+    array = np.array(array, order="C", copy=None)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     if array.dtype.kind == "c":

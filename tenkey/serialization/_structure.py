@@ -193,14 +193,9 @@ class Reader:
         return generator
 
     _tags: Final[dict[str, Callable[..., Any]]] = {
-        **dict.fromkeys("tpas", _leaf),
-        **dict.fromkeys("lu", _list),
-        "d": _dict,
-        "n": _named,
-        "f": _float,
-        "x": _complex,
-        "g": _generator,
-    }
+        **dict.fromkeys("tpas", _leaf), **dict.fromkeys("lu", _list), "d": _dict, "n": _named, "f": _float,
+        "x": _complex, "g": _generator,
+    }  # fmt: skip
 
 
 def _parts(value: Any, count: int | None = None) -> list[Any]:

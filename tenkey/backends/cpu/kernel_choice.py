@@ -47,10 +47,8 @@ def install_kernel(operator: Operator) -> list[Handle]:
         if derive is None:
             return []
         made = derive(operator)
-    if isinstance(made, Specialized):
-        kernel = Kernel(made.rule, DispatchKey.CPU, origin="generated", specialize=made.rule)
-    else:
-        kernel = Kernel(made, DispatchKey.CPU, origin="generated")
+    function, rule = (made.rule, made.rule) if isinstance(made, Specialized) else (made, None)
+    kernel = Kernel(function, DispatchKey.CPU, origin="generated", specialize=rule)
     if not operator.schema.is_mutable and "View" not in facets:
         kernel = with_bfloat16(operator, kernel)
     return [operator.registry.impl(operator.name, kernel)]

@@ -14,7 +14,6 @@ from ...core.device import Device, default_device
 from ...core.storage import StridedArray
 from ...core.tensor import NoValuesError, Tensor, from_host, make_view
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
-from ...dispatch.errors import MissingKernelError
 from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
@@ -356,8 +355,7 @@ def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtyp
             operands.append(data)
         else:
             operands.append(convert_number(operator.name, value, np.dtype(bool) if boolean else compute))
-    if device is None:
-        raise MissingKernelError(f"[{operator.name}] got no tensor of the backend.")  # pragma: no cover
+    assert device is not None  # a tensor of the backend brought the call here
     return operands, device
 
 

@@ -49,13 +49,9 @@ class ScalarFunction:
         return evaluate(self.expression, dict(zip(self.parameters, numbers, strict=True)))
 
     def to_c(
-        self,
-        *,
-        operands: Sequence[np.dtype] | None = None,
-        result: np.dtype | None = None,
-        name: str = "scalar",
+        self, *, operands: Sequence[np.dtype] | None = None, result: np.dtype | None = None, name: str = "scalar",
         dialect: str = "c",
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Return the function as source (``tk.library.scalar.to_c``); ``operands`` are the dtypes of the parameters."""
         dtypes = operands or [self.dtype] * len(self.parameters)
         parameters = {p: str(dtype) for p, dtype in zip(self.parameters, dtypes, strict=True)}

@@ -55,13 +55,7 @@ def category_of(dtype: DType) -> Category:
     return _CATEGORIES[kind]
 
 
-_CATEGORIES: Final = {
-    "b": Category.BOOL,
-    "i": Category.INTEGRAL,
-    "u": Category.INTEGRAL,
-    "f": Category.REAL_FLOATING,
-    "c": Category.COMPLEX,
-}
+_CATEGORIES: Final = {kind: category for category, kinds in zip(Category, ("b", "iu", "f", "c")) for kind in kinds}
 
 
 def promote_types(*arguments: DType) -> DType:

@@ -97,13 +97,9 @@ def refuse_gradient(tensor: Tensor) -> None:
 
 
 def export(
-    self: Tensor,
-    *,
-    stream: Any = None,
-    max_version: tuple[int, int] | None = None,
-    dl_device: tuple[Any, int] | None = None,
-    copy: bool | None = None,
-) -> Any:
+    self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None, copy: bool | None = None,
+) -> Any:  # fmt: skip
     """Return a DLPack capsule of the memory, for ``from_dlpack`` of other libraries (array API standard).
 
     It keeps the memory alive. ``max_version`` of at least (1, 0) gives a versioned capsule, None the older kind;

@@ -140,23 +140,15 @@ def _reduce(tensor: Tensor) -> Any:
 
     refuse_non_leaf(tensor, "pickle", "can be sent to other processes")
     offset = array.ctypes.data - np.frombuffer(segment, np.uint8).ctypes.data if array.size else 0
-    layout = (array.shape, array.dtype, array.strides, offset)
-    state = (type(tensor), DupFd(segment.descriptor), len(segment), *layout, bool(tensor._word & REQUIRES_GRAD))
+    layout = (array.shape, array.dtype, offset, array.strides)
+    state = (type(tensor), DupFd(segment.descriptor), len(segment), layout, bool(tensor._word & REQUIRES_GRAD))
     return _rebuild, state, getattr(tensor, "__dict__", None)
 
 
-def _rebuild(
-    cls: type[Tensor],
-    handle: Any,
-    size: int,
-    shape: tuple[int, ...],
-    dtype: np.dtype,
-    strides: tuple[int, ...],
-    offset: int,
-    requires_grad: bool,
-) -> Tensor:
+def _rebuild(cls: type[Tensor], handle: Any, size: int, layout: tuple[Any, ...], requires_grad: bool) -> Tensor:
     _register(cls)
     segment = _Segment.of(handle.detach(), size)
+    shape, dtype, offset, strides = layout
     made = with_class(cls, make_tensor(np.ndarray(shape, dtype, segment, offset, strides), cpu_word(dtype)))
     if requires_grad:
         made.requires_grad_()

@@ -114,15 +114,11 @@ def _apply_rounds(
     return even, odd
 
 
-def _generate(key: Key, tag: int, first: int, count: int) -> tuple[_UInt64Array, _UInt64Array]:
-    """Return the blocks ``first`` to ``first + count`` of a layout, as words (w0, w2) and (w1, w3) in uint64."""
-    blocks = np.arange(count, dtype=np.uint64)
-    blocks += np.uint64((tag << _TAG_SHIFT) + first)
-    return _evaluate(key[0], blocks, np.uint64(key[1]))
-
-
 def _evaluate(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64Array, _UInt64Array]:
-    """Return the blocks with these numbers (tag included) of a stream, or each of its own stream."""
+    """Return the blocks with these numbers (tag included) of a stream, or each of its own stream.
+
+    They are words (w0, w2) and (w1, w3) in uint64.
+    """
     if blocks.size <= _FEW:
         return _evaluate_few(seed, blocks, stream)
     even = np.empty((2, blocks.size), np.uint64)
@@ -189,7 +185,9 @@ def _each_piece(
     while done < count:
         first, skip = divmod(start + done, per_block)
         take = min(count - done, per_block * _BLOCKS_PER_CHUNK - skip)
-        even, odd = _generate(key, tag, first, -(-(skip + take) // per_block))
+        blocks = np.arange(-(-(skip + take) // per_block), dtype=np.uint64)
+        blocks += np.uint64((tag << _TAG_SHIFT) + first)
+        even, odd = _evaluate(key[0], blocks, np.uint64(key[1]))
         yield slice(done, done + take), slice(skip, skip + take), even, odd
         done += take
 

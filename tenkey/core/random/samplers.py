@@ -193,10 +193,6 @@ def _log_gamma(elements: _Elements, shape: _Floats, _: _Floats) -> _Floats:
     return result
 
 
-def _gamma(elements: _Elements, shape: _Floats, other: _Floats) -> _Floats:
-    return exact_exp(_log_gamma(elements, shape, other))
-
-
 def _standard_t(elements: _Elements, degrees: _Floats, other: _Floats) -> _Floats:
     """Divide a normal variate by the root of a mean square of others, which is a gamma variate."""
     half = 0.5 * degrees
@@ -383,13 +379,10 @@ def _truncated_normal(elements: _Elements, low: _Floats, high: _Floats) -> _Floa
 
 
 REJECTION: Final[dict[str, Callable[[_Elements, _Floats, _Floats], _Floats]]] = {
-    "gamma": _gamma,
-    "log_gamma": _log_gamma,
-    "standard_t": _standard_t,
-    "poisson": _poisson,
-    "binomial": _binomial,
+    "gamma": lambda elements, shape, other: exact_exp(_log_gamma(elements, shape, other)),
+    "log_gamma": _log_gamma, "standard_t": _standard_t, "poisson": _poisson, "binomial": _binomial,
     "truncated_normal": _truncated_normal,
-}
+}  # fmt: skip
 """Samplers with two parameters for each element, the second of which some ignore."""
 
 

@@ -125,14 +125,9 @@ def edge_indices(shape: Sequence[int]) -> tuple[np.ndarray[Any, np.dtype[np.int6
 
 
 def format_tensor(
-    values: np.ndarray[Any, Any],
-    *,
-    dtype: dtypes.DType,
-    device: str,
-    extra: str = "",
-    shape: Sequence[int] | None = None,
-    name: str = "tensor",
-) -> str:
+    values: np.ndarray[Any, Any], *, dtype: dtypes.DType, device: str, extra: str = "",
+    shape: Sequence[int] | None = None, name: str = "tensor",
+) -> str:  # fmt: skip
     """Return the repr of a tensor with these values; ``name`` precedes them.
 
     ``values`` has the tensor's shape and is read only where it is shown; ``dtype`` and ``device`` are printed as given,

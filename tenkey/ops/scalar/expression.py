@@ -193,14 +193,9 @@ _lock = threading.RLock()  # reentrant, because allocation may start a garbage c
 
 
 def _intern(
-    operation: str,
-    operands: tuple[Expression, ...],
-    kind: Kind,
-    *,
-    value: bool | float | None = None,
-    value_key: object = None,
-    name: str | None = None,
-) -> Expression:
+    operation: str, operands: tuple[Expression, ...], kind: Kind, *, value: bool | float | None = None,
+    value_key: object = None, name: str | None = None,
+) -> Expression:  # fmt: skip
     key: _Key = (operation, tuple(map(id, operands)), value_key, name, kind)
     with _lock:
         node = _nodes.get(key)

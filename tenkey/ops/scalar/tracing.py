@@ -215,11 +215,8 @@ def _run(
     except Exception as error:
         import traceback  # needed for errors only
 
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        for candidate in traceback.extract_tb(error.__traceback__):
-            if candidate.filename != __file__:  # the first frame of the user's code
-                frame = candidate
-                break
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = next((frame for frame in frames if frame.filename != __file__), frames[-1])  # the user's code
         form = _FORM.format(parameters=", ".join(parameters))
         raise ScalarTraceError(
             f"[{path.name}] the scalar function raised {type(error).__name__} at {frame.filename}:{frame.lineno}: "

@@ -85,14 +85,9 @@ _RENAMED: Final = {"round": "rint", "abs": "fabs"}
 
 
 def to_c(
-    expression: Expression,
-    parameters: Mapping[str, str],
-    *,
-    dtype: str,
-    result: str | None = None,
-    name: str = "scalar",
-    dialect: str | CDialect = "c",
-) -> str:
+    expression: Expression, parameters: Mapping[str, str], *, dtype: str, result: str | None = None,
+    name: str = "scalar", dialect: str | CDialect = "c",
+) -> str:  # fmt: skip
     """Return the source of a function ``name`` that computes ``expression``, preceded by its helper functions.
 
     ``parameters`` maps each parameter, in order, to the dtype in which it is passed. It is converted to ``dtype``, in

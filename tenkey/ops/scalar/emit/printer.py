@@ -73,13 +73,9 @@ class Emitter:
     """
 
     def __init__(
-        self,
-        table: Mapping[str, TableEntry],
-        *,
-        indent: str = "    ",
-        prefix: str = "t",
+        self, table: Mapping[str, TableEntry], *, indent: str = "    ", prefix: str = "t",
         statement: str | Mapping[str, str] = "{name} = {expr}",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.table = table
         self.indent = indent
         self.prefix = prefix
