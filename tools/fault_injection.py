@@ -1,6 +1,6 @@
 """Check that the fast tier of the tests notices faults: one-line edits that break a kernel, a formula or a check.
 
-    python -m tools.fault_injection               # every fault, with the tests that should notice it (15 minutes)
+    python -m tools.fault_injection               # every fault, with the tests that should notice it (6 minutes)
     python -m tools.fault_injection -k matmul     # the faults whose name contains the text
     python -m tools.fault_injection --whole       # the whole fast tier for each fault (hours)
     python -m tools.fault_injection --list        # names and files, without running anything
