@@ -60,7 +60,8 @@ from .functions.statistics import average, histogram, histogram_bin_edges, histo
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.indexing.scatter import put_along_axis
-from .ops.install import install as _install
+from .ops.composite_kernels import install_composite_kernels as _install_composite_kernels
+from .ops.version_bump import install_version_bumps as _install_version_bumps
 from .serialization import load, save
 
 __version__ = "0.1.0"
@@ -77,7 +78,8 @@ with _registry.deferred_installers():  # Note [Installers that wait]
     _install_subclasses(_registry)
     _install_autocast(_registry)
     _install_levels(_registry)
-    _install(_registry)
+    _install_composite_kernels(_registry)
+    _install_version_bumps(_registry)
     _cpu.install(_registry)
     _meta.install(_registry)
     autograd.install(_registry)

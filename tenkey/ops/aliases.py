@@ -1,11 +1,10 @@
-"""Tensors for derivatives: with a history of their own, also below the wrappers of transforms (Note [Levels]).
+"""Aliases of tensors for derivatives, with their own history, also below wrappers of transforms (Note [Levels]).
 
 Note [Derivatives in inference mode]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Whoever asks for the derivative of a function gets it, whatever mode is on: what is recorded for it is nobody else's. So
-a run of the function is recorded in inference mode too, where a call would drop the wish for a gradient silently, and
-what it saves may be inference tensors. Guarded by
-``tests/autograd/test_inference_mode.py::test_derivatives_of_functions``.
+The derivative of a function is available in every mode, because its recording is private. So a run of the function is
+recorded even in inference mode, which otherwise silently ignores that a tensor requires a gradient, and it may save
+inference tensors. Guarded by ``tests/autograd/test_inference_mode.py::test_derivatives_of_functions``.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class Recording:
 
 
 def fresh(x: Tensor, recorded: int) -> Tensor:
-    """A tensor of its own on the same memory that requires a gradient, below all wrappers; tangents stay.
+    """Return a new tensor on the same memory that requires a gradient, below all wrappers; tangents stay.
 
-    ``recorded`` is the bit ``REQUIRES_GRAD`` where calls are recorded, else 0: a tensor with history stays connected to
-    it there, and anything else becomes a leaf.
+    ``recorded`` is the bit ``REQUIRES_GRAD`` if calls are recorded, else 0. If they are, a tensor with a history stays
+    connected to it; any other tensor becomes a leaf.
     """
     if x.__class__ is Wrapper:
         return x._level.alias(x, lambda value: fresh(value, recorded))
@@ -58,7 +57,7 @@ def fresh(x: Tensor, recorded: int) -> Tensor:
 
 
 def unrecorded(x: Tensor) -> Tensor:
-    """The same values without history; tangents stay, and lose their history too."""
+    """Return the same values without history; tangents stay, but lose their history too."""
     if not x._word & REQUIRES_GRAD:
         return x
     if x.__class__ is Wrapper:
@@ -67,7 +66,7 @@ def unrecorded(x: Tensor) -> Tensor:
 
 
 def repeated(x: Tensor, levels: Sequence[Level]) -> Tensor:
-    """The tensor as one of each of these levels, the outermost of which is the first: see ``Level.repeat``."""
+    """Wrap the tensor for each of these levels, of which the first is the outermost: see ``Level.repeat``."""
     if not levels:
         return x
     last = levels[-1]
@@ -78,13 +77,13 @@ def repeated(x: Tensor, levels: Sequence[Level]) -> Tensor:
 
 
 def spread(x: Tensor, like: Iterable[Any]) -> Tensor:
-    """The tensor as one of each level that wrappers among ``like``, and those inside of these, belong to."""
+    """Wrap the tensor for the levels of all wrappers in ``like``, nested ones included."""
     found = levels_of(like)
     return repeated(x, sorted(found, key=lambda level: level.number)) if found else x
 
 
 def levels_of(values: Iterable[Any]) -> set[Level]:
-    """Return the levels of the wrappers in ``values``, and of the wrappers that these hold."""
+    """Return the levels of the wrappers in ``values``, nested ones included."""
     found: set[Level] = set()
     for x in tensors_in([*values]):
         if x.__class__ is Wrapper:

@@ -1,16 +1,16 @@
-"""Mixed precision: ``autocast`` lowers the products and keeps what is delicate in float32.
+"""Mixed precision: ``autocast`` computes products in a lower precision and sensitive functions in float32.
 
 Note [Autocast]
 ~~~~~~~~~~~~~~~
-Every tensor has the ``Autocast`` key of its backend, which is skipped as long as no word has one of the traits that
-say "on for this backend, with this dtype"; ``autocast`` includes one. The key stands above autograd, so the casts are
-recorded and a gradient arrives in the dtype of the parameter. Its one kernel is a fallback, made for each dispatch
-word: it looks the operator up in the table below, and for words in which nothing is to be cast it *is* the kernel
-further down. Without ``autocast`` a call meets nothing of it.
+Every tensor has the ``Autocast`` key of its backend, which dispatch skips unless a word has one of the traits "on for
+this backend, with this dtype"; ``autocast`` includes one. The key is above autograd, so casts are recorded and a
+gradient arrives in the dtype of the parameter. Its only kernel is a fallback, specialized for each dispatch word: it
+looks the operator up in the sets below, and for words without anything to cast it *is* the kernel below. Calls without
+``autocast`` have no overhead.
 
-An operator of one's own joins in by its ``Autocast`` facet (``register_autocast``): its floating tensors are cast to
-the dtype that was registered for the device, and autocast is off inside. float64 and complex tensors, Python numbers
-and tensors that the operator changes are never cast. Guarded by ``tests/ops/test_autocast.py``.
+Custom operators take part by an ``Autocast`` facet (``register_autocast``): their floating tensors are cast to the
+dtype registered for the device, and autocast is off inside. float64 and complex tensors, Python numbers and tensors
+that the operator changes are never cast. Guarded by ``tests/ops/test_autocast.py``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .declare.declaration import operator_of
 __all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]
 
 LOWER: Final = frozenset(map(operator_of, (matmul, vecdot, einsum_operator)))
-"""Products: fast in the lower dtype, and their sums are kept in more bits by the hardware or the library."""
+"""Products: fast in the lower dtype, while the hardware or the library accumulates in more bits."""
 
 FLOAT32: Final = frozenset(
     map(
@@ -66,10 +66,10 @@ FLOAT32: Final = frozenset(
         ),
     )
 )  # fmt: skip
-"""Functions that leave the range of the lower dtypes, sums of many elements, and losses."""
+"""Functions that exceed the range of the lower dtypes, sums of many elements, and losses."""
 
 PROMOTE: Final = frozenset(map(operator_of, (concat, concatenate, stack, scatter_add, where, dot, cross)))
-"""Operators on several tensors that should meet in the widest of their dtypes."""
+"""Operators on several tensors that need one common dtype, the widest."""
 
 _LOW: Final = ("float16", "bfloat16")
 
@@ -80,24 +80,25 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _backend_of(device_type: Any) -> str:
-    """The name of the backend key of a device type, ``"cuda"`` also where no such device is."""
+    """Return the name of the backend key of a device type, for ``"cuda"`` even without such a device."""
     name = str(device_type).partition(":")[0]
     if name == "cuda":
         return "CUDA"
     backend = to_device(name).key.backend
     assert backend is not None
-    if backend not in _traits:  # one that was registered after this module was installed
+    if backend not in _traits:  # registered after install_autocast
         _install_for(registry, backend)
     return backend
 
 
 class autocast:
-    """In a ``with`` block or a decorated function, run products in a lower precision.
+    """Run products in a lower precision within a ``with`` block or a decorated function.
 
-    Args: device_type: the devices whose calls are meant, ``"cpu"``; dtype: float16 (or bfloat16, where tensors can have
-    it); enabled: False switches it off in a region. What is lowered, what is kept in float32 and what is promoted to
-    the widest of its arguments is listed in ``tenkey.ops.autocast``. Local to a thread and a task. On the CPU float16
-    is storage: products are computed in float32 and rounded. Run the backward pass outside of the block.
+    Args: device_type: the kind of device, such as ``"cpu"``; dtype: float16, or bfloat16 if available; enabled: False
+    switches autocast off in a region. ``tenkey.ops.autocast`` lists the operators that run in ``dtype``, in float32,
+    and in the widest dtype of their arguments. Local to a thread and a task. On the CPU, float16 is a storage format:
+    products are computed in float32 and rounded. Run the backward pass outside of the block. Raises TypeError or
+    ValueError for other arguments.
 
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 4), dtype=tk.float32).requires_grad_()
     >>> with tk.autocast("cpu", dtype=tk.float16):
@@ -110,11 +111,11 @@ class autocast:
 
     def __init__(self, device_type: Any = "cpu", dtype: Any = None, enabled: bool = True) -> None:
         if not isinstance(enabled, (bool, np.bool_)):
-            raise TypeError(f"[autocast] enabled is a bool, got {enabled!r}.")
+            raise TypeError(f"[autocast] enabled must be a bool, got {enabled!r}.")
         self.device_type = str(device_type).partition(":")[0]
         self.dtype = float16 if dtype is None else to_dtype(dtype)
         if self.dtype.name not in _LOW or self.dtype not in DTYPE_TRAIT:
-            raise ValueError(f"[autocast] dtype is float16 (or bfloat16 where tensors can have it), got {self.dtype}.")
+            raise ValueError(f"[autocast] dtype must be float16 (or bfloat16, if available), got {self.dtype}.")
         self.enabled = bool(enabled)
         self._backend = _backend_of(device_type)
         self._own = _traits[self._backend][self.dtype.name]
@@ -141,9 +142,9 @@ class autocast:
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
-                "[autocast] decorates functions, got the generator "
-                f"function {getattr(function, '__qualname__', repr(function))}: what it computes would run with the "
-                "settings of whoever iterates over it. Write `with autocast(...):` inside."
+                "[autocast] decorates functions, got the generator function "
+                f"{getattr(function, '__qualname__', repr(function))}: its body would run with the settings of the "
+                "code that iterates over it. Write `with autocast(...):` inside."
             )
 
         def fresh() -> autocast:
@@ -167,7 +168,7 @@ class autocast:
 
 
 def is_autocast_enabled(device_type: Any = "cpu") -> bool:
-    """Whether calls on tensors of a device are cast here.
+    """Return whether calls on tensors of this kind of device are cast here.
 
     >>> with tk.autocast("cpu"):
     ...     tk.is_autocast_enabled("cpu"), tk.is_autocast_enabled("meta")
@@ -179,7 +180,7 @@ def is_autocast_enabled(device_type: Any = "cpu") -> bool:
 
 
 def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np.dtype, ...]) -> np.dtype | None:
-    """What the floating tensors of a call become, or None where they stay as they are."""
+    """Return the dtype to which the floating tensors of a call are cast, or None if they stay as they are."""
     facet = operator.facets.get("Autocast")
     if facet is not None:
         wanted = facet.dtypes.get(operator.registry.hooks.device_name(backend))
@@ -192,8 +193,7 @@ def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np
         return float32
     if operator in PROMOTE:
         floating = [d for d in present if d == float32 or d.name in _LOW]
-        mixed = len(floating) > 1
-        return max(floating, key=lambda d: d.itemsize) if mixed else None
+        return max(floating, key=lambda d: d.itemsize) if len(floating) > 1 else None
     return None
 
 
@@ -247,7 +247,7 @@ def _install_for(target: Registry, backend: str) -> None:
 
 
 def install_autocast(target: Registry) -> None:
-    """Register the fallback of the Autocast keys; operators whose facet changes are resolved anew."""
+    """Register the fallback of the Autocast keys; an operator whose facet changes is resolved again."""
     for backend in backend_names():
         _install_for(target, backend)
     target.subscribe(lambda operator: operator.invalidate() if "Autocast" in operator.facets else None)

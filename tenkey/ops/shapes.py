@@ -1,4 +1,4 @@
-"""Rules for shapes and axes that many blocks share."""
+"""Rules for shapes and axes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,15 @@ from operator import index
 from typing import Any, Final
 
 __all__ = [
-    "broadcast_shapes",
-    "checked_axes",
-    "checked_axis",
-    "infer_reshape",
-    "normalize_axes",
-    "normalize_axis",
-    "reduced_shape",
-    "refuse_empty",
-    "refuse_shape",
-]
+    "broadcast_shapes", "checked_axes", "checked_axis", "infer_reshape", "normalize_axes", "normalize_axis",
+    "reduced_shape", "refuse_empty", "refuse_shape",
+]  # fmt: skip
 
 _WHOLE: Final = "[{operator}] axis must be an int{more}, got {axis!r}."
-_RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {target}: {why}."
 
 
 def normalize_axis(operator: str, axis: int, ndim: int) -> int:
-    """``axis`` counted from the front; IndexError if it is out of range."""
+    """Return ``axis`` counted from the front; raise IndexError if it is out of range."""
     if not -ndim <= axis < ndim:
         if not ndim:
             raise IndexError(
@@ -38,7 +30,7 @@ def normalize_axis(operator: str, axis: int, ndim: int) -> int:
 
 
 def normalize_axes(operator: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """The axes counted from the front; None means all."""
+    """Return the axes counted from the front; None means all. Raise ValueError for a repeated axis."""
     if axis is None:
         return tuple(range(ndim))
     axes = tuple([normalize_axis(operator, a, ndim) for a in ((axis,) if isinstance(axis, int) else axis)])
@@ -48,7 +40,7 @@ def normalize_axes(operator: str, axis: int | Sequence[int] | None, ndim: int) -
 
 
 def checked_axis(operator: str, axis: Any, ndim: int) -> int:
-    """``normalize_axis`` for functions that no schema checks: TypeError for what is no int."""
+    """Apply ``normalize_axis`` in a function without a schema; raise TypeError unless ``axis`` is an int."""
     try:
         return normalize_axis(operator, index(axis), ndim)
     except TypeError:
@@ -56,7 +48,7 @@ def checked_axis(operator: str, axis: Any, ndim: int) -> int:
 
 
 def checked_axes(operator: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """``normalize_axes`` for functions that no schema checks: TypeError for what is no int, nor several, nor None."""
+    """Apply ``normalize_axes`` in a function without a schema; raise TypeError unless ``axis`` is ints or None."""
     if axis is None:
         return tuple(range(ndim))
     try:
@@ -67,7 +59,7 @@ def checked_axes(operator: str, axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_shape(operator: str, shape: tuple[int, ...], axis: Any, keepdims: bool) -> tuple[int, ...]:
-    """The shape after a reduction over the axes."""
+    """Return the shape after a reduction over the axes."""
     axes = normalize_axes(operator, axis, len(shape))
     if keepdims:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
@@ -84,7 +76,7 @@ def refuse_empty(operator: str, shape: tuple[int, ...], axis: Any) -> None:
 
 
 def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape of several; ValueError that names all of them.
+    """Return the common shape; raise ValueError if the shapes cannot be broadcast together.
 
     >>> broadcast_shapes("add", (2, 1), (3,))
     (2, 3)
@@ -99,40 +91,43 @@ def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
             raise ValueError(
                 f"[{operator}] the shapes {' and '.join(str(s) for s in shapes if s)} cannot be broadcast together: "
                 "counted from the last, each dimension must be equal or 1 in all of them."
-            ) from None  # a function may ask in its name what an operator inside of it has refused
+            ) from None  # a caller may try again under its own name after an operator inside of it has raised
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
 
 def infer_reshape(shape: tuple[int, ...], target: Sequence[int]) -> tuple[int, ...]:
-    """``target`` with a -1 replaced by what the number of elements asks for."""
+    """Return ``target`` with a -1 replaced by the length that the number of elements implies."""
     size = 1
     for n in shape:
         size *= n
     known, unknown = 1, 0
+    problem = ""
     for n in target:
         if n == -1:
             unknown += 1
         elif n < 0:
-            raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=f"{n} is no length"))
+            problem = f"{n} is not a length"
         else:
             known *= n
     if unknown > 1:
-        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why="only one -1 is allowed"))
-    if unknown == 0 and known != size:
-        why = f"that has {known} elements"
-        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=why))
-    if unknown and (known == 0 or size % known):
-        why = f"{size} is not divisible by {known}"
-        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=why))
+        problem = problem or "only one -1 is allowed"
+    elif unknown == 0 and known != size:
+        problem = problem or f"that has {known} elements"
+    elif unknown and (known == 0 or size % known):
+        problem = problem or f"{size} is not divisible by {known}"
+    if problem:
+        raise ValueError(
+            f"[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {tuple(target)}: {problem}."
+        )
     return tuple([size // known if n == -1 else n for n in target])
 
 
 def refuse_shape(operator: str, shape: Sequence[int], itemsize: int = 1) -> None:
-    """ValueError for a shape that no array has: of more than 64 dimensions, or of more than 2**63 bytes."""
+    """Raise ValueError for an impossible shape: of more than 64 dimensions, or of 2**63 bytes or more."""
     if len(shape) > 64:
         raise ValueError(f"[{operator}] would give {len(shape)} dimensions: a tensor has at most 64.")
     if math.prod([n for n in shape if n]) * itemsize >= 1 << 63:
         raise ValueError(
-            f"[{operator}] a tensor of shape {tuple(shape)} is larger than an address space: give a smaller shape."
+            f"[{operator}] a tensor of shape {tuple(shape)} exceeds the address space: give a smaller shape."
         )

@@ -1,4 +1,4 @@
-"""Views of tensors on strided arrays: what every backend but the CPU derives from the View facet."""
+"""Views of tensors on strided arrays, which every backend except the CPU derives from the View facet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["strided_view_kernel"]
 
 
 def strided_view_kernel(operator: Operator, contiguous: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """A view kernel from the operator's window rule; ``contiguous`` makes the copy that some reshapes need."""
+    """Return a view kernel made from the operator's window rule; ``contiguous`` copies where a view is impossible."""
     make_window = operator.facets["View"].window
 
     def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         window = make_window(x, *args, **kwargs)
         if window is None:
             x = contiguous(x)
-            kwargs.pop("copy", None)  # which has been made
+            kwargs.pop("copy", None)  # the copy exists now
             window = make_window(x, *args, **kwargs)
         shape, strides, offset = window
         data: StridedArray = x._data

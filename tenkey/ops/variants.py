@@ -4,10 +4,10 @@ Note [Variants]
 ~~~~~~~~~~~~~~~
 Every pointwise operator ``ns::name`` whose first argument is a tensor has an in-place variant ``ns::name_``, which
 writes into that tensor, and every pointwise operator and reduction has an overload ``ns::name.out``, which writes into
-the tensor ``out``. They are made when somebody asks for them by name, so an operator that is never used in place costs
-nothing; a definition of the same name takes the place of a derived variant, and a variant goes with its operator. The
-built-in blocks with the tag ``inplace`` have theirs from the beginning, because these are methods of Tensor. A result
-may be written into a tensor whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
+the tensor ``out``. Variants are made at the first lookup of their name, so unused ones cost nothing; a definition of
+the same name replaces a derived variant, and a variant is removed with its operator. Variants of built-in operators
+with the tag ``inplace`` are made at once, because they are methods of Tensor. A result may be written into a tensor
+whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
 ``tests/ops/test_variants.py``.
 """
 
@@ -31,8 +31,8 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
 from ..dispatch.tags import Tag
-from .builtin import elementwise as _pointwise  # noqa: F401 -- the in-place methods are used below
-from .builtin.elementwise import arithmetic, integers  # noqa: F401  # their in-place variants are Python operators below
+from .builtin import elementwise as _pointwise  # noqa: F401  # the in-place methods are used below
+from .builtin.elementwise import arithmetic, integers  # noqa: F401  # their variants are Python operators below
 from .builtin.linalg.matmul import matmul
 from .declare.facets import Composite, Methods, SampleInputs
 from .shapes import broadcast_shapes
@@ -40,11 +40,11 @@ from .shapes import broadcast_shapes
 __all__ = ["Fits", "Inplace", "Out", "can_hold", "check_copy", "check_pointwise", "check_fits", "copy_", "inplace_name"]
 
 
-_RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O is a Python int beyond 64 bits
+_RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O: a Python int beyond 64 bits
 
 
 def can_hold(dtype: np.dtype, result: np.dtype) -> bool:
-    """Whether a result of one dtype may be written into a tensor of another."""
+    """Return whether a result of one dtype may be written into a tensor of another."""
     return _RANK[result.kind] <= _RANK[dtype.kind]
 
 
@@ -68,14 +68,11 @@ def check_fits(
             f"memory location: {into} of shape {x.shape}, strides {x.strides} was broadcast. clone() it first."
         )
     if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise RuntimeError(
-            f"[{name}] {into} is on memory that may only be read, which another library shares with it: clone() it "
-            "first."
-        )
+        raise RuntimeError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
 
 
 def check_pointwise(operator: Operator, *args: Any) -> None:
-    """Raise unless the pointwise result has the shape of the first argument and a dtype that its own can hold."""
+    """Raise unless the first argument has the shape of the result and its dtype can hold the result."""
     functional: Operator = operator.facets["Inplace"].functional
     facet = functional.facets["Pointwise"]
     operands = [value for value in args if isinstance(value, Tensor)]
@@ -90,32 +87,32 @@ def check_pointwise(operator: Operator, *args: Any) -> None:
 
 
 def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
-    """Raise unless ``source`` broadcasts to ``x``; only complex values have no place in a real tensor."""
+    """Raise unless ``source`` broadcasts to ``x``, and for complex values if ``x`` is real."""
     refuse_out_of_range(operator.schema.base_name, source, x.dtype)
     shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
     check_fits(operator.schema.base_name, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
 class Inplace(Record):
-    """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
+    """Marks an operator that writes the result of ``functional`` into its first argument; None: its second argument."""
 
     functional: Operator | None
 
 
 class Out(Record):
-    """The operator writes what ``functional`` computes into its argument ``out``."""
+    """Marks an operator that writes the result of ``functional`` into its argument ``out``."""
 
     functional: Operator
 
 
 class Fits(Record):
-    """``check(operator, *arguments)`` raises where what would be written does not fit: the same on every backend."""
+    """``check(operator, *arguments)`` raises if the result does not fit the written tensor, on every backend alike."""
 
     check: Callable[..., None]
 
 
 def inplace_name(operator: Operator) -> str:
-    """The name of the in-place variant of a functional operator: ``ns::add_`` for ``ns::add``."""
+    """Return the name of the in-place variant of a functional operator: ``ns::add_`` for ``ns::add``."""
     schema = operator.schema
     return f"{schema.name}_.{schema.overload_name}" if schema.overload_name else f"{schema.name}_"
 
@@ -144,7 +141,7 @@ _RESULT: Final = (Return(None, _TENSOR, _WRITTEN),)
 
 
 def _inplace_schema(schema: FunctionSchema) -> FunctionSchema:
-    """The schema of the in-place variant: ``(Tensor(a!) x, ...) -> Tensor(a!)``, with all arguments by position."""
+    """Return the schema ``(Tensor(a!) x, ...) -> Tensor(a!)``, without keyword-only arguments."""
     first, *others = schema.arguments
     rest = [replaced(a, kwarg_only=False) if a.kwarg_only else a for a in others]
     written = Argument(first.name, _TENSOR, alias=_WRITTEN)
@@ -152,14 +149,14 @@ def _inplace_schema(schema: FunctionSchema) -> FunctionSchema:
 
 
 def _derive_inplace_by_copy(operator: Operator) -> Operator:
-    """Define the in-place variant of any other operator with the tag: its result is copied over its first argument."""
+    """Define the in-place variant of any other operator with the tag: copy its result into the first argument."""
     schema = operator.schema
     tensor = BaseType("Tensor")
     first = schema.arguments[0] if schema.arguments else None
     if first is None or first.type != tensor or first.kwarg_only or [r.type for r in schema.returns] != [tensor]:
         raise RegistrationError(
-            f"[{operator.name}] has the tag 'inplace', and its schema is {schema}: only an operator (Tensor x, ...) "
-            "-> Tensor has an in-place variant. Leave the tag out."
+            f"[{operator.name}] has the tag 'inplace', but its schema is {schema}: only an operator (Tensor x, ...) "
+            "-> Tensor can have an in-place variant. Remove the tag."
         )
 
     def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -184,10 +181,10 @@ def derive_out(operator: Operator) -> Operator:
     keywords = [str(a) for a in schema.arguments if a.kwarg_only]
     arguments = ", ".join([str(a) for a in schema.arguments if not a.kwarg_only] + ["*", *keywords])
     overload = f"{schema.overload_name}_out" if schema.overload_name else "out"
-    function = functools.partial(_into, operator)
+    composite = Composite(functools.partial(_into, operator), implicit=False)
     return registry.define(
         parse_schema(f"{schema.name}.{overload}({arguments}, Tensor(a!) out) -> Tensor(a!)"),
-        facets={"Composite": Composite(function, implicit=False), "Out": Out(operator), "DerivedFrom": operator},
+        facets={"Composite": composite, "Out": Out(operator), "DerivedFrom": operator},
         tags=(Tag.OUT, Tag.VARIANT),
         site=operator.site,
         doc=f"``{schema.base_name}`` written into ``out``, which is returned.",
@@ -198,12 +195,12 @@ _WRITING: Final = DispatchKey.ADInplaceOrView.mask
 
 
 def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
-    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+    with StateGuard(exclude=_WRITING):  # the variant itself bumps the version
         return write_out(operator, *args, out=out, **kwargs)
 
 
 def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
-    """What the variant ``out=`` of a functional operator does, made of it and of ``copy_``."""
+    """Write the result of a functional operator into ``out`` with ``copy_``."""
     result = operator.call(*args, **kwargs)
     check_fits(operator.schema.base_name, out, result.shape, result.dtype, "out")
     copy_(out, result)
@@ -211,7 +208,7 @@ def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> 
 
 
 def _derive_variant(name: str) -> Operator | None:
-    """The variant of that name, if there is an operator that it follows from: see Note [Variants]."""
+    """Define the variant of that name if its operator exists; see Note [Variants]."""
     qualified, _, overload = name.partition(".")
     if overload == "out" or overload.endswith("_out"):
         functional = registry.operators.get(f"{qualified}.{overload[:-4]}".rstrip("."))
@@ -221,7 +218,7 @@ def _derive_variant(name: str) -> Operator | None:
         functional = registry.operators.get(f"{qualified[:-1]}.{overload}".rstrip("."))
         if functional is not None and _has_inplace(functional):
             return derive_inplace(functional)
-        if functional is None and not overload:  # perhaps all that there is has names
+        if functional is None and not overload:  # the operator may have named overloads only
             named = [op for op in registry.overloads(qualified[:-1]) if _has_inplace(op)]
             made = [derive_inplace(op) for op in named if inplace_name(op) not in registry.operators]
             return made[0] if made else None
@@ -245,7 +242,7 @@ registry.hooks.derivers.append(_derive_variant)
 
 
 def _methods_of(operator: Operator) -> tuple[str, ...]:
-    """The names of the in-place methods: those of the methods, with an underscore."""
+    """Return the names of the in-place methods: those of the methods with an underscore."""
     facet = operator.facets.get("Methods")
     plain = [name for name in (facet.names if facet is not None else ()) if not name.startswith("__")]
     return tuple(dict.fromkeys([f"{name}_" for name in (*plain, operator.schema.base_name)]))
@@ -288,7 +285,7 @@ for _name, _method in _OPERATORS.items():
 
 
 def _imatmul(self: Any, other: Any) -> Any:
-    """``self @= other``: the product, which must have the shape of ``self``, written into it."""
+    """Write the product ``self @ other``, which must have the shape of ``self``, into ``self``."""
     return write_out(matmul.operator, self, other, out=self)  # type: ignore[attr-defined]
 
 

@@ -53,7 +53,7 @@ def _cases() -> list[Case]:
         ("reshape", lambda f, i: tk.reshape(f(2, 3), (-1, -1)), ValueError,
          "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (-1, -1): only one -1 is allowed."),
         ("reshape", lambda f, i: tk.reshape(f(2, 3), (-2, 3)), ValueError,
-         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (-2, 3): -2 is no length."),
+         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (-2, 3): -2 is not a length."),
         ("reshape", lambda f, i: tk.reshape(f(0, 3), (0, -1)), ValueError,
          "[reshape] a tensor of shape (0, 3) (0 elements) cannot take the shape (0, -1): 0 is not divisible by 0."),
         ("broadcast_to", lambda f, i: tk.broadcast_to(f(2, 3), (3, 3)), ValueError,

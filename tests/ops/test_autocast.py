@@ -320,7 +320,7 @@ class TestCustomOperators:
 class TestRefusals:
     @pytest.mark.parametrize("dtype", [F64, F32, tk.int64, tk.complex64])
     def test_dtype(self, dtype: Any) -> None:
-        with pytest.raises(ValueError, match=r"\[autocast\] dtype is float16"):
+        with pytest.raises(ValueError, match=r"\[autocast\] dtype must be float16"):
             tk.autocast("cpu", dtype=dtype)
 
     @pytest.mark.parametrize("dtype", ["nonsense", object()])
@@ -334,7 +334,7 @@ class TestRefusals:
             tk.autocast(device)
 
     def test_enabled(self) -> None:
-        with pytest.raises(TypeError, match="enabled is a bool"):
+        with pytest.raises(TypeError, match="enabled must be a bool"):
             tk.autocast("cpu", enabled="yes")  # type: ignore[arg-type]
 
     def test_decorated(self) -> None:

@@ -49,7 +49,7 @@ from ...core.device import CPU
 from ...core.storage import Storage, StridedArray
 from ...core.tensor import Tensor, make_tensor, storage_of
 from ...core.word import REQUIRES_GRAD
-from ...ops.install import refuse_constant_view
+from ...ops.version_bump import refuse_constant_view
 from ..tape.node import AutogradMeta, Edge, Node, edge_of, record_node, set_history
 from .as_strided import Window, window_between
 

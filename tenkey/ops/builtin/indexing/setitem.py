@@ -173,8 +173,11 @@ def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
 # ---- in place
 
 
+_WRITING: Final = DispatchKey.ADInplaceOrView.mask
+
+
 def _write(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    with StateGuard(exclude=DispatchKey.ADInplaceOrView.mask):  # basic_put_ itself bumps the version
+    with StateGuard(exclude=_WRITING):  # basic_put_ itself bumps the version
         check_basic_put(operator_of(basic_put_), x, index, source)
         copy_(basic_index(x, index), source)
     return x
