@@ -12,7 +12,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, SAME, elementwise, scalar_function
+from ...declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, SAME, Entry, elementwise, scalar_function
 from .comparison import equal, where
 from .complex import conj, real
 
@@ -110,29 +110,18 @@ pow = scalar_function(
     methods=("__pow__", "pow"),
 )
 
-maximum = scalar_function(
-    "maximum",
-    """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient.
 
-    >>> tk.maximum(tk.asarray([1.0, 5.0]), 2.0).tolist()
-    [2.0, 5.0]
-    """,
-    ("x1", "x2"),
-    promote=ORDERED,
-    inplace=False,
-)
+def _extreme(name: str, what: str, shown: str) -> Entry:
+    doc = f"""Return the {what} of two elements; nan if one is nan. Where they are equal they share the gradient.
 
-minimum = scalar_function(
-    "minimum",
-    """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient.
+    >>> tk.{name}(tk.asarray([1.0, 5.0]), 2.0).tolist()
+    {shown}
+    """
+    return scalar_function(name, doc, ("x1", "x2"), promote=ORDERED, inplace=False)
 
-    >>> tk.minimum(tk.asarray([1.0, 5.0]), 2.0).tolist()
-    [1.0, 2.0]
-    """,
-    ("x1", "x2"),
-    promote=ORDERED,
-    inplace=False,
-)
+
+maximum = _extreme("maximum", "larger", "[2.0, 5.0]")
+minimum = _extreme("minimum", "smaller", "[1.0, 2.0]")
 
 
 @elementwise(promote=ARITHMETIC, methods=("__neg__", "neg", "negative"), tags=(Tag.INPLACE,))

@@ -83,49 +83,23 @@ signbit = _predicate(
 # ---- logic
 
 
-def _logical(name: str, doc: str, arguments: tuple[str, ...] = ("x1", "x2")) -> Entry:
+def _logical(name: str, what: str, arguments: tuple[str, ...] = ("x1", "x2")) -> Entry:
     ufunc: np.ufunc = getattr(np, name)
+    given = [False, True, True], [False, False, True]
+    doc = f"""Return True where {what}.
+
+    >>> tk.{name}({", ".join([f"tk.asarray({values})" for values, _ in zip(given, arguments)])}).tolist()
+    {ufunc(*given[: len(arguments)]).tolist()}
+    """
     return scalar_function(
         name, doc, arguments, promote=BOOLEAN, boolean=arguments, ufunc=ufunc, methods=(), inplace=False
     )
 
 
-logical_and = _logical(
-    "logical_and",
-    """Return True where both elements are true (nonzero).
-
-    >>> tk.logical_and(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
-    [True, False]
-    """,
-)
-
-logical_or = _logical(
-    "logical_or",
-    """Return True where at least one element is true (nonzero).
-
-    >>> tk.logical_or(tk.asarray([False, True]), tk.asarray([False, False])).tolist()
-    [False, True]
-    """,
-)
-
-logical_xor = _logical(
-    "logical_xor",
-    """Return True where exactly one element is true (nonzero).
-
-    >>> tk.logical_xor(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
-    [False, True]
-    """,
-)
-
-logical_not = _logical(
-    "logical_not",
-    """Return True where ``x`` is false (zero).
-
-    >>> tk.logical_not(tk.asarray([True, False])).tolist()
-    [False, True]
-    """,
-    ("x",),
-)
+logical_and = _logical("logical_and", "both elements are true (nonzero)")
+logical_or = _logical("logical_or", "at least one element is true (nonzero)")
+logical_xor = _logical("logical_xor", "exactly one element is true (nonzero)")
+logical_not = _logical("logical_not", "``x`` is false (zero)", ("x",))
 
 # ---- selection
 

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from ...declare import ARITHMETIC, REAL, REAL_TO_FLOAT, scalar_function
+from ...declare import ARITHMETIC, REAL, REAL_TO_FLOAT, Entry, scalar_function
 
-floor = scalar_function(
-    "floor",
-    """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0.
 
-    >>> tk.floor(tk.asarray([1.5, -1.5])).tolist()
-    [1.0, -2.0]
-    """,
-    promote=REAL,
-)
+def _whole(name: str, what: str, shown: str) -> Entry:
+    doc = f"""Return {what}, in the dtype of ``x``. Its derivative is 0.
 
-ceil = scalar_function(
-    "ceil",
-    """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0.
+    >>> tk.{name}(tk.asarray([1.5, -1.5])).tolist()
+    {shown}
+    """
+    return scalar_function(name, doc, promote=REAL)
 
-    >>> tk.ceil(tk.asarray([1.5, -1.5])).tolist()
-    [2.0, -1.0]
-    """,
-    promote=REAL,
-)
 
-trunc = scalar_function(
-    "trunc",
-    """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0.
-
-    >>> tk.trunc(tk.asarray([1.5, -1.5])).tolist()
-    [1.0, -1.0]
-    """,
-    promote=REAL,
-)
+floor = _whole("floor", "the largest integer that is not above ``x``", "[1.0, -2.0]")
+ceil = _whole("ceil", "the smallest integer that is not below ``x``", "[2.0, -1.0]")
+trunc = _whole("trunc", "``x`` rounded towards zero", "[1.0, -1.0]")
 
 round = scalar_function(
     "round",

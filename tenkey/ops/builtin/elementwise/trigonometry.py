@@ -14,7 +14,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, Entry, composite, elementwise, scalar_function
 from ..creation import zeros_like
 from ..shape.copying import floating
 from ..special.coefficients import horner
@@ -23,67 +23,57 @@ from .complex import imag, real
 
 _DEGREE: Final = math.pi / 180
 
-sin = scalar_function(
-    "sin",
-    """Return the sine of angles in radians.
 
-    >>> tk.sin(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-)
+def _function(
+    name: str, what: str, examples: dict[float, float], note: str = "", domain: tuple[float, float] = (-4.0, 4.0)
+) -> Entry:
+    paragraph = f"\n    {note}\n" if note else ""
+    doc = f"""Return the {what}.
+{paragraph}
+    >>> tk.{name}(tk.asarray({list(examples)})).tolist()
+    {list(examples.values())}
+    """
+    return scalar_function(name, doc, domain=domain)
 
-cos = scalar_function(
-    "cos",
-    """Return the cosine of angles in radians.
 
-    >>> tk.cos(tk.asarray([0.0])).tolist()
-    [1.0]
-    """,
-)
+_REAL_CUTS: Final = "The branch cuts for complex numbers are the real axis below -1 and above 1."
+_IMAGINARY_CUTS: Final = "The branch cuts for complex numbers are the imaginary axis below -1j and above 1j."
 
-tan = scalar_function(
-    "tan",
-    """Return the tangent of angles in radians.
-
-    >>> tk.tan(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-    domain=(-1.2, 1.2),
-)
-
-asin = scalar_function(
+sin = _function("sin", "sine of angles in radians", {0.0: 0.0})
+cos = _function("cos", "cosine of angles in radians", {0.0: 1.0})
+tan = _function("tan", "tangent of angles in radians", {0.0: 0.0}, domain=(-1.2, 1.2))
+asin = _function(
     "asin",
-    """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].
-
-    The branch cuts for complex numbers are the real axis below -1 and above 1.
-
-    >>> tk.asin(tk.asarray([0.0, 2.0])).tolist()
-    [0.0, nan]
-    """,
+    "inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]",
+    {0.0: 0.0, 2.0: math.nan},
+    _REAL_CUTS,
     domain=(-0.9, 0.9),
 )
-
-acos = scalar_function(
+acos = _function(
     "acos",
-    """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1].
-
-    The branch cuts for complex numbers are the real axis below -1 and above 1.
-
-    >>> tk.acos(tk.asarray([1.0, 2.0])).tolist()
-    [0.0, nan]
-    """,
+    "inverse cosine, in radians within [0, pi]; nan outside [-1, 1]",
+    {1.0: 0.0, 2.0: math.nan},
+    _REAL_CUTS,
     domain=(-0.9, 0.9),
 )
-
-atan = scalar_function(
-    "atan",
-    """Return the inverse tangent, in radians within [-pi/2, pi/2].
-
-    The branch cuts for complex numbers are the imaginary axis below -1j and above 1j.
-
-    >>> tk.atan(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
+atan = _function("atan", "inverse tangent, in radians within [-pi/2, pi/2]", {0.0: 0.0}, _IMAGINARY_CUTS)
+sinh = _function("sinh", "hyperbolic sine", {0.0: 0.0})
+cosh = _function("cosh", "hyperbolic cosine", {0.0: 1.0})
+tanh = _function("tanh", "hyperbolic tangent", {0.0: 0.0})
+asinh = _function("asinh", "inverse hyperbolic sine", {0.0: 0.0}, _IMAGINARY_CUTS)
+acosh = _function(
+    "acosh",
+    "inverse hyperbolic cosine, which is not negative; nan below 1",
+    {1.0: 0.0, 0.0: math.nan},
+    "The branch cut for complex numbers is the real axis below 1.",
+    domain=(1.2, 5.0),
+)
+atanh = _function(
+    "atanh",
+    "inverse hyperbolic tangent; infinite at -1 and 1, nan outside",
+    {0.0: 0.0, 1.0: math.inf},
+    _REAL_CUTS,
+    domain=(-0.9, 0.9),
 )
 
 atan2 = scalar_function(
@@ -110,68 +100,6 @@ hypot = scalar_function(
     """,
     ("x1", "x2"),
     promote=REAL_TO_FLOAT,
-)
-
-sinh = scalar_function(
-    "sinh",
-    """Return the hyperbolic sine.
-
-    >>> tk.sinh(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-)
-
-cosh = scalar_function(
-    "cosh",
-    """Return the hyperbolic cosine.
-
-    >>> tk.cosh(tk.asarray([0.0])).tolist()
-    [1.0]
-    """,
-)
-
-tanh = scalar_function(
-    "tanh",
-    """Return the hyperbolic tangent.
-
-    >>> tk.tanh(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-)
-
-asinh = scalar_function(
-    "asinh",
-    """Return the inverse hyperbolic sine.
-
-    The branch cuts for complex numbers are the imaginary axis below -1j and above 1j.
-
-    >>> tk.asinh(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-)
-
-acosh = scalar_function(
-    "acosh",
-    """Return the inverse hyperbolic cosine, which is not negative; nan below 1.
-
-    The branch cut for complex numbers is the real axis below 1.
-
-    >>> tk.acosh(tk.asarray([1.0, 0.0])).tolist()
-    [0.0, nan]
-    """,
-    domain=(1.2, 5.0),
-)
-
-atanh = scalar_function(
-    "atanh",
-    """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside.
-
-    The branch cuts for complex numbers are the real axis below -1 and above 1.
-
-    >>> tk.atanh(tk.asarray([0.0, 1.0])).tolist()
-    [0.0, inf]
-    """,
-    domain=(-0.9, 0.9),
 )
 
 

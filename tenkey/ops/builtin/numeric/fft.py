@@ -282,6 +282,7 @@ def _sizes(
     return [None if s is None or s[k] == -1 else s[k] for k in range(len(places))], places
 
 
+_ALONG_AXES: Final = "(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor"
 _all_samples = normal(
     [3, 4],
     ([2, 3, 4], {"axes": (0, 2), "norm": "ortho"}),
@@ -305,9 +306,7 @@ def _along_all(operator: str, transform: Entry, x: Tensor, s: Any, axes: Any, no
     return cast(x, _complex_of(operator, x))
 
 
-@composite(
-    "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
-)
+@composite("fft_fftn" + _ALONG_AXES, sample_inputs=_all_samples)
 def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform along several axes.
 
@@ -320,9 +319,7 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
     return _along_all("fftn", fft, x, s, axes, norm)
 
 
-@composite(
-    "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
-)
+@composite("fft_ifftn" + _ALONG_AXES, sample_inputs=_all_samples)
 def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``fftn``.
 
@@ -334,9 +331,7 @@ def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
     return _along_all("ifftn", ifft, x, s, axes, norm)
 
 
-@composite(
-    "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
-)
+@composite("fft_rfftn" + _ALONG_AXES, sample_inputs=_all_samples)
 def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform of real values along several axes; along the last one, its first half.
 
@@ -350,9 +345,7 @@ def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
     return _along(fft, rfft(x, sizes[-1], places[-1], norm), sizes[:-1], places[:-1], norm)
 
 
-@composite(
-    "fft_irfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor", sample_inputs=_all_samples
-)
+@composite("fft_irfftn" + _ALONG_AXES, sample_inputs=_all_samples)
 def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``rfftn``: real values.
 
