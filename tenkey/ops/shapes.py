@@ -129,5 +129,5 @@ def refuse_shape(operator: str, shape: Sequence[int], itemsize: int = 1) -> None
         raise ValueError(f"[{operator}] would give {len(shape)} dimensions: a tensor has at most 64.")
     if math.prod([n for n in shape if n]) * itemsize >= 1 << 63:
         raise ValueError(
-            f"[{operator}] a tensor of shape {tuple(shape)} is larger than the address space: give a smaller shape."
+            f"[{operator}] a tensor of shape {tuple(shape)} is larger than an address space: give a smaller shape."
         )
