@@ -76,7 +76,7 @@ _DISPATCH: Final = (
     ),
     Fault(
         "dispatch: tensors of two devices are mixed",
-        "tenkey/dispatch/table.py",
+        "tenkey/dispatch/diagnostics/missing_kernel.py",
         "if len(present) > 1 else ()",
         "if len(present) > 2 else ()",
         ("tests/tiny/test_dispatch.py",),

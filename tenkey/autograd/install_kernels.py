@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.word import REQUIRES_GRAD
-from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel, function_site
+from ..dispatch.diagnostics.sites import function_site
+from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry

@@ -75,24 +75,17 @@ def define(
     if schema is not None:
         own |= {f"default_{a.name}": a.default for a in schema.arguments if a.has_default}
     marked = {*_MARKED.findall(source)}
-    renamed = marked.intersection([] if schema is None else [argument.name for argument in schema.arguments])
-    if renamed:
-        assert schema is not None
-        taken = marked | {argument.name for argument in schema.arguments}
-        other: dict[str, str] = {}
-        for name in sorted(renamed):
-            new = f"{name}_"
-            while new in taken:
-                new += "_"
-            taken.add(new)
-            other[name] = new
-            if name in own:
-                own[new] = own.pop(name)
-            elif hasattr(builtins, name):
-                own[new] = getattr(builtins, name)
-        source = _MARKED.sub(lambda match: other.get(match[1], match[1]), source)
-    else:
-        source = source.replace("$", "")
+    taken = {argument.name for argument in schema.arguments} if schema is not None else set()
+    other: dict[str, str] = {}
+    for name in sorted(marked & taken):
+        new = f"{name}_"
+        while new in taken or new in marked:
+            new += "_"
+        taken.add(new)
+        other[name] = new
+        if name in own or hasattr(builtins, name):
+            own[new] = own.pop(name, getattr(builtins, name, None))
+    source = _MARKED.sub(lambda match: other.get(match[1], match[1]), source) if other else source.replace("$", "")
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     head, parenthesis, rest = source.partition("(")
     made: dict[str, Any] = {}

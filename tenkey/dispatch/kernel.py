@@ -1,18 +1,15 @@
-"""Kernels, handles, and the places in user code that made a registration."""
+"""Kernels and handles."""
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
-from functools import partial
-from types import FunctionType
 from typing import Any, Literal, Self
 
 from .diagnostics.registration_checks import check_kernel
+from .diagnostics.sites import function_site
 from .keys import DispatchKey
 
-__all__ = ["Handle", "Kernel", "caller_site", "fallthrough_kernel", "function_site"]
+__all__ = ["Handle", "Kernel", "fallthrough_kernel"]
 
 Specialize = Callable[[Any, int], Callable[..., Any]]  # of an operator and a dispatch word
 
@@ -29,28 +26,6 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
     1.0
     """
     raise AssertionError("a fallthrough kernel is never called")
-
-
-def caller_site(depth: int = 1) -> str:
-    """Return ``file:line`` of the nearest caller outside of this package's registration machinery."""
-    frame = sys._getframe(depth)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        ("tenkey.dispatch", "tenkey.library", "tenkey.ops.declare")
-    ):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def function_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` of a function's definition, or its ``repr`` if there is none."""
-    if isinstance(function, FunctionType) and not function.__dict__:  # wraps nothing
-        plain = function.__code__
-        return f"{plain.co_filename}:{plain.co_firstlineno}"
-    function = inspect.unwrap(function)
-    while isinstance(function, partial):
-        function = inspect.unwrap(function.func)
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 
 
 class Kernel:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
-from .local_state import current_state, enter, get_state, leave, set_state
+from .local_state import LocalState, current_state, enter, get_state, leave, set_state
 from .operator import Operator
 from .registry import Registry
 from .schema import BaseType
@@ -66,17 +66,16 @@ class DispatchMode:
           tk::permute_dims
         """
         found = state = get_state()
-        if state is not None and state.modes:
-            types = tensor_types(args, kwargs)
-            try:
-                while state is not None and state.modes:
-                    mode, state = state.modes[-1], state.outer
-                    set_state(state)
-                    result = mode.__tk_dispatch__(op, types, args, kwargs)
-                    if result is not NotImplemented:
-                        return result
-            finally:
-                set_state(found)
+        types = tensor_types(args, kwargs)
+        try:
+            while state is not None and state.modes:
+                mode, state = state.modes[-1], state.outer
+                set_state(state)
+                result = mode.__tk_dispatch__(op, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        finally:
+            set_state(found)
         state = current_state()
         word = (op.call_word(args, kwargs) | state.include) & state.keep & ~DispatchKey.Mode.mask
         with self:
@@ -135,18 +134,16 @@ def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
         if found is None or not found.modes:  # the key was included by a guard, without a mode
             return cache[below](*args, **kwargs)
         types = types_of(args, kwargs)
-        state = found.outer
+        state: LocalState | None = found
         try:
-            set_state(state)
-            result = found.modes[-1].__tk_dispatch__(operator, types, args, kwargs)
-            while result is NotImplemented:
-                if state is None or not state.modes:
-                    set_state(found)
-                    return cache[below](*args, **kwargs)
+            while state is not None and state.modes:
                 mode, state = state.modes[-1], state.outer
                 set_state(state)
                 result = mode.__tk_dispatch__(operator, types, args, kwargs)
-            return result
+                if result is not NotImplemented:
+                    return result
+            set_state(found)
+            return cache[below](*args, **kwargs)
         finally:
             set_state(found)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from .diagnostics.tables import Table
 from .errors import ArgumentError
 from .hooks import Hooks
 from .kernel import Handle, Kernel
@@ -13,7 +14,7 @@ from .local_state import current_state
 from .schema import Argument, BaseType, FunctionSchema, ListType
 from .tags import Tag
 
-__all__ = ["Operator", "Owner", "Slot", "Table", "any_word", "is_device"]
+__all__ = ["Operator", "Slot", "any_word", "is_device"]
 
 
 class Slot(NamedTuple):
@@ -29,20 +30,7 @@ class Slot(NamedTuple):
         return self.kernel is None and not self.conditional and self.rule == "4 falls through"
 
 
-class Table(dict[DispatchKey, Slot]):
-    """Runtime key to slot, in the order of dispatch; prints as a table."""
-
-    def __str__(self) -> str:
-        rows = [(key.name, slot.rule, repr(slot.kernel) if slot.kernel else "-") for key, slot in self.items()]
-        return _columns([row for row in rows if row[1] != "4 falls through"])
-
-
-def _columns(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-
-
-class Owner(Protocol):
+class _Registry(Protocol):
     """What operators and packets ask of the registry that made them."""
 
     lock: Any
@@ -52,32 +40,15 @@ class Owner(Protocol):
     pending: dict[str, list[Kernel]]
     autograd_other: tuple[str, ...]
 
-    def find(self, name: str) -> Operator:
-        """Return the operator of this name."""
-
-    def derive(self, name: str) -> Operator | None:
-        """Return the operator of this name, derived from another one if possible."""
-
-    def overloads(self, name: str) -> tuple[Operator, ...]:
-        """Return the operators of one qualified name."""
-
-    def unknown(self, name: str) -> str:
-        """Return the message for a name that no operator has."""
-
-    def packet(self, name: str) -> Any:
-        """Return the packet of one qualified name."""
-
-    def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
-        """Register a kernel."""
-
-    def settle(self, operator: Operator) -> None:
-        """Run the installers that wait for this operator."""
-
-    def compute_slot(self, operator: Operator, key: DispatchKey) -> Slot:
-        """Apply Note [Precedence] to one key."""
-
-    def resolve(self, operator: Operator, word: int) -> Callable[..., Any]:
-        """Return the callable for a dispatch word that the operator's cache lacks."""
+    def find(self, name: str) -> Operator: ...
+    def derive(self, name: str) -> Operator | None: ...
+    def overloads(self, name: str) -> tuple[Operator, ...]: ...
+    def unknown(self, name: str) -> str: ...
+    def packet(self, name: str) -> Any: ...
+    def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle: ...
+    def settle(self, operator: Operator) -> None: ...
+    def compute_slot(self, operator: Operator, key: DispatchKey) -> Slot: ...
+    def resolve(self, operator: Operator, word: int) -> Callable[..., Any]: ...
 
 
 class _Cache(dict[int, Callable[..., Any]]):
@@ -108,7 +79,7 @@ class Operator:
 
     def __init__(
         self,
-        registry: Owner,
+        registry: _Registry,
         schema: FunctionSchema,
         *,
         facets: Mapping[str, Any] | None = None,
@@ -168,14 +139,10 @@ class Operator:
             self._slots.clear()
             self.cache.clear()
 
-    def word_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
-        """Return the union of the words of all tensors among the arguments, in lists too."""
-        return any_word((*args, *kwargs.values()))
-
     def call_word(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """Return the word that these arguments, as a kernel gets them, give a call, before the local state applies."""
         if self.tensor_arguments:
-            return self.word_of(args, kwargs)
+            return any_word((*args, *kwargs.values()))
         for argument in self.schema.arguments:
             if is_device(argument):
                 return self.registry.hooks.device_word(self.bind(*args, **kwargs)[argument.name])
@@ -192,7 +159,7 @@ class Operator:
                 f"{type(keyset).__name__}: pass keyset.below(key) of the keyset that the kernel was given."
             )
         state = current_state()
-        traits = (self.word_of(args, kwargs) | state.include) & state.keep & ~key_mask()
+        traits = (any_word((*args, *kwargs.values())) | state.include) & state.keep & ~key_mask()
         return self.cache[keyset.mask | traits](*args, **kwargs)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -209,10 +176,9 @@ class Operator:
                 raise ArgumentError(f"[{self.name}] has no argument {name!r}; its schema is {self.schema}.")
             bound[name] = value
         for name, a in arguments.items():
-            if name not in bound:
-                if not a.has_default:
-                    raise ArgumentError(f"[{self.name}] needs the argument {name!r}; its schema is {self.schema}.")
-                bound[name] = a.default
+            if name not in bound and not a.has_default:
+                raise ArgumentError(f"[{self.name}] needs the argument {name!r}; its schema is {self.schema}.")
+            bound.setdefault(name, a.default)
         return bound
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -236,15 +202,10 @@ def is_device(argument: Argument) -> bool:
 
 def any_word(value: Any) -> int:
     """Return the union of the words of the tensors in a value, in lists and dicts too."""
-    items: Iterable[Any]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    word: int = getattr(value, "_word", 0)
     if isinstance(value, (list, tuple)):
-        items = value
-    elif isinstance(value, dict):
-        items = tuple(value.values())
-    else:
-        found: int = getattr(value, "_word", 0)
-        return found
-    word = 0
-    for item in items:
-        word |= any_word(item)
+        for item in value:
+            word |= any_word(item)
     return word

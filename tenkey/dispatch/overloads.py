@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .arguments import convert
+from .diagnostics.tables import Table
 from .diagnostics.wrong_arguments import ambiguous_call
 from .errors import ArgumentError, OperatorAttributeError, OperatorNotFoundError
-from .operator import Operator, Owner, Table
+from .operator import Operator, _Registry
 from .schema import BaseType, ListType, OptionalType, TupleType
 from .tags import Tag
 
@@ -39,7 +40,7 @@ class OperatorPacket:
 
     _only: Callable[..., Any] | None
 
-    def __init__(self, registry: Owner, name: str) -> None:
+    def __init__(self, registry: _Registry, name: str) -> None:
         self._registry = registry
         self._name = name
         self.__name__ = name.partition("::")[2]
@@ -104,7 +105,7 @@ class OperatorPacket:
 class OperatorNamespace:
     """``tk.ops.<namespace>``: the operators of one namespace as attributes."""
 
-    def __init__(self, registry: Owner, namespace: str) -> None:
+    def __init__(self, registry: _Registry, namespace: str) -> None:
         self._registry = registry
         self._namespace = namespace
 

@@ -18,12 +18,13 @@ from .bindings import make_entry
 from .diagnostics.registration_checks import check_signature
 from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
+from .diagnostics.sites import caller_site, function_site
 from .errors import OperatorNotFoundError, RegistrationError
 from .hooks import Hooks
 from .installers import Installers
-from .kernel import Handle, Kernel, caller_site, function_site
+from .kernel import Handle, Kernel
 from .keys import AliasKey, DispatchKey
-from .operator import Operator, Slot
+from .operator import Operator
 from .overloads import OperatorNamespace, OperatorPacket
 from .schema import FunctionSchema, parse_schema
 from .table import compute_slot, resolve
@@ -49,30 +50,26 @@ class _Operators(dict[str, Operator]):
         if name in self:
             del self[name]
         super().__setitem__(name, operator)
-        key, namespace = operator.schema.name, operator.schema.namespace
-        self.overloads[key] = (*self.overloads.get(key, ()), operator)
-        self.namespaces[namespace] = self.namespaces.get(namespace, 0) + 1
-        if key in self.packets:
-            self.packets[key].follow()
+        self._changed(operator, 1)
 
     def __delitem__(self, name: str) -> None:
         operator = self[name]
         super().__delitem__(name)
+        self._changed(operator, -1)
+
+    def _changed(self, operator: Operator, count: int) -> None:
         key, namespace = operator.schema.name, operator.schema.namespace
-        self.overloads[key] = tuple([other for other in self.overloads[key] if other is not operator])
-        if not self.overloads[key]:
-            del self.overloads[key]
-            self._forget(key)
-        self.namespaces[namespace] -= 1
-        if not self.namespaces[namespace]:
-            del self.namespaces[namespace]
-            self._forget(namespace)
+        others = tuple([other for other in self.overloads.get(key, ()) if other is not operator])
+        self.overloads[key] = (*others, operator) if count > 0 else others
+        self.namespaces[namespace] = self.namespaces.get(namespace, 0) + count
+        places: tuple[tuple[dict[Any, Any], str | None], ...] = ((self.overloads, key), (self.namespaces, namespace))
+        for index, place in places:
+            if not index[place]:
+                del index[place]
+                for attributes, attribute in self._cached.pop(place, ()):
+                    attributes.pop(attribute, None)
         if key in self.packets:
             self.packets[key].follow()
-
-    def _forget(self, key: str | None) -> None:
-        for attributes, attribute in self._cached.pop(key, ()):
-            attributes.pop(attribute, None)
 
     def cached_in(self, attributes: dict[str, Any], attribute: str, key: str, value: Any) -> None:
         """Keep the packet or namespace ``key`` as an attribute of an object while there are operators of that name."""
@@ -82,6 +79,8 @@ class _Operators(dict[str, Operator]):
 
 class Registry(Listing):
     """All registrations of a process; only tests make another one."""
+
+    compute_slot = staticmethod(compute_slot)
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -221,10 +220,6 @@ class Registry(Listing):
 
     # ---- calls
 
-    def compute_slot(self, operator: Operator, key: DispatchKey) -> Slot:
-        """Apply Note [Precedence] to one key."""
-        return compute_slot(operator, key)
-
     def resolve(self, operator: Operator, word: int) -> Callable[..., Any]:
         """Return the callable for a dispatch word that the operator's cache lacks, and cache it."""
         if operator.removed:
@@ -248,26 +243,29 @@ class Registry(Listing):
             raise RegistrationError(f"[{name}] needs a namespace: write it as 'namespace::{name}'.")
         with self.lock:
             operator = self.operators.get(name)
-            stack = self.pending.get(name, []) if operator is None else operator.kernels.get(kernel.key, [])
+            stacks: dict[Any, list[Kernel]] = self.pending if operator is None else operator.kernels
+            place = name if operator is None else kernel.key
             if operator is not None:
                 _check_kernel(kernel, operator.schema)
-            same = [k for k in stack if k.key is kernel.key and k.origin == kernel.origin and not k.conditional]
+            same = [
+                k
+                for k in stacks.get(place, ())
+                if k.key is kernel.key and k.origin == kernel.origin and not k.conditional
+            ]
             if same and kernel.when is None and not allow_override:
                 raise RegistrationError(
                     f"[{name}] has a kernel for {kernel.key.name} already, registered at {same[-1].site}, and another "
                     f"one at {kernel.site}. Pass allow_override=True to put the new one on top, or remove the first."
                 )
             kernel.operator = name
+            stacks.setdefault(place, []).append(kernel)
             if operator is not None:
-                operator.kernels.setdefault(kernel.key, []).append(kernel)
                 operator.invalidate()
                 try:
                     warn_of_shadowed(operator, asked_for=allow_override)
                 except BaseException:  # warnings may be errors
                     self._remove_kernel(name, kernel)
                     raise
-            else:
-                self.pending.setdefault(name, []).append(kernel)
             return Handle(lambda: self._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
 
     def _remove_kernel(self, name: str, kernel: Kernel) -> None:

@@ -33,8 +33,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from .diagnostics.missing_kernel import missing_kernel
-from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
+from .diagnostics.missing_kernel import ambiguous_backends, check_devices, has_kernel, missing_kernel, unhandled
+from .diagnostics.tables import Table
 from .kernel import Kernel
 from .keys import (
     AliasKey,
@@ -42,28 +42,18 @@ from .keys import (
     DispatchKeySet,
     all_runtime_keys,
     backend_mask,
-    backends_in,
     runtime_keys,
     word_below,
 )
-from .operator import Operator, Slot, Table
+from .operator import Operator, Slot
 
-__all__ = ["Step", "ambiguous_backends", "best", "compute_slot", "compute_table", "mixed_devices", "resolve", "steps"]
+__all__ = ["Step", "best", "compute_slot", "compute_table", "resolve", "steps"]
 
 
 def best(stack: Iterable[Kernel]) -> Kernel | None:
     """Return the unconditional kernel that a stack of registrations for one key amounts to."""
     newest_first = [kernel for kernel in reversed([*stack]) if kernel.when is None]
     return min(newest_first, key=lambda kernel: kernel.origin != "explicit", default=None)
-
-
-def _has_kernel(operator: Operator, backend: str) -> bool:
-    return bool(operator.kernels.get(getattr(DispatchKey, backend)))
-
-
-def ambiguous_backends(operator: Operator) -> list[str]:
-    """Return the backends behind ``AutogradOther`` that have a kernel of their own."""
-    return [name for name in operator.registry.autograd_other if _has_kernel(operator, name)]
 
 
 def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> tuple[Kernel, ...]:
@@ -105,7 +95,7 @@ def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
         if key.functionality == "AutogradOther" and ambiguous_backends(operator):
             return Slot("2.2 ambiguous", None, conditional)
         has_own = explicit is not None or (
-            key.is_autograd and key.backend is not None and _has_kernel(operator, key.backend)
+            key.is_autograd and key.backend is not None and has_kernel(operator, key.backend)
         )
         if is_backend or not has_own:
             return Slot("2.2 CompositeImplicitAutograd", implicit, conditional)
@@ -165,31 +155,16 @@ def steps(operator: Operator, word: int) -> Iterable[Step]:
             yield Step(alias, Slot(f"2.1 {alias.name}", kernel), True, "handles the call")
 
 
-def mixed_devices(operator: Operator, word: int, step: Step) -> tuple[str, ...]:
-    """Return the devices that a step may not mix; empty where all is well."""
-    if step.key.functionality != "Dense" or step.slot.rule not in ("1 direct", "4 missing") or operator.mixes_devices:
-        return ()
-    present = backends_in(word & backend_mask())
-    if step.slot.rule == "4 missing" and not any(_has_kernel(operator, name) for name in present):
-        return ()
-    return tuple(map(operator.registry.hooks.device_name, present)) if len(present) > 1 else ()
-
-
 def resolve(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the callable that handles a call of ``operator`` with this dispatch word."""
     step = next((step for step in steps(operator, word) if step.chosen), None)
     if step is None:
         raise missing_kernel(operator, word)
-    mixed = mixed_devices(operator, word, step)
-    if mixed:
-        raise DeviceMismatchError(
-            f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a call live "
-            "on one device. Move them with x.to(device)."
-        )
+    check_devices(operator, word, step.key, step.slot)
     slot, kernel = step.slot, step.slot.kernel
     if not slot.conditional:
         if kernel is None:
-            raise _unhandled(operator, word, slot)
+            raise unhandled(operator, word, slot)
         return _bind_kernel(operator, word, kernel)
     below = word_below(word, step.key)
     goes_on = slot.rule == "4 falls through" if kernel is None else _skips(kernel, word)
@@ -203,7 +178,7 @@ def resolve(operator: Operator, word: int) -> Callable[..., Any]:
         if goes_on:
             return operator.cache[below](*args, **kwargs)
         if base is None:
-            raise _unhandled(operator, word, slot)
+            raise unhandled(operator, word, slot)
         return base(*args, **kwargs)
 
     return choose
@@ -221,12 +196,3 @@ def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[...,
     if kernel.with_keyset:
         leading.append(DispatchKeySet.from_word(word))
     return partial(kernel.function, *leading) if leading else kernel.function
-
-
-def _unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError | RegistrationError:
-    if slot.rule != "2.2 ambiguous":
-        return missing_kernel(operator, word)
-    return RegistrationError(
-        f"[{operator.name}] is ambiguous for AutogradOther: it has a composite kernel, and "
-        f"{', '.join(ambiguous_backends(operator))} has a kernel of its own. Register a kernel for AutogradOther."
-    )

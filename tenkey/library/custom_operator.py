@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar, overload
 
 from ..dispatch.diagnostics.registration_checks import check_signature
+from ..dispatch.diagnostics.sites import caller_site, function_site
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, Kernel, caller_site, function_site
+from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import StateGuard, current_state
 from ..dispatch.operator import Operator

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..core.tensor import Tensor
+from ..dispatch.diagnostics.sites import caller_site, function_site
 from ..dispatch.errors import RegistrationError, shown
-from ..dispatch.kernel import caller_site, function_site
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..dispatch.tags import Tag

@@ -12,8 +12,9 @@ from typing import Any
 
 from ..core.device import device_types
 from ..core.dtypes.names import to_dtype
+from ..dispatch.diagnostics.sites import function_site
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, function_site
+from ..dispatch.kernel import Handle
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema

@@ -18,8 +18,9 @@ from ..core.device import device_types, to_device
 from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.diagnostics.registration_checks import check_signature
+from ..dispatch.diagnostics.sites import caller_site
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, Kernel, caller_site
+from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry

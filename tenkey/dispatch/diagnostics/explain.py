@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from ..arguments import convert_argument, lift
 from ..errors import shown
-from ..kernel import function_site
 from ..keys import AliasKey, DispatchKeySet, trait_names, word_below
 from ..local_state import current_state
-from ..operator import Operator, is_device
+from ..operator import Operator, any_word, is_device
 from ..overloads import OperatorPacket
 from ..registry import registry
-from ..table import Step, ambiguous_backends, mixed_devices, steps
+from ..table import Step, steps
+from .missing_kernel import ambiguous_backends, mixed_devices
+from .sites import function_site
 
 __all__ = ["explain"]
 
@@ -101,7 +102,7 @@ def _word(operator: Operator, bound: dict[str, Any], lines: list[str]) -> int:
     word = 0
     carriers = [a.name for a in operator.schema.arguments if a.type.contains_tensor]
     for name in carriers:
-        own = operator.word_of((bound[name],), {})
+        own = any_word(bound[name])
         word |= own
         lines.append(f"  argument {name}: {_keys(own)}{_traits(own)}")
     if not carriers:
@@ -137,7 +138,7 @@ def _walk(operator: Operator, word: int) -> list[str]:
                 if inner.slot.kernel is not None:
                     lines.append(f"        {inner.slot.kernel!r}")
     last = walked[-1] if walked else None
-    mixed = mixed_devices(operator, word, last) if last is not None and last.chosen else ()
+    mixed = mixed_devices(operator, word, last.key, last.slot) if last is not None and last.chosen else ()
     if last is None or not last.chosen or (last.why == "missing" and not mixed):
         lines.append("    the call would raise MissingKernelError")
     elif last.why == "ambiguous":

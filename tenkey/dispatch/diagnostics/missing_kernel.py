@@ -1,15 +1,15 @@
-"""The error for a call without a kernel: the nearest remedy first, then one line for each backend that has one."""
+"""Errors for calls that no kernel can handle."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ..errors import MissingKernelError
+from ..errors import DeviceMismatchError, MissingKernelError, RegistrationError
 from ..kernel import Kernel
 from ..keys import DispatchKey, backend_mask, backend_names, backends_in
-from ..operator import Operator
+from ..operator import Operator, Slot
 
-__all__ = ["missing_kernel"]
+__all__ = ["ambiguous_backends", "check_devices", "has_kernel", "missing_kernel", "mixed_devices", "unhandled"]
 
 _MAX_BACKENDS: Final = 20
 
@@ -63,7 +63,10 @@ def _lines(operator: Operator) -> list[str]:
 
 
 def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
-    """Return the error for a call of ``operator`` with this word; its text has at most 25 lines."""
+    """Return the error for a call of ``operator`` with this word, in at most 25 lines.
+
+    The nearest remedy comes first, then one line for each backend that has a kernel.
+    """
     device_name = operator.registry.hooks.device_name
     present = backends_in(word & backend_mask())
     device = device_name(present[-1]) if present else "cpu"
@@ -71,3 +74,43 @@ def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
     remedy = _remedy(operator, present[-1] if present else None, device)
     kernels = "\n".join(["", *_lines(operator)]) if _lines(operator) else " none"
     return MissingKernelError(f"[{operator.name}] has no kernel for {where}. {remedy}\nKernels there are:{kernels}")
+
+
+def has_kernel(operator: Operator, backend: str) -> bool:
+    """Whether an operator has a kernel for the backend's own key."""
+    return bool(operator.kernels.get(getattr(DispatchKey, backend)))
+
+
+def mixed_devices(operator: Operator, word: int, key: DispatchKey, slot: Slot) -> tuple[str, ...]:
+    """Return the devices that the kernel of a slot may not mix; empty where all is well."""
+    if key.functionality != "Dense" or slot.rule not in ("1 direct", "4 missing") or operator.mixes_devices:
+        return ()
+    present = backends_in(word & backend_mask())
+    if slot.rule == "4 missing" and not any(has_kernel(operator, name) for name in present):
+        return ()
+    return tuple(map(operator.registry.hooks.device_name, present)) if len(present) > 1 else ()
+
+
+def check_devices(operator: Operator, word: int, key: DispatchKey, slot: Slot) -> None:
+    """Raise DeviceMismatchError if the tensors of a call are on devices that the kernel of a slot may not mix."""
+    mixed = mixed_devices(operator, word, key, slot)
+    if mixed:
+        raise DeviceMismatchError(
+            f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a call live "
+            "on one device. Move them with x.to(device)."
+        )
+
+
+def ambiguous_backends(operator: Operator) -> list[str]:
+    """Return the backends behind ``AutogradOther`` that have a kernel of their own."""
+    return [name for name in operator.registry.autograd_other if has_kernel(operator, name)]
+
+
+def unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError | RegistrationError:
+    """Return the error for a call whose slot has no kernel."""
+    if slot.rule != "2.2 ambiguous":
+        return missing_kernel(operator, word)
+    return RegistrationError(
+        f"[{operator.name}] is ambiguous for AutogradOther: it has a composite kernel, and "
+        f"{', '.join(ambiguous_backends(operator))} has a kernel of its own. Register a kernel for AutogradOther."
+    )

@@ -69,11 +69,7 @@ class BaseType(_Type, frozen=True):
 
 
 class OptionalType(_Type, frozen=True):
-    """`element` or None.
-
-    >>> str(OptionalType(BaseType("Tensor"))), OptionalType(BaseType("Tensor")).required
-    ('Tensor?', BaseType(name='Tensor'))
-    """
+    """`element` or None."""
 
     element: SchemaType
 
@@ -82,11 +78,7 @@ class OptionalType(_Type, frozen=True):
 
 
 class ListType(_Type, frozen=True):
-    """A sequence of `element`, of exactly `size` items unless `size` is None.
-
-    >>> str(ListType(BaseType("int"), 2)), str(ListType(OptionalType(BaseType("Tensor"))))
-    ('int[2]', 'Tensor?[]')
-    """
+    """A sequence of `element`, of exactly `size` items unless `size` is None."""
 
     element: SchemaType
     size: int | None = None
@@ -96,11 +88,7 @@ class ListType(_Type, frozen=True):
 
 
 class TupleType(_Type, frozen=True):
-    """A tuple whose items have the types `elements` (at least one).
-
-    >>> str(TupleType((BaseType("Tensor"), BaseType("int")))), str(TupleType((BaseType("int"),)))
-    ('(Tensor, int)', '(int,)')
-    """
+    """A tuple whose items have the types `elements` (at least one)."""
 
     elements: tuple[SchemaType, ...]
 
@@ -112,11 +100,7 @@ SchemaType: TypeAlias = BaseType | OptionalType | ListType | TupleType
 
 
 class AliasInfo(Record, frozen=True):
-    """The alias sets that a tensor belongs to (`names`, sorted), and whether the operator writes to it.
-
-    >>> str(AliasInfo(("a",), is_write=True))
-    '(a!)'
-    """
+    """The alias sets that a tensor belongs to (`names`, sorted), and whether the operator writes to it."""
 
     names: tuple[str, ...]
     is_write: bool = False
@@ -159,11 +143,7 @@ class Argument(Record, frozen=True):
 
 
 class Return(Record, frozen=True):
-    """One result; `name` is None if the schema does not name it.
-
-    >>> [str(result) for result in tk.dispatch.parse_schema("f(Tensor(a) x) -> (Tensor(a) values, int)").returns]
-    ['Tensor(a) values', 'int']
-    """
+    """One result; `name` is None if the schema does not name it."""
 
     name: str | None
     type: SchemaType

@@ -34,8 +34,9 @@ import numpy as np
 
 from ...core.dtypes.names import to_dtype
 from ...dispatch.diagnostics.registration_checks import check_signature
+from ...dispatch.diagnostics.sites import caller_site, function_site
 from ...dispatch.errors import RegistrationError, shown
-from ...dispatch.kernel import Kernel, caller_site, function_site
+from ...dispatch.kernel import Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.schema import FunctionSchema, parse_schema
 from ...ops.declare.facets import Meta
