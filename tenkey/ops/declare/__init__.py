@@ -18,11 +18,11 @@ from .promotion import (
     SUM,
 )
 from .samples import normal
-from .short_forms import elementwise, scalar_function
+from .short_forms import elementwise, scalar_function, unary_function
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
     "REAL_TO_FLOAT", "SAME", "SUM", "Entry", "TensorSpec", "along", "attach_methods", "broadcast", "composite",
     "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal", "operator_of", "pointwise", "prepend",
-    "reduction", "same_dim", "scalar_function", "structured", "view",
+    "reduction", "same_dim", "scalar_function", "structured", "unary_function", "view",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Two short forms of ``pointwise``: ``scalar_function`` and the decorator ``elementwise``."""
+"""Short forms of ``pointwise``: ``scalar_function``, ``unary_function`` and the decorator ``elementwise``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import scalar
 from .declaration import Entry, pointwise
 from .promotion import INT_TO_FLOAT, REAL_TO_FLOAT, Promotion
 
-__all__ = ["elementwise", "scalar_function"]
+__all__ = ["elementwise", "scalar_function", "unary_function"]
 
 
 def scalar_function(
@@ -43,6 +43,17 @@ def scalar_function(
         tags=(Tag.INPLACE,) if inplace else (),
         doc=doc,
     )
+
+
+def unary_function(name: str, summary: str, examples: dict[float, float], note: str = "", **options: Any) -> Entry:
+    """Declare a scalar function of one argument, whose documentation shows its results for the ``examples``."""
+    paragraph = f"\n    {note}\n" if note else ""
+    doc = f"""{summary}
+{paragraph}
+    >>> tk.{name}(tk.asarray({list(examples)})).tolist()
+    {list(examples.values())}
+    """
+    return scalar_function(name, doc, **options)
 
 
 def elementwise(*, promote: Promotion = REAL_TO_FLOAT, **options: Any) -> Callable[[Callable[..., Any]], Entry]:

@@ -12,9 +12,10 @@ import numpy as np
 
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, scalar_function
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, scalar_function, unary_function
 
 _LOG2: Final = math.log(2)
+_CUT: Final = "The branch cut for complex numbers is the negative real axis."
 
 exp = scalar_function(
     "exp",
@@ -25,85 +26,36 @@ exp = scalar_function(
     """,
 )
 
-exp2 = scalar_function(
-    "exp2",
-    """Return 2 to the power ``x``; integers give floats.
-
-    >>> tk.exp2(tk.asarray([3.0, -1.0])).tolist()
-    [8.0, 0.5]
-    """,
-)
-
-expm1 = scalar_function(
-    "expm1",
-    """Return ``exp(x) - 1``, accurate near 0.
-
-    >>> tk.expm1(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-)
-
-log = scalar_function(
+exp2 = unary_function("exp2", "Return 2 to the power ``x``; integers give floats.", {3.0: 8.0, -1.0: 0.5})
+expm1 = unary_function("expm1", "Return ``exp(x) - 1``, accurate near 0.", {0.0: 0.0})
+log = unary_function(
     "log",
-    """Return the natural logarithm; -inf at 0, nan for negative numbers.
-
-    >>> tk.log(tk.asarray([1.0, 0.0])).tolist()
-    [0.0, -inf]
-    """,
+    "Return the natural logarithm; -inf at 0, nan for negative numbers.",
+    {1.0: 0.0, 0.0: -math.inf},
     domain=(0.2, 5.0),
 )
-
-log2 = scalar_function(
+log2 = unary_function(
     "log2",
-    """Return the logarithm to base 2; -inf at 0, nan for negative numbers.
-
-    The branch cut for complex numbers is the negative real axis.
-
-    >>> tk.log2(tk.asarray([8.0, 0.0])).tolist()
-    [3.0, -inf]
-    """,
+    "Return the logarithm to base 2; -inf at 0, nan for negative numbers.",
+    {8.0: 3.0, 0.0: -math.inf},
+    _CUT,
     domain=(0.2, 5.0),
 )
-
-log10 = scalar_function(
+log10 = unary_function(
     "log10",
-    """Return the logarithm to base 10; -inf at 0, nan for negative numbers.
-
-    The branch cut for complex numbers is the negative real axis.
-
-    >>> tk.log10(tk.asarray([1000.0, 0.0]))
-    tensor([  3., -inf], shape=(2,), dtype=float32, device='cpu')
-    """,
+    "Return the logarithm to base 10; -inf at 0, nan for negative numbers.",
+    {1000.0: 3.0, 0.0: -math.inf},
+    _CUT,
     domain=(0.2, 5.0),
 )
-
-log1p = scalar_function(
-    "log1p",
-    """Return ``log(1 + x)``, accurate near 0.
-
-    >>> tk.log1p(tk.asarray([0.0])).tolist()
-    [0.0]
-    """,
-    domain=(-0.5, 4.0),
+log1p = unary_function("log1p", "Return ``log(1 + x)``, accurate near 0.", {0.0: 0.0}, domain=(-0.5, 4.0))
+sqrt = unary_function(
+    "sqrt", "Return the square root; nan for negative numbers.", {4.0: 2.0, 9.0: 3.0}, domain=(0.2, 5.0)
 )
-
-sqrt = scalar_function(
-    "sqrt",
-    """Return the square root; nan for negative numbers.
-
-    >>> tk.sqrt(tk.asarray([4.0, 9.0])).tolist()
-    [2.0, 3.0]
-    """,
-    domain=(0.2, 5.0),
-)
-
-cbrt = scalar_function(
+cbrt = unary_function(
     "cbrt",
-    """Return the real cube root, for negative numbers too; integers give floats.
-
-    >>> tk.cbrt(tk.asarray([8.0, -27.0]))
-    tensor([ 2., -3.], shape=(2,), dtype=float32, device='cpu')
-    """,
+    "Return the real cube root, for negative numbers too; integers give floats.",
+    {8.0: 2.0, -27.0: -3.0},
     promote=REAL_TO_FLOAT,
     domain=(0.2, 5.0),
 )

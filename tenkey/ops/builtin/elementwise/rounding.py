@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from ...declare import ARITHMETIC, REAL, REAL_TO_FLOAT, Entry, scalar_function
+from typing import Final
 
+from ...declare import ARITHMETIC, REAL, REAL_TO_FLOAT, scalar_function, unary_function
 
-def _whole(name: str, what: str, shown: str) -> Entry:
-    doc = f"""Return {what}, in the dtype of ``x``. Its derivative is 0.
+_FIXED: Final = "in the dtype of ``x``. Its derivative is 0."
 
-    >>> tk.{name}(tk.asarray([1.5, -1.5])).tolist()
-    {shown}
-    """
-    return scalar_function(name, doc, promote=REAL)
-
-
-floor = _whole("floor", "the largest integer that is not above ``x``", "[1.0, -2.0]")
-ceil = _whole("ceil", "the smallest integer that is not below ``x``", "[2.0, -1.0]")
-trunc = _whole("trunc", "``x`` rounded towards zero", "[1.0, -1.0]")
-
-round = scalar_function(
+floor = unary_function(
+    "floor", f"Return the largest integer that is not above ``x``, {_FIXED}", {1.5: 1.0, -1.5: -2.0}, promote=REAL
+)
+ceil = unary_function(
+    "ceil", f"Return the smallest integer that is not below ``x``, {_FIXED}", {1.5: 2.0, -1.5: -1.0}, promote=REAL
+)
+trunc = unary_function("trunc", f"Return ``x`` rounded towards zero, {_FIXED}", {1.5: 1.0, -1.5: -1.0}, promote=REAL)
+round = unary_function(
     "round",
-    """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0.
-
-    The real and the imaginary part of a complex number are rounded separately.
-
-    >>> tk.round(tk.asarray([0.5, 1.5])).tolist()
-    [0.0, 2.0]
-    """,
+    f"Return the nearest integer, at a tie the even one, {_FIXED}",
+    {0.5: 0.0, 1.5: 2.0},
+    "The real and the imaginary part of a complex number are rounded separately.",
     promote=ARITHMETIC,
 )
 

@@ -14,7 +14,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, Entry, composite, elementwise, scalar_function
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function, unary_function
 from ..creation import zeros_like
 from ..shape.copying import floating
 from ..special.coefficients import horner
@@ -22,55 +22,43 @@ from .comparison import isnan, signbit, where
 from .complex import imag, real
 
 _DEGREE: Final = math.pi / 180
-
-
-def _function(
-    name: str, what: str, examples: dict[float, float], note: str = "", domain: tuple[float, float] = (-4.0, 4.0)
-) -> Entry:
-    paragraph = f"\n    {note}\n" if note else ""
-    doc = f"""Return the {what}.
-{paragraph}
-    >>> tk.{name}(tk.asarray({list(examples)})).tolist()
-    {list(examples.values())}
-    """
-    return scalar_function(name, doc, domain=domain)
-
-
 _REAL_CUTS: Final = "The branch cuts for complex numbers are the real axis below -1 and above 1."
 _IMAGINARY_CUTS: Final = "The branch cuts for complex numbers are the imaginary axis below -1j and above 1j."
 
-sin = _function("sin", "sine of angles in radians", {0.0: 0.0})
-cos = _function("cos", "cosine of angles in radians", {0.0: 1.0})
-tan = _function("tan", "tangent of angles in radians", {0.0: 0.0}, domain=(-1.2, 1.2))
-asin = _function(
+sin = unary_function("sin", "Return the sine of angles in radians.", {0.0: 0.0})
+cos = unary_function("cos", "Return the cosine of angles in radians.", {0.0: 1.0})
+tan = unary_function("tan", "Return the tangent of angles in radians.", {0.0: 0.0}, domain=(-1.2, 1.2))
+asin = unary_function(
     "asin",
-    "inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]",
+    "Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].",
     {0.0: 0.0, 2.0: math.nan},
     _REAL_CUTS,
     domain=(-0.9, 0.9),
 )
-acos = _function(
+acos = unary_function(
     "acos",
-    "inverse cosine, in radians within [0, pi]; nan outside [-1, 1]",
+    "Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1].",
     {1.0: 0.0, 2.0: math.nan},
     _REAL_CUTS,
     domain=(-0.9, 0.9),
 )
-atan = _function("atan", "inverse tangent, in radians within [-pi/2, pi/2]", {0.0: 0.0}, _IMAGINARY_CUTS)
-sinh = _function("sinh", "hyperbolic sine", {0.0: 0.0})
-cosh = _function("cosh", "hyperbolic cosine", {0.0: 1.0})
-tanh = _function("tanh", "hyperbolic tangent", {0.0: 0.0})
-asinh = _function("asinh", "inverse hyperbolic sine", {0.0: 0.0}, _IMAGINARY_CUTS)
-acosh = _function(
+atan = unary_function(
+    "atan", "Return the inverse tangent, in radians within [-pi/2, pi/2].", {0.0: 0.0}, _IMAGINARY_CUTS
+)
+sinh = unary_function("sinh", "Return the hyperbolic sine.", {0.0: 0.0})
+cosh = unary_function("cosh", "Return the hyperbolic cosine.", {0.0: 1.0})
+tanh = unary_function("tanh", "Return the hyperbolic tangent.", {0.0: 0.0})
+asinh = unary_function("asinh", "Return the inverse hyperbolic sine.", {0.0: 0.0}, _IMAGINARY_CUTS)
+acosh = unary_function(
     "acosh",
-    "inverse hyperbolic cosine, which is not negative; nan below 1",
+    "Return the inverse hyperbolic cosine, which is not negative; nan below 1.",
     {1.0: 0.0, 0.0: math.nan},
     "The branch cut for complex numbers is the real axis below 1.",
     domain=(1.2, 5.0),
 )
-atanh = _function(
+atanh = unary_function(
     "atanh",
-    "inverse hyperbolic tangent; infinite at -1 and 1, nan outside",
+    "Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside.",
     {0.0: 0.0, 1.0: math.inf},
     _REAL_CUTS,
     domain=(-0.9, 0.9),
