@@ -57,8 +57,7 @@ class Writer:
         if isinstance(tree, Generator):
             return {"g": list(tree.get_state())}
         if isinstance(tree, dict):
-            pairs = [[self._key(key, place), self.encode(tree[key], (*place, str(key)))] for key in tree]
-            return {"d": pairs}
+            return {"d": [[self._key(key, place), self.encode(tree[key], (*place, str(key)))] for key in tree]}
         if isinstance(tree, (list, tuple)):
             parts = [self.encode(part, (*place, str(i))) for i, part in enumerate(tree)]
             if isinstance(tree, tuple) and hasattr(tree, "_fields"):

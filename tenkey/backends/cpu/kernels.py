@@ -174,14 +174,6 @@ def conj(x: Tensor) -> Tensor:
     return wrap(np.conjugate(x._data) if x.dtype.kind == "c" else x._data.copy())
 
 
-def real(x: Tensor) -> Tensor:
-    return wrap(x._data.real.copy())
-
-
-def imag(x: Tensor) -> Tensor:
-    return wrap(x._data.imag.copy())
-
-
 def complex_from(real: Tensor, imag: Tensor) -> Tensor:
     check("complex_from", real, imag)
     out = np.empty(real.shape, dtypes.complex_of(real.dtype))
@@ -286,7 +278,8 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::matmul": Specialized(matmul_kernel), "tk::clone": clone, "tk::cast": cast, "tk::to_device": to_device_kernel,
     "tk::flip": flip, "tk::concatenate": concatenate, "tk::argmax": _position("argmax", np.ndarray.argmax),
-    "tk::argmin": _position("argmin", np.ndarray.argmin), "tk::conj": conj, "tk::real": real, "tk::imag": imag,
+    "tk::argmin": _position("argmin", np.ndarray.argmin), "tk::conj": conj,
+    "tk::real": lambda x: wrap(x._data.real.copy()), "tk::imag": lambda x: wrap(x._data.imag.copy()),
     "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,
     "tk::random_uniform": random_uniform, "tk::random_normal": random_normal, "tk::random_integers": random_integers,
     "tk::random_permutation": random_permutation, "tk::accumulate": accumulate,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -257,10 +258,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             bound *= a.size
         if bound >= LARGE:
             shape = _shape(name, operands)
-            size = 1
-            for n in shape:
-                size *= n
-            if size >= LARGE:
+            if prod(shape) >= LARGE:
                 return make_tensor(large(program, tuple(operands), shape), word)
         if not program.is_ufunc:
             program.count()
@@ -312,9 +310,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Run a program over many elements, in pieces, on several threads."""
     program.request()
-    length = 1
-    for n in shape:
-        length *= n
+    length = prod(shape)
     out = np.empty(shape, program.result)
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         flat = [a.reshape(-1) for a in arrays]

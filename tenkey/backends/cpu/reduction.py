@@ -58,9 +58,7 @@ def _direct(
     operator: Operator, facet: Reduce, dtype: np.dtype, general: Callable[[np.ndarray, Any, bool], Tensor]
 ) -> Callable[..., Tensor] | None:
     """Return a kernel for small arrays that is a single call of a NumPy ufunc, or None if that is not possible."""
-    pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
-    program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
-    ufunc = _ufunc_of(program, facet)
+    ufunc = _ufunc_of(_combining(operator, facet, dtype), facet)
     if facet.scalar is not None or ufunc is None:
         return None
     reduce: Any = ufunc.reduce
@@ -98,12 +96,17 @@ def _direct(
     return kernel
 
 
-def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np.ndarray, Any, bool], Tensor]:
+def _combining(operator: Operator, facet: Reduce, dtype: np.dtype) -> Program:
+    """Return the program that combines two elements; its facet is kept, so that it is found again."""
     pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
-    program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
+    return program_of(f"{operator.name} combine", facet.parts.setdefault(("pair", dtype), pair), dtype, dtype)
+
+
+def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np.ndarray, Any, bool], Tensor]:
+    program = _combining(operator, facet, dtype)
     mapping = None
     if facet.scalar is not None:
-        one = _keep(facet, Pointwise(_ONE, facet.scalar, SAME, (0, 1)), "map", dtype)
+        one = facet.parts.setdefault(("map", dtype), Pointwise(_ONE, facet.scalar, SAME, (0, 1)))
         mapping = program_of(f"{operator.name} map", one, dtype, dtype)
     word = cpu_word(dtype)
     combine = _ufunc_of(program, facet)
@@ -142,11 +145,6 @@ def _ufunc_of(program: Program, facet: Reduce) -> np.ufunc | None:
     if not isinstance(ufunc, np.ufunc) or (facet.identity is None and ufunc.identity is not None):
         return None
     return ufunc
-
-
-def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwise:
-    """Keep one Pointwise facet for each role of a reduction, so that its program is found again."""
-    return facet.parts.setdefault((role, dtype), made)
 
 
 def _of_nothing(

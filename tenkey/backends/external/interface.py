@@ -14,6 +14,7 @@ Guarded by ``tests/backends/test_external_backend.py`` and ``tests/backends/test
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -160,10 +161,7 @@ class Backend:
         """Return an uninitialized tensor on the device, for the result of a kernel."""
         target = to_device(device or self.name)
         wanted = np.dtype(dtype)
-        size = wanted.itemsize
-        for n in shape:
-            size *= n
-        nbytes = max(1, size)
+        nbytes = max(1, prod(shape) * wanted.itemsize)
         buffer = self.allocate(nbytes, target.index)
         if buffer is None:
             raise TypeError(

@@ -134,12 +134,8 @@ class Program:
 
         if self._expression.operands:
             return function
-        return self._broadcasting(function)
 
-    def _broadcasting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Give an expression that is a constant or a variable the shape of the operands, and copy it."""
-
-        def program(*arrays: Any) -> Any:
+        def program(*arrays: Any) -> Any:  # a constant or a variable: gets the shape of the operands, and is copied
             shape = np.broadcast_shapes(*[np.shape(a) for a in arrays])
             return np.array(np.broadcast_to(function(*arrays), shape), self.result)
 
