@@ -98,11 +98,6 @@ def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None
         )
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    """Return an array, copied if a tensor cannot share it: with a negative stride, or read-only."""
-    return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
-
-
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
@@ -112,7 +107,8 @@ def _lift_one(value: Any) -> Any:
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in DTYPE_TRAIT:
         return value
     if isinstance(value, np.ndarray):
-        return make_tensor(_plain(value), cpu_word(value.dtype))
+        can_share = value.flags.writeable and min(value.strides, default=0) >= 0
+        return make_tensor(value if can_share else value.copy(), cpu_word(value.dtype))
     return weak_tensor(float(value) if value.dtype.kind == "V" else value.item())
 
 

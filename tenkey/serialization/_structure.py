@@ -152,14 +152,12 @@ class Reader:
         result = {}
         for pair in _parts(value):
             key, part = _parts(pair, 2)
-            decoded = self._number(key) if isinstance(key, dict) else key
+            is_float = isinstance(key, dict) and list(key) == ["f"]
+            decoded = self._float("f", key["f"], 0) if is_float else key
             if isinstance(decoded, (list, dict, complex)) or decoded in result:
                 raise StructureError(f"the structure has the key {_brief(key)}")
             result[decoded] = self.decode(part, depth)
         return result
-
-    def _number(self, node: dict[str, Any]) -> Any:
-        return self._float("f", node["f"], 0) if list(node) == ["f"] else node
 
     def _named(self, tag: str, value: Any, depth: int) -> Any:
         name, fields, parts = _parts(value, 3)

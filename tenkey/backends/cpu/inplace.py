@@ -36,12 +36,14 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
                 plan = plans[bits]
             except KeyError:
                 plan = plans[bits] = _plan(functional, bits, 1 + len(args))
-            if plan is not None and _is_plain(x._data, other._data):
+            target = x._data
+            # a contiguous writeable target, and another operand of its shape or 0-d: the result certainly fits
+            if plan is not None and target.flags.carray and (not other._data.ndim or other._data.shape == target.shape):
                 ufunc, dtype = plan
-                operands = (x._data, converted(operator.schema.base_name, other, dtype)) if args else (x._data,)
+                operands = (target, converted(operator.schema.base_name, other, dtype)) if args else (target,)
                 token = ignore(QUIET)
                 try:
-                    ufunc(*operands, out=x._data)
+                    ufunc(*operands, out=target)
                 finally:
                     restore(token)
                 return x
@@ -69,11 +71,6 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
         return None
     call = program_of(functional.name, facet, compute, result).call
     return (call, compute) if isinstance(call, np.ufunc) else None
-
-
-def _is_plain(target: np.ndarray, other: np.ndarray) -> bool:
-    """Tell whether the result certainly fits: a contiguous writeable target, another operand of its shape or 0-d."""
-    return bool(target.flags.carray and (other.ndim == 0 or other.shape == target.shape))
 
 
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:

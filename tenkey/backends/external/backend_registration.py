@@ -51,14 +51,6 @@ class Registered:
         self.own.add(id(kernel))
         return [registry.impl(operator.name, kernel)]
 
-    def set_up(self) -> None:
-        """Let the backend register kernels, and record them so that they are removed with it."""
-        before = explicit_kernels()
-        try:
-            self.backend.setup()
-        finally:
-            self.handles += new_kernels(before)
-
     def remove(self) -> None:
         """Undo the registration."""
         name = self.backend.name
@@ -166,7 +158,11 @@ def register(backend: Backend) -> Handle:
             entry.handles.append(registry.fallback(fallback))
             entry.handles.append(registry.subscribe(entry.install))
             entry.handles.append(_add_methods(name))
-            entry.set_up()
+            before = explicit_kernels()
+            try:
+                backend.setup()
+            finally:  # the kernels that the backend registered are removed with it
+                entry.handles += new_kernels(before)
         except BaseException:
             entry.remove()
             raise

@@ -149,11 +149,6 @@ class Copier:
             runner = self._runners[x.dtype] = PointwiseRunner(self._backend, scalar)
         return runner.run(out, [x])
 
-    def contiguous(self, x: Tensor) -> Tensor | None:
-        """Return a contiguous copy of a tensor, or None if the template declines."""
-        out = self._backend.empty(x.shape, x.dtype, x.device)
-        return out if self.move(out._data, x._data) else None
-
 
 def identity(dtype: np.dtype) -> Expression:
     """Return the expression ``x`` for a compute dtype."""

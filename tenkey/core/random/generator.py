@@ -194,12 +194,6 @@ class Generator:
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_state, (self.get_state(),)
 
-    def __copy__(self) -> Generator:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
-        return self.clone()
-
 
 _noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_noted_draws", default=())
 
