@@ -140,7 +140,7 @@ def test_a_fill_value_that_integers_do_not_hold() -> None:
 @pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
 def test_frequencies(name: str) -> None:
     function = getattr(tk.fft, name)
-    with pytest.raises(TypeError, match=rf"\[fft.{name}\] got dtype=int64: .* name a floating dtype"):
+    with pytest.raises(TypeError, match=rf"\[fft.{name}\] got dtype=int64: .* use a floating dtype"):
         function(4, dtype=tk.int64)
     with pytest.raises(ValueError, match=rf"\[fft.{name}\] got d=0"):
         function(4, d=0)
