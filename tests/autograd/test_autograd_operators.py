@@ -176,7 +176,7 @@ def test_arguments_called_like_what_the_kernel_uses(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["g", "out", "x_meta"])
 def test_arguments_called_like_a_role_are_refused(name: str) -> None:
-    with pytest.raises(tk.dispatch.RegistrationError, match=f"the argument '{name}' cannot be called so"):
+    with pytest.raises(tk.dispatch.RegistrationError, match=f"an argument cannot have the name '{name}'"):
         tk.library.pointwise(f"clash::role(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x)
 
 

@@ -1,7 +1,7 @@
 """The declaration functions: ``pointwise``, ``reduction``, ``view``, ``structured``, ``composite``, ``factory``.
 
 Each defines an operator in the registry, with a schema and facets, and returns the operator's entry: a function with
-the schema's signature. No kernel is made here; the layers do that, whenever they come (docs/adding_an_operator.md).
+the schema's signature. Kernels are made by the layers that read the facets (docs/adding_an_operator.md).
 """
 
 from __future__ import annotations
@@ -70,11 +70,14 @@ def _define(
 
 
 def _parse(schema: str | FunctionSchema) -> FunctionSchema:
-    if isinstance(schema, str):
-        parsed = parse_schema(schema if "::" in schema else f"tk::{schema}")
-    else:
-        parsed = schema
+    parsed = parse_schema(schema if "::" in schema else f"tk::{schema}") if isinstance(schema, str) else schema
     return parsed if parsed.namespace is not None else parsed.with_namespace("tk")
+
+
+def _check_vjp(schema: FunctionSchema, formulas: Mapping[str, Formula]) -> None:
+    for name, formula in formulas.items():
+        if formula is not None:
+            check_formula(schema, f"the vjp by {name}", formula, ("g", "out"))
 
 
 def _differentiation(
@@ -91,7 +94,7 @@ def _differentiation(
     for argument in schema.arguments:
         if argument.name in ("g", "out") or argument.name.endswith("_meta"):
             raise RegistrationError(
-                f"[{schema.name}] the argument {argument.name!r} cannot be called so: in a gradient formula g is the "
+                f"[{schema.name}] an argument cannot have the name {argument.name!r}: in a gradient formula g is the "
                 "incoming gradient, out the result, and x_meta the shape of x. Rename the argument."
             )
     if partials is not None:
@@ -101,11 +104,12 @@ def _differentiation(
                 check_formula(schema, f"the partial derivative by {name}", formula, ("out",))
         facets.append(Partials(formulas))
     if vjp is not None:
-        for name, formula in vjp.items():
+        for name in vjp:
             if name not in names:
-                raise RegistrationError(f"[{schema.name}] vjp names {name!r}, which is no tensor argument of {schema}.")
-            if formula is not None:
-                check_formula(schema, f"the vjp by {name}", formula, ("g", "out"))
+                raise RegistrationError(
+                    f"[{schema.name}] vjp names {name!r}, which is not a tensor argument of {schema}."
+                )
+        _check_vjp(schema, vjp)
         facets.append(Vjp(vjp) if len(schema.returns) == 1 else _joint_backward(schema, vjp))
     if jvp is not None:
         facets.append(Jvp(jvp))
@@ -113,10 +117,10 @@ def _differentiation(
 
 
 def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backward:
-    """The gradient of an operator of several results, from its formulas.
+    """Make the gradient of an operator with several results from its formulas.
 
-    There ``g`` is a tuple with the gradient of each result, None for one that was not used, and ``out`` the tuple of
-    the results. Forward mode follows from it as from any ``Backward``.
+    In these ``g`` is the tuple of the gradients of the results, None for an unused one, and ``out`` the tuple of the
+    results. Forward mode follows as from any ``Backward``.
     """
     formulas = {name: (f, formula_names(f)) for name, f in vjp.items() if f is not None}
     used = {name for _, names in formulas.values() for name in names}
@@ -145,15 +149,15 @@ def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backw
 def formulas_by_argument(
     schema: FunctionSchema, names: tuple[str, ...], partials: Callable[..., Any] | tuple[Formula, ...]
 ) -> dict[str, Formula]:
-    """The partial derivatives of a pointwise operator, by tensor argument."""
+    """Return the partial derivatives of a pointwise operator by tensor argument."""
     if not isinstance(partials, tuple):
         if len(names) == 1:
             return {names[0]: partials}
         return {name: _pick(partials, index, len(names), schema.name) for index, name in enumerate(names)}
     if len(partials) != len(names):
         raise RegistrationError(
-            f"[{schema.name}] partials gives {len(partials)} formulas for {len(names)} tensor arguments "
-            f"({', '.join(names)}): one for each, None where the derivative is zero."
+            f"[{schema.name}] partials has {len(partials)} formulas for {len(names)} tensor arguments "
+            f"({', '.join(names)}): give one for each, None where the derivative is zero."
         )
     return dict(zip(names, partials))
 
@@ -193,10 +197,10 @@ def pointwise(
 ) -> Entry:
     """Declare an operator that computes each element of its result from the elements at the same place.
 
-    ``scalar=lambda T: lambda x, y: ...`` is written with Python's operators and the functions of
-    ``tenkey.library.scalar``. Without ``partials`` or ``vjp`` the derivatives are found by symbolic differentiation;
-    ``complex_vjp`` replaces them in calls with complex tensors, where the expression is not holomorphic.
-    ``traced`` is the expression, where it is known already; ``ufunc`` a function of NumPy's that computes the same.
+    ``scalar=lambda T: lambda x, y: ...`` uses Python's operators and the functions of ``tenkey.library.scalar``.
+    Without ``partials`` or ``vjp`` the expression is differentiated symbolically; ``complex_vjp`` replaces the result
+    in calls with complex tensors, if the expression is not holomorphic. ``traced`` is the expression if it is already
+    known; ``ufunc`` is a NumPy function that computes the same.
     """
     parsed = _parse(schema)
     facet = Pointwise(parsed, scalar, promote, domain, tuple(boolean), ufunc)
@@ -206,9 +210,7 @@ def pointwise(
         differentiable = promote.result is not BOOLEAN.result
     facets: list[object] = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]
     if complex_vjp is not None:
-        for name, formula in complex_vjp.items():
-            if formula is not None:
-                check_formula(parsed, f"the vjp by {name}", formula, ("g", "out"))
+        _check_vjp(parsed, complex_vjp)
         facets.append(ComplexVjp(complex_vjp))
     return _define(parsed, facets, tags=(Tag.POINTWISE, *tags), replace=replace, methods=methods, doc=doc)
 
@@ -230,7 +232,7 @@ def reduction(
 ) -> Entry:
     """Declare an operator that combines the elements along axes.
 
-    The schema has the arguments ``x``, ``axis``, ``keepdims`` and may have ``dtype``.
+    The schema has the arguments ``x``, ``axis``, ``keepdims`` and optionally ``dtype``.
     """
     parsed = _parse(schema)
     facets = [Reduce(combine, identity, scalar, promote, domain)]
@@ -251,10 +253,10 @@ def view(
     positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
-    """Declare an operator whose result is a window on the memory of its first argument.
+    """Declare an operator whose result is a view of the memory of its first argument.
 
-    ``window(x, ...)`` gives shape, strides and offset in elements from the same arguments; None asks for a copy.
-    A view is linear: its forward derivative is the view of the tangent.
+    ``window(x, ...)`` takes the same arguments and returns shape, strides and offset in elements, or None if a copy is
+    needed. A view is linear: its forward derivative is the view of the tangent.
     """
     parsed = _parse(schema)
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
@@ -283,15 +285,15 @@ def structured(
     positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
-    """Declare an operator whose kernels every backend writes itself (or leaves to the CPU fallback).
+    """Declare an operator for which each backend has its own kernel or uses the CPU fallback.
 
-    ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
-    ``numpy`` computes it on NumPy arrays, which makes it the CPU kernel; with ``strict`` it refuses by itself all that
-    ``meta`` refuses; ``quiet`` says that NumPy never warns in it, ``widens`` that it takes float32 in place of float16.
-    Of several results ``g`` and ``out`` in a formula are tuples. ``gradcheck_wrapper(call, *args, **kwargs)`` is what
-    tests differentiate in place of ``call``, where that has no derivative by each of its elements, or no unique result:
-    it takes symmetric matrices, say. ``jvp(tangents, ...)`` is the forward derivative where a shorter one is known than
-    what follows from ``vjp``; ``linear("x")`` for an operator that is linear in ``x``.
+    ``meta`` takes the arguments and returns a TensorSpec for each result, or raises on bad shapes and dtypes. ``numpy``
+    computes the operator on NumPy arrays and becomes the CPU kernel: ``strict`` says that it raises wherever ``meta``
+    raises, ``quiet`` that NumPy never warns in it, ``widens`` that it needs float32 in place of float16. With several
+    results ``g`` and ``out`` are tuples in a formula. Tests differentiate ``gradcheck_wrapper(call, *args, **kwargs)``
+    in place of ``call`` if the operator needs, for example, symmetric matrices, or has no unique result.
+    ``jvp(tangents, ...)`` replaces the forward derivative that follows from ``vjp``; it is ``linear("x")`` for an
+    operator that is linear in ``x``.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
@@ -313,9 +315,9 @@ def factory(
     positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
-    """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend.
+    """Declare an operator without tensor arguments; its ``device`` argument selects the backend.
 
-    ``numpy`` makes the NumPy array, from the same arguments; ``strict`` as in ``structured``.
+    ``numpy`` creates the NumPy array from the same arguments; ``strict`` and ``quiet`` are as in ``structured``.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
     if numpy is not None:
@@ -342,12 +344,12 @@ def composite(
     replace: Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
-    """Declare an operator made of others, by decorating the function that does it.
+    """Declare an operator in terms of others, by decorating the function that computes it.
 
-    It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
-    is used instead. ``differentiable=False`` says that no gradient can come through (the results are integers, say).
-    ``numpy`` is a shorter way on NumPy arrays, which calls take that record no gradient, or have a formula for it; it
-    returns NotImplemented, or raises, where the composition is to do it.
+    It works on every backend, and is differentiable because its parts are; ``vjp`` (or ``explicit``) uses a formula
+    instead. ``differentiable=False`` says that no gradient flows through (for example to integer results). ``numpy`` is
+    a faster kernel on NumPy arrays for calls that record no gradient or have a formula for it; it returns
+    NotImplemented, or raises, to leave a call to the composition.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
@@ -359,21 +361,13 @@ def composite(
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
-        return _define(
-            parsed,
-            facets,
-            tags=tags,
-            positional=positional,
-            replace=replace,
-            methods=methods,
-            batch=batch,
-            doc=doc or function.__doc__,
-        )
+        options: dict[str, Any] = {"tags": tags, "positional": positional, "replace": replace, "methods": methods}
+        return _define(parsed, facets, **options, batch=batch, doc=doc or function.__doc__)
 
     return decorate
 
 
 def operator_of(entry: Entry) -> Operator:
-    """The operator behind an entry function."""
-    operator: Operator = getattr(entry, "operator")  # noqa: B009 -- a function's own attribute, unknown to its type
+    """Return the operator of an entry function."""
+    operator: Operator = getattr(entry, "operator")  # noqa: B009  # an attribute that the type Entry does not have
     return operator

@@ -1,4 +1,4 @@
-"""Putting operators on the Tensor class: methods, and Python's binary operators with their reflected forms."""
+"""Operators as methods of the Tensor class, including Python's binary operators with their reflected forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TEMPLATE: Final = """def {method}({first}, {second}):
 
 
 def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
-    """A method for ``x1 <op> x2``; a foreign operand gives NotImplemented, so that its own method is asked."""
+    """Return a method for ``x1 <op> x2``, which returns NotImplemented for an operand of another type."""
 
     def lift(x1: Any, x2: Any) -> tuple[Any, ...] | None:
         try:
@@ -56,10 +56,9 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
 
     method = f"__{'r' if reflected else ''}{name}__"
     first, second = ("x2", "x1") if reflected else ("x1", "x2")
-    keeps = Tag.KEEPS_PYTHON_SCALARS in operator.tags
     scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
     scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
-    if keeps:
+    if Tag.KEEPS_PYTHON_SCALARS in operator.tags:
         scope |= {"kept_float": lambda value: None, "kept_int": lambda value: None, "weak": lambda value: value}
     source = _TEMPLATE.format(method=method, first=first, second=second)
     function = codegen.define(source, scope, f"<method {method} of {operator.name}>")
@@ -68,7 +67,7 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
 
 
 def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
-    """Put an operator on ``Tensor`` under the names that its block gives; the handle takes it off again."""
+    """Make an operator a method of ``Tensor`` under these names; the handle removes it again."""
     made: dict[str, Callable[..., Any]] = {}
     for method in methods:
         bare = method.strip("_")
@@ -85,7 +84,7 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
     def remove() -> None:
         for name, function in made.items():
             if Tensor.__dict__.get(name) is not function:
-                continue  # somebody else's by now
+                continue  # replaced in the meantime
             if name in before:
                 setattr(Tensor, name, before[name])
             else:

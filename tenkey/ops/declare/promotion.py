@@ -1,4 +1,4 @@
-"""Which dtype a pointwise operator or a reduction computes in, and which its result has."""
+"""The dtypes in which pointwise operators and reductions compute, and those of their results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
 
 
 class Promotion(NamedTuple):
-    """``common`` of the arguments goes through ``compute``; the result of that through ``result``.
+    """``compute`` maps the common dtype of the arguments to that of the computation, ``result`` that to the result's.
 
-    With ``each`` every argument goes through ``compute`` before they have anything in common.
+    With ``each``, ``compute`` is applied to the dtype of each argument first.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Promotion(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """Whether values are compared as they are: even a number that the dtype cannot hold gives an answer."""
+        """Whether values are compared unchanged, so that even a number that the dtype cannot hold has an answer."""
         return self.compute is _same and self.result is _boolean
 
     def dtypes(self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()) -> tuple[np.dtype, np.dtype]:
-        """The dtype to compute in and the dtype of the result."""
+        """Return the dtype of the computation and that of the result; raise TypeError if a dtype is not accepted."""
         given = tuple(map(self.compute, arrays)) if self.each else tuple(arrays)
         common = result_dtype(given, tuple(weak))
         if common.kind not in self.accepts and not (common.kind == "V" and "f" in self.accepts):
@@ -49,7 +49,7 @@ class Promotion(NamedTuple):
 
 
 def refuse_lost_part(operator: str, given: np.dtype, dtype: np.dtype) -> None:
-    """``dtype=`` of a reduction: complex numbers do not become real ones by leaving a part out."""
+    """Raise TypeError if ``dtype=`` of a reduction would discard the imaginary part of complex numbers."""
     if given.kind == "c" and dtype.kind not in "cb":
         raise TypeError(
             f"[{operator}] {given} with dtype={dtype} would lose the imaginary part: take tk.real(x) first."
@@ -80,7 +80,7 @@ ARITHMETIC: Final = Promotion("ARITHMETIC", _same, _same, "iufc", "numeric dtype
 REAL: Final = Promotion("REAL", _same, _same, "iuf", "real numeric dtypes")
 INT_TO_FLOAT: Final = Promotion("INT_TO_FLOAT", _int_to_float, _same)
 REAL_TO_FLOAT: Final = Promotion("REAL_TO_FLOAT", _int_to_float, _same, "biuf", "real dtypes (integers give floats)")
-# Special functions of several arguments, by SciPy's rule: an integer is a default float, also beside a narrower one.
+# SciPy's rule for special functions of several arguments: integers become default floats, even beside narrower ones.
 EACH_TO_FLOAT: Final = Promotion("EACH_TO_FLOAT", *REAL_TO_FLOAT[1:-1], each=True)
 ORDERED: Final = Promotion("ORDERED", _same, _same, "biuf", "dtypes with an order, not complex ones")
 MAGNITUDE: Final = Promotion("MAGNITUDE", _same, dtypes.real_of, "iufc", "numeric dtypes, not bool")

@@ -30,7 +30,7 @@ def scalar_function(
 ) -> Entry:
     """Declare the function ``name`` of ``tenkey.library.scalar`` as an operator of tensors.
 
-    By default it is also a method of Tensor of the same name, and has an in-place variant.
+    By default it is also a method of Tensor with the same name, and has an in-place variant.
     """
     return pointwise(
         f"{name}({', '.join([f'Tensor {argument}' for argument in arguments])}) -> Tensor",
@@ -59,8 +59,8 @@ def unary_function(name: str, summary: str, examples: dict[float, float], note: 
 def elementwise(*, promote: Promotion = REAL_TO_FLOAT, **options: Any) -> Callable[[Callable[..., Any]], Entry]:
     """Declare a function of ``T`` and of scalar expressions as an operator, by decorating it.
 
-    Its name and docstring are those of the operator. Its parameters after ``T`` are tensors, or floats if they have
-    defaults. ``options`` are the other options of ``pointwise``.
+    The operator has its name and docstring. The parameters after ``T`` are tensors, or floats if they have defaults.
+    ``options`` are the other options of ``pointwise``.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
