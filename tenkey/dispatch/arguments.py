@@ -15,7 +15,7 @@ from .errors import ArgumentError, OutOfRangeError
 from .operator import Operator
 from .schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
 
-__all__ = ["check_arguments", "coercer", "convert", "convert_argument", "lift"]
+__all__ = ["coercer", "convert", "convert_argument", "lift"]
 
 _EXACT: Final = ("int", "float", "bool", "str")
 
@@ -83,12 +83,6 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
         except TypeError as error:
             raise ArgumentError(f"[{operator.name}] {error}.") from None
     return convert(operator, argument.name, argument.type, value)
-
-
-def check_arguments(operator: Operator, bound: Mapping[str, Any]) -> None:
-    """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
-    for argument in operator.schema.arguments:
-        convert_argument(operator, argument, bound[argument.name])
 
 
 def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> Any:

@@ -26,20 +26,11 @@ __all__ = ["call", "define", "parameters"]
 _MARKED: Final = re.compile(r"\$(\w+)")
 
 
-def _keyword_only(schema: FunctionSchema) -> list[Argument]:
-    return [argument for argument in schema.arguments if argument.kwarg_only]
-
-
 def parameters(
     schema: FunctionSchema, *, keyword_only: Container[Argument] | None = None, defaults: bool = False
 ) -> str:
-    """Return the parameters of a function with this schema; ``defaults``: with the schema's default values.
-
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> parameters(parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
-    'x, n, *, b'
-    """
-    keywords = _keyword_only(schema) if keyword_only is None else keyword_only
+    """Return the parameters of a function with this schema; ``defaults``: with the schema's default values."""
+    keywords = [a for a in schema.arguments if a.kwarg_only] if keyword_only is None else keyword_only
     texts: list[str] = []
     for argument in schema.arguments:
         if argument in keywords and "*" not in texts:
@@ -52,8 +43,7 @@ def parameters(
 def call(schema: FunctionSchema, value: Callable[[Argument], str] = lambda argument: argument.name) -> str:
     """Return the arguments of a call of a kernel; ``value`` gives the text for each argument.
 
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> call(parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
+    >>> call(tk.dispatch.parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
     'x, n, b=b'
     """
     return ", ".join(f"{a.name}={value(a)}" if a.kwarg_only else value(a) for a in schema.arguments)
@@ -66,8 +56,7 @@ def define(
 
     ``scope`` holds the globals of the function, by their names without ``$``; it is copied.
 
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> schema = parse_schema("f(int a, int total) -> int")
+    >>> schema = tk.dispatch.parse_schema("f(int a, int total) -> int")
     >>> define("def f(a, total): return $total([a, total])", {"total": sum}, "<f>", schema)(1, 2)
     3
     """

@@ -31,7 +31,7 @@ class Installers:
         self._lock = lock
         self._operators = operators
         self._installers: list[Installer] = []
-        self._made: dict[tuple[int, str], list[Handle]] = {}  # by installer and name of the operator
+        self.made: dict[tuple[int, str], list[Handle]] = {}  # by installer and name of the operator
         self._waits = False
         self._settling: set[Operator] = set()
 
@@ -77,7 +77,7 @@ class Installers:
             operator.invalidate()
             raise
         if handles is not None:
-            self._made[id(installer), operator.name] = list(handles)
+            self.made[id(installer), operator.name] = list(handles)
 
     def install(self, operator: Operator) -> None:
         """Let all installers act on an operator."""
@@ -109,15 +109,7 @@ class Installers:
         self._remove(lambda key: key[1] == operator.name)
         operator.outstanding = ()
 
-    def take(self, names: list[str]) -> dict[tuple[int, str], list[Handle]]:
-        """Forget the registrations made for these operators without removing them; ``put_back`` undoes this."""
-        return {key: self._made.pop(key) for key in [*self._made] if key[1] in names} if names else {}
-
-    def put_back(self, taken: dict[tuple[int, str], list[Handle]]) -> None:
-        """Restore what ``take`` returned."""
-        self._made.update(taken)
-
     def _remove(self, wanted: Callable[[tuple[int, str]], bool]) -> None:
-        for key in [*filter(wanted, self._made)]:
-            for handle in self._made.pop(key):
+        for key in [*filter(wanted, self.made)]:
+            for handle in self.made.pop(key):
                 handle.remove()

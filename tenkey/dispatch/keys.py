@@ -43,6 +43,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from .._util.record import Record
 from .errors import RegistrationError
 
 __all__ = [
@@ -284,7 +285,7 @@ def all_runtime_keys() -> tuple[DispatchKey, ...]:
     return tuple(found)
 
 
-class DispatchKeySet:
+class DispatchKeySet(Record, frozen=True):
     """An immutable set of dispatch keys: a bitset of functionalities and backends.
 
     Functionality bits and backend bits are separate: a set of ``CPU`` and ``AutogradCPU`` has three bits, and removing
@@ -297,68 +298,57 @@ class DispatchKeySet:
     DispatchKeySet(AutogradCPU, CPU; bits: AutogradFunctionality, Dense, CPUBit)
     """
 
-    __slots__ = ("_word",)
-    _word: int
+    mask: int
+    """The bits as an int."""
 
     def __init__(self, keys: DispatchKey | DispatchKeySet | Iterable[DispatchKey] = ()) -> None:
-        self._word = _mask_of(keys)
+        super().__init__(_mask_of(keys))
 
     @classmethod
     def from_word(cls, word: int) -> DispatchKeySet:
         """Return the keys of a dispatch word, without its traits."""
         made = object.__new__(cls)
-        made._word = word & _key_mask
+        made.__dict__["mask"] = word & _key_mask
         return made
-
-    @property
-    def mask(self) -> int:
-        """The bits as an int."""
-        return self._word
 
     def has(self, key: DispatchKey) -> bool:
         """Whether all bits of ``key`` are set; never true for an alias."""
         mask = _mask_of(key)
-        return mask != 0 and self._word & mask == mask
+        return mask != 0 and self.mask & mask == mask
 
     def add(self, key: DispatchKeySet | DispatchKey) -> DispatchKeySet:
         """Return the set with ``key``."""
-        return DispatchKeySet.from_word(self._word | _mask_of(key))
+        return DispatchKeySet.from_word(self.mask | _mask_of(key))
 
     def remove(self, key: DispatchKeySet | DispatchKey) -> DispatchKeySet:
         """Return the set without the functionality of ``key``; a backend bit stays."""
-        return DispatchKeySet.from_word(self._word & ~(_mask_of(key) & ~_backend_mask))
+        return DispatchKeySet.from_word(self.mask & ~(_mask_of(key) & ~_backend_mask))
 
     __or__, __sub__ = add, remove
 
     def highest(self) -> DispatchKey | None:
         """Return the key that is dispatched to first, or None for a set without runtime keys."""
-        return next(runtime_keys(self._word), None)
+        return next(runtime_keys(self.mask), None)
 
     def below(self, key: DispatchKey) -> DispatchKeySet:
         """Return the keys after ``key`` in the order of dispatch: the keyset of a redispatch from ``key``."""
-        return DispatchKeySet.from_word(word_below(self._word, key))
+        return DispatchKeySet.from_word(word_below(self.mask, key))
 
     def __and__(self, other: DispatchKeySet | DispatchKey) -> DispatchKeySet:
-        return DispatchKeySet.from_word(self._word & _mask_of(other))
+        return DispatchKeySet.from_word(self.mask & _mask_of(other))
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, DispatchKey) and self.has(key)
 
     def __iter__(self) -> Iterator[DispatchKey]:
-        return runtime_keys(self._word)
+        return runtime_keys(self.mask)
 
     def __bool__(self) -> bool:
-        return self._word != 0
-
-    def __eq__(self, other: object) -> bool:
-        return self._word == other._word if isinstance(other, DispatchKeySet) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._word)
+        return self.mask != 0
 
     def __repr__(self) -> str:
-        bits = [key.name for key in _order if self._word & key.mask]
-        bits += [f"{name}Bit" for name in _backends if self._word & _backend_bits[name]]
+        bits = [key.name for key in _order if self.mask & key.mask]
+        bits += [f"{name}Bit" for name in _backends if self.mask & _backend_bits[name]]
         names = ", ".join(key.name for key in self)
         return f"DispatchKeySet({names}; bits: {', '.join(bits)})" if bits else "DispatchKeySet()"
 

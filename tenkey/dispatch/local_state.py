@@ -128,25 +128,20 @@ def make_state(include: int, exclude: int, modes: tuple[Any, ...], values: tuple
 
 _Guard = TypeVar("_Guard")
 # What one guard changed: the guard, the arguments of ``LocalState.changed``, and the state that it found.
-_Change = tuple[object, tuple[Any, ...], LocalState | None]
+_Change = tuple[object, dict[str, Any], LocalState | None]
 _changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
 
 
-def enter(
-    owner: object,
-    *,
-    include: int = 0,
-    uninclude: int = 0,
-    exclude: int = 0,
-    unexclude: int = 0,
-    modes: tuple[Any, ...] = (),
-    value: Any = None,
-) -> None:
-    """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``."""
+def enter(owner: object, *, value: Any = None, **change: Any) -> None:
+    """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``.
+
+    The arguments are those of ``LocalState.changed``, but for ``value``, one further value.
+    """
     found = get_state()
-    change = (include, uninclude, exclude, unexclude, modes, () if value is None else (value,))
+    change["values"] = () if value is None else (value,)
+    state = (found or _DEFAULT).changed(**change)
     _changes.set((*_changes.get(), (owner, change, found)))
-    set_state((found or _DEFAULT).changed(*change))
+    set_state(state)
 
 
 def leave(owner: object) -> Any:
@@ -157,14 +152,14 @@ def leave(owner: object) -> Any:
             break
     else:
         return None
-    _, (_, _, _, _, _, values), state = changes[i]
+    _, undone, state = changes[i]
     later: list[_Change] = []
     for other, change, _ in changes[i + 1 :]:
         later.append((other, change, state))
-        state = (state or _DEFAULT).changed(*change)
+        state = (state or _DEFAULT).changed(**change)
     _changes.set((*changes[:i], *later))
     set_state(state)
-    return values[0] if values else None
+    return next(iter(undone["values"]), None)
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:

@@ -159,11 +159,7 @@ def _distance(kind: Any, given: Any, converted: Any) -> int:
 
 
 def _fit(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[int], int]:
-    """Return the distances of the given arguments, in order, and the number of defaults; raise if they do not fit.
-
-    >>> _fit(tk.ops.tk.full_like.default, (tk.ones(2), 3), {})
-    ([0, 1], 2)
-    """
+    """Return the distances of the given arguments, in order, and the number of defaults; raise if they do not fit."""
     bound = operator.bind(*args, **kwargs)
     kinds = {a.name: a.type for a in operator.schema.arguments}
     converted = {name: convert(operator, name, kind, bound[name]) for name, kind in kinds.items()}

@@ -142,7 +142,8 @@ class Registry(Listing):
             _check_kernel(kernel, operator.schema)
         for one in former:
             del self.operators[one.name]
-        installed = self.installers.take([one.name for one in former])
+        made = self.installers.made  # what was made for the former operators is put aside, not removed
+        aside = {key: made.pop(key) for key in [*made] if key[1] in [one.name for one in former]} if former else {}
         self.operators[name] = operator
         try:
             for kernel in waiting:
@@ -155,7 +156,7 @@ class Registry(Listing):
             self.undefine(operator, keep_kernels=False)
             for one in former:
                 self.operators[one.name] = one
-            self.installers.put_back(installed)
+            made.update(aside)
             raise
         self.pending.pop(name, None)
 

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .errors import ArgumentError
+from .diagnostics.handlers import endless, unhandled
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
 from .local_state import StateGuard
@@ -74,12 +74,7 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
             if not instances or call in asked:
                 return cache[below](*args, **kwargs)
             if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
-                name = type(instances[0]).__qualname__
-                raise RuntimeError(
-                    f"[{operator.name}] the handler of {name} has called the operator within itself more than {_DEEP} "
-                    "times, each time with new instances: convert them with x.as_subclass(tk.Tensor), or pass on the "
-                    "tensors that it was given."
-                )
+                raise endless(operator, type(instances[0]), _DEEP)
             types = types_of(args, kwargs)
             token = _asked.set((*asked, call))
             try:
@@ -89,12 +84,7 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
                         return result
             finally:
                 _asked.reset(token)
-            names = ", ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in types)
-            raise ArgumentError(
-                f"[{operator.name}] no implementation found for the types {names}: every __tk_dispatch__ returned "
-                "NotImplemented. Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one "
-                "of the classes."
-            )
+            raise unhandled(operator, types)
 
         return ask
 

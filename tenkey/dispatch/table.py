@@ -129,7 +129,6 @@ class Step(NamedTuple):
     key: DispatchKey
     slot: Slot
     chosen: bool
-    why: str
 
 
 def _skips(kernel: Kernel, word: int) -> bool:
@@ -142,17 +141,15 @@ def steps(operator: Operator, word: int) -> Iterable[Step]:
         slot = operator.slot(key)
         kernel = slot.kernel
         if slot.falls_through or (kernel is not None and not slot.conditional and _skips(kernel, word)):
-            falls_through = kernel is None or kernel.is_fallthrough
-            yield Step(key, slot, False, "falls through" if falls_through else "skipped: no argument needs it")
+            yield Step(key, slot, chosen=False)
         else:
-            why = {"4 missing": "missing", "2.2 ambiguous": "ambiguous"}.get(slot.rule, "")
-            yield Step(key, slot, True, "handles the call" if slot.conditional else why or "handles the call")
+            yield Step(key, slot, chosen=True)
             return
     if not word & backend_mask():  # lists are empty, optionals None: the kernel for all devices serves the call
         alias = DispatchKey.CompositeExplicitAutograd
         kernel = best(operator.kernels.get(alias, ()))
         if kernel is not None and not kernel.is_fallthrough:
-            yield Step(alias, Slot(f"2.1 {alias.name}", kernel), True, "handles the call")
+            yield Step(alias, Slot(f"2.1 {alias.name}", kernel), chosen=True)
 
 
 def resolve(operator: Operator, word: int) -> Callable[..., Any]:

@@ -14,39 +14,23 @@ class Tag(StrEnum):
     (True, True)
     """
 
-    POINTWISE = "pointwise"
-    """Each element of the result depends on the elements at the same place."""
-    REDUCTION = "reduction"
-    """The operator combines elements along axes."""
-    VIEW = "view"
-    """The result shares the memory of the first argument."""
-    INPLACE = "inplace"
-    """The variant ``name_``, which writes into the first argument, is derived."""
-    OUT = "out"
-    """The overload ``name.out``, which writes into ``out=``, is derived."""
-    NONDETERMINISTIC = "nondeterministic"
-    """Equal arguments may give different results."""
-    DATA_DEPENDENT_OUTPUT = "data_dependent_output"
-    """The shape of the result depends on the values of the arguments."""
-    NEEDS_EXACT_STRIDES = "needs_exact_strides"
-    """The kernels depend on the strides of the arguments."""
-    MIXES_DEVICES = "mixes_devices"
-    """One call may take tensors of several devices."""
-    KEEPS_PYTHON_SCALARS = "keeps_python_scalars"
-    """Python numbers among tensors stay Python numbers."""
-    TAKES_SEQUENCES = "takes_sequences"
-    """A list of numbers may stand for a tensor, as in NumPy."""
-    EXACT_SEQUENCES = "exact_sequences"
-    """Such a list becomes a tensor of the default dtypes, whatever the other arguments are."""
-    INTERNAL = "internal"
-    """The operator is not a public name."""
-    DERIVED = "derived"
-    """The operator computes a derivative of another one."""
-    VARIANT = "variant"
-    """The operator was derived when it was looked up; a definition may take its place."""
-    INPLACE_VARIANT = "inplace_variant"
-    """The operator writes into its first argument what another operator computes."""
-    CUSTOM_OP = "custom_op"
-    """The operator was made by ``tk.library.custom_op``."""
-    LIBRARY = "library"
-    """The operator was declared with a function of ``tk.library``."""
+    POINTWISE = "pointwise"  # each element of the result depends on the elements at the same place
+    REDUCTION = "reduction"  # the operator combines elements along axes
+    VIEW = "view"  # the result shares the memory of the first argument
+    INPLACE = "inplace"  # the variant ``name_``, which writes into the first argument, is derived
+    OUT = "out"  # the overload ``name.out``, which writes into ``out=``, is derived
+    NONDETERMINISTIC = "nondeterministic"  # equal arguments may give different results
+    DATA_DEPENDENT_OUTPUT = "data_dependent_output"  # the shape of the result depends on the values of the arguments
+    NEEDS_EXACT_STRIDES = "needs_exact_strides"  # the kernels depend on the strides of the arguments
+    MIXES_DEVICES = "mixes_devices"  # one call may take tensors of several devices
+    KEEPS_PYTHON_SCALARS = "keeps_python_scalars"  # Python numbers among tensors stay Python numbers
+    TAKES_SEQUENCES = "takes_sequences"  # a list of numbers may stand for a tensor, as in NumPy
+    EXACT_SEQUENCES = (
+        "exact_sequences"  # such a list gets the default dtypes, whatever the other arguments are
+    )
+    INTERNAL = "internal"  # the operator is not a public name
+    DERIVED = "derived"  # the operator computes a derivative of another one
+    VARIANT = "variant"  # the operator was derived when it was looked up; a definition may take its place
+    INPLACE_VARIANT = "inplace_variant"  # the operator writes into its first argument what another operator computes
+    CUSTOM_OP = "custom_op"  # the operator was made by ``tk.library.custom_op``
+    LIBRARY = "library"  # the operator was declared with a function of ``tk.library``

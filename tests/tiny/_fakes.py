@@ -110,7 +110,7 @@ def snapshot(registry: Registry) -> dict[str, Any]:
         "pending": {name: list(stack) for name, stack in registry.pending.items()},
         "dangling": registry.dangling(),
         "installers": list(registry.installers._installers),
-        "installed": {key: list(handles) for key, handles in registry.installers._made.items()},
+        "installed": {key: list(handles) for key, handles in registry.installers.made.items()},
     }
 
 

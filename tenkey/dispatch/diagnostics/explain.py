@@ -120,7 +120,7 @@ def _walk(operator: Operator, word: int) -> list[str]:
     for step in steps(operator, word):
         walked.append(step)
         kernel = step.slot.kernel
-        lines.append(f"  {step.key.name}: {step.why} (rule {step.slot.rule})")
+        lines.append(f"  {step.key.name}: {_why(step)} (rule {step.slot.rule})")
         if kernel is not None and not kernel.is_fallthrough:
             lines.append(f"    {kernel.origin} kernel {kernel.name}, {kernel.site}")
         lines += [
@@ -134,19 +134,28 @@ def _walk(operator: Operator, word: int) -> list[str]:
             lines.append(f"    {_GOING_ON[step.key.functionality]}:")
             below = list(steps(operator, word_below(word, step.key)))
             for inner in below:
-                lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")
+                lines.append(f"      {inner.key.name}: {_why(inner)} (rule {inner.slot.rule})")
                 if inner.slot.kernel is not None:
                     lines.append(f"        {inner.slot.kernel!r}")
     last = walked[-1] if walked else None
     mixed = mixed_devices(operator, word, last.key, last.slot) if last is not None and last.chosen else ()
-    if last is None or not last.chosen or (last.why == "missing" and not mixed):
+    if last is None or not last.chosen or (_why(last) == "missing" and not mixed):
         lines.append("    the call would raise MissingKernelError")
-    elif last.why == "ambiguous":
+    elif _why(last) == "ambiguous":
         behind = ", ".join(ambiguous_backends(operator))
         lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
     elif mixed:
         lines.append(f"    the call would raise DeviceMismatchError: {' and '.join(mixed)}")
     return lines + _lost(operator, word, walked, below)
+
+
+def _why(step: Step) -> str:
+    """Return what a call does at a key."""
+    if step.chosen:
+        why = {"4 missing": "missing", "2.2 ambiguous": "ambiguous"}.get(step.slot.rule, "handles the call")
+        return "handles the call" if step.slot.conditional else why
+    kernel = step.slot.kernel
+    return "falls through" if kernel is None or kernel.is_fallthrough else "skipped: no argument needs it"
 
 
 def _condition(kernel: Any) -> str:

@@ -17,7 +17,7 @@ from ...core.device import Device
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
-from ...dispatch.arguments import check_arguments
+from ...dispatch.arguments import convert_argument
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator
 from ...dispatch.overloads import OperatorPacket
@@ -81,7 +81,9 @@ def _overload(packet: OperatorPacket, args: Sequence[Any], kwargs: dict[str, Any
     candidates = registry.overloads(str(packet))
     for operator in candidates[:-1]:
         try:
-            check_arguments(operator, operator.bind(*args, **kwargs))
+            bound = operator.bind(*args, **kwargs)
+            for argument in operator.schema.arguments:
+                convert_argument(operator, argument, bound[argument.name])
         except (TypeError, ValueError, OverflowError):
             continue
         return operator, operator.call
