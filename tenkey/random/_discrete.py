@@ -184,8 +184,7 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
     x = _population(x)
     if isinstance(x, Tensor):
         axis = _checked_axis("permutation", axis, x.ndim)
-        order = _permutation("permutation", x.shape[axis], x.device, generator)
-        return take(x, order, axis=axis)
+        return take(x, _permutation("permutation", x.shape[axis], x.device, generator), axis=axis)
     message = f"[permutation] x must be a tensor or an integer of at least 0, got {x!r}."
     if isinstance(x, bool):
         raise TypeError(message)

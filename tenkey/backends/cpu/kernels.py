@@ -228,8 +228,7 @@ def random_uniform(
     dtype: Any = None, device: Any = None,
 ) -> Tensor:  # fmt: skip
     dtype = dtype or dtypes.default_float()
-    drawn = draws.uniform((seed, stream), math.prod(shape), dtype, start, low=low, high=high)
-    return wrap(drawn.reshape(shape))
+    return wrap(draws.uniform((seed, stream), math.prod(shape), dtype, start, low=low, high=high).reshape(shape))
 
 
 def random_normal(

@@ -88,8 +88,7 @@ class Derived:
             return make_view(x, x._data)
         if self.has_pointwise and not x.is_contiguous:
             x = self.clone(x)
-        host = self.backend.to_host(x)
-        return from_host(host, device)
+        return from_host(self.backend.to_host(x), device)
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
         """Implement ``tk::copy_``, also between devices."""
@@ -144,8 +143,7 @@ class Derived:
     def cast(self, operator: Operator, x: Tensor, dtype: np.dtype) -> Tensor:
         """Implement ``tk::cast`` on the device."""
         out = self.backend.empty(x.shape, dtype, x.device)
-        moved = self.copier.move(out._data, x._data)
-        return out if moved else self.fallback(operator, x, dtype)
+        return out if self.copier.move(out._data, x._data) else self.fallback(operator, x, dtype)
 
     def concatenate(self, operator: Operator, arrays: Any, *, axis: int = 0) -> Tensor:
         """Implement ``tk::concatenate``: copy each part into its window of the result."""

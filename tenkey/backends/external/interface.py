@@ -211,8 +211,7 @@ def read(data: StridedArray) -> np.ndarray:
     backend.copy_to_host(data.buffer, host)
     if data.offset == 0 and data.is_contiguous:
         return host.view(data.dtype).reshape(data.shape)
-    window: np.ndarray = np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides)
-    return np.array(window)
+    return np.array(np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides))
 
 
 def write(data: StridedArray, values: np.ndarray) -> None:

@@ -319,11 +319,8 @@ def to_dtype(obj: object) -> DType:
 
 
 def _normalise(dtype: DType, given: object) -> DType:
-    native = dtype if dtype.isnative else dtype.newbyteorder("=")
-    known = _CANONICAL.get(native)
-    if known is not None:
-        return known
-    if _is_bfloat16(native):
+    native = canonical(dtype)
+    if native in _CANONICAL or _is_bfloat16(native):
         return native
     raise _unsupported(given, dtype.kind) from None
 

@@ -108,8 +108,7 @@ def remainder(x: float, y: float) -> float:
 def pow(x: float, y: float) -> float:
     """IEEE 754 `pow`: NaN for a negative base with a fractional exponent; exact for small integers."""
     if isinstance(x, int) and isinstance(y, int) and y >= 0 and x.bit_length() * y <= 64:
-        result: int = x**y
-        return result
+        return int(x**y)
     try:
         return math.pow(x, y)
     except ValueError:

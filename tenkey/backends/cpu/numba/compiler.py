@@ -156,8 +156,7 @@ def compile_ufunc(source: str, function: str, signature: tuple[np.dtype, ...], r
         f"{source}\n\n_ufunc = numba.vectorize(\n    [numba.{_numba_name(result)}({types})], cache=True,"
         f" fastmath={{'contract'}}\n)({function})\n"
     )
-    module = load_module(text)
-    return module._ufunc.ufunc  # type: ignore[no-any-return]
+    return load_module(text)._ufunc.ufunc  # type: ignore[no-any-return]
 
 
 def _numba_name(dtype: np.dtype) -> str:
