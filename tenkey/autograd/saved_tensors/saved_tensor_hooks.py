@@ -316,8 +316,7 @@ def _from_cpu(packed: Any) -> Tensor:
 class save_on_cpu(saved_tensors_hooks):
     """Keep tensors saved for backward in a ``with`` block in CPU memory, and move them back in backward.
 
-    Args: pin_memory, device_type: accepted for compatibility with PyTorch, and without effect: tensors of every device
-    are moved to ordinary memory. Tensors on the CPU are kept as they are, without a copy.
+    Tensors of every device are moved; tensors on the CPU are kept as they are, without a copy.
 
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> with tk.autograd.graph.save_on_cpu():
@@ -327,9 +326,7 @@ class save_on_cpu(saved_tensors_hooks):
     [2.0, 4.0]
     """
 
-    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        if not isinstance(pin_memory, bool):
-            raise TypeError(f"[save_on_cpu] pin_memory must be a bool, got {type(pin_memory).__name__}.")
+    def __init__(self) -> None:
         super().__init__(_to_cpu, _from_cpu)
 
 
