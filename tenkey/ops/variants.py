@@ -35,6 +35,7 @@ from .builtin import elementwise as _pointwise  # noqa: F401  # the in-place met
 from .builtin.elementwise import arithmetic, integers  # noqa: F401  # their variants are Python operators below
 from .builtin.linalg.matmul import matmul
 from .declare.facets import Composite, Methods, SampleInputs
+from .declare.samples import normal
 from .shapes import broadcast_shapes
 
 __all__ = ["Fits", "Inplace", "Out", "can_hold", "check_copy", "check_pointwise", "check_fits", "copy_", "inplace_name"]
@@ -259,9 +260,7 @@ def _install(operator: Operator) -> None:
 registry.subscribe(_install)
 
 
-def _copy_samples(rng: np.random.Generator) -> Any:
-    shapes = (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((), ()), ((0, 2), (1, 2)))
-    return [((rng.standard_normal(x), rng.standard_normal(source)), {}) for x, source in shapes]
+_copy_samples = normal(([3, 4], [3, 4]), ([3, 4], [4]), ([3, 4], []), ([], []), ([0, 2], [1, 2]))
 
 
 copy_ = registry.define(

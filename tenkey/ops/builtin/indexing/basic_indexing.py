@@ -21,6 +21,7 @@ from ....dispatch.errors import shown
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, prepend, structured, view
+from ...declare.samples import normal
 from ..shape.views import Window
 
 __all__ = [
@@ -133,23 +134,16 @@ def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any
     return tuple(lengths), tuple(steps), 0 if 0 in lengths else offset
 
 
+_samples = normal(
+    ([3, 4], (1,)), ([5, 4], (slice(1, 5, 2), -1)), ([5, 4], (slice(3, 1),)), ([0, 4], (slice(None), 3)),
+    ([2, 3, 4], (..., None, slice(-2, None))), ([2, 3, 4], (0, ..., 1)), ([3], (None, 2, None)), ([], (...,)),
+)  # fmt: skip
+
 basic_index: Entry = view(
     "basic_index(Tensor x, Index index) -> Tensor",
     window=lambda x, index: window_of(x.shape, x.strides, index),
     vjp={"x": lambda g, x_meta, index: basic_index_backward(g, x_meta.shape, index)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), index), {})
-        for shape, index in (
-            ((3, 4), (1,)),
-            ((5, 4), (slice(1, 5, 2), -1)),
-            ((2, 3, 4), (..., None, slice(-2, None))),
-            ((2, 3, 4), (0, ..., 1)),
-            ((3,), (None, 2, None)),
-            ((), (...,)),
-            ((0, 4), (slice(None), 3)),
-            ((5, 4), (slice(3, 1),)),
-        )
-    ],
+    sample_inputs=_samples,
     batch=prepend(index=(FULL,)),
     tags=(Tag.INTERNAL,),
     doc="""Return the view that ints, slices, None and '...' select. See Note [One view for an index].
@@ -165,12 +159,12 @@ basic_index_backward: Entry = structured(
     meta=lambda g_view, shape, index: TensorSpec(tuple(shape), g_view.dtype),
     vjp={"g_view": lambda g, index: basic_index(g, index)},
     jvp=linear("g_view"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2,)), (5, 4), (slice(1, 5, 2), -1)), {}),
-        ((rng.standard_normal((3, 1, 2)), (3, 4), (..., None, slice(-2, None))), {}),
-        ((rng.standard_normal(()), (3,), (2,)), {}),
-        ((rng.standard_normal((0, 4)), (5, 4), (slice(3, 1),)), {}),
-    ],
+    sample_inputs=normal(
+        ([2], (5, 4), (slice(1, 5, 2), -1)),
+        ([3, 1, 2], (3, 4), (..., None, slice(-2, None))),
+        ([], (3,), (2,)),
+        ([0, 4], (5, 4), (slice(3, 1),)),
+    ),
     batch=prepend("shape", index=(FULL,)),
     tags=(Tag.INTERNAL,),
     doc="""Write ``g_view`` into zeros of ``shape`` where an index selects: the adjoint of ``basic_index``.

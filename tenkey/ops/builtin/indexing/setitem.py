@@ -38,6 +38,7 @@ from ...declare import composite, linear
 from ...declare.batch import Batching
 from ...declare.declaration import operator_of
 from ...declare.facets import Composite, SampleInputs
+from ...declare.samples import normal
 from ...shapes import broadcast_shapes
 from ...variants import Fits, check_fits, copy_
 from ..creation import arange, zeros
@@ -85,14 +86,10 @@ def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], s
 # ---- functional forms, which autograd records
 
 
-def _basic_put_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((4, 3)), (slice(1, 3),), rng.standard_normal((2, 3))), {}),
-        ((rng.standard_normal((4, 3)), (..., -1), rng.standard_normal(())), {}),
-        ((rng.standard_normal((4, 3)), (slice(0, 4, 2), None), rng.standard_normal((1, 3))), {}),
-        ((rng.standard_normal((3,)), (2,), rng.standard_normal(())), {}),
-        ((rng.standard_normal((4, 3)), (slice(3, 1),), rng.standard_normal((3,))), {}),
-    ]
+_basic_put_samples = normal(
+    ([4, 3], (slice(1, 3),), [2, 3]), ([4, 3], (..., -1), []), ([4, 3], (slice(0, 4, 2), None), [1, 3]),
+    ([3], (2,), []), ([4, 3], (slice(3, 1),), [3]),
+)  # fmt: skip
 
 
 def _put_samples(rng: np.random.Generator) -> Any:

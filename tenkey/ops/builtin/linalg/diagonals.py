@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, core_dims, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
+from ...declare.samples import normal
 from ..shape.views import broadcast_to, expand_dims
 
 __all__ = ["diagonal", "diagonal_embed", "trace"]
@@ -40,16 +41,15 @@ def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) 
     return out
 
 
+_OFFSETS: Final = (([3, 4], {"offset": -1}), ([2, 3, 3], {"offset": 1}), ([2, 2], {"offset": 5}), [0, 3])
+
 diagonal_embed: Entry = structured(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
     meta=lambda g, shape, offset: TensorSpec(tuple(shape), g.dtype),
     numpy=_embed_on_numpy,
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(length), shape, offset), {})
-        for length, shape, offset in (((2,), (2, 3), 0), ((2, 1), (2, 2, 2), -1), ((0,), (2, 2), 5))
-    ],
+    sample_inputs=normal(([2], (2, 3), 0), ([2, 1], (2, 2, 2), -1), ([0], (2, 2), 5)),
     reference=_embed_on_numpy,
     batch=prepend("shape"),
     tags=(Tag.INTERNAL,),
@@ -59,10 +59,7 @@ diagonal: Entry = view(
     "linalg_diagonal(Tensor x, *, int offset=0) -> Tensor",
     window=_diagonal_window,
     vjp={"x": lambda g, x_meta, offset: diagonal_embed(g, x_meta.shape, offset)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape),), {"offset": offset})
-        for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
-    ],
+    sample_inputs=normal([3, 4], ([3, 4], {"offset": 2}), *_OFFSETS),
     batch=core_dims(2),
     positional=1,
     doc="""Return a view with a diagonal of a matrix or of each matrix of a stack.
@@ -108,10 +105,7 @@ trace: Entry = structured(
     strict=True,
     vjp={"x": _trace_vjp},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape),), {"offset": offset})
-        for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
-    ],
+    sample_inputs=normal([3, 4], *_OFFSETS),
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
     batch=core_dims(2),
     positional=1,

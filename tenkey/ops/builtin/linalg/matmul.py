@@ -10,6 +10,7 @@ from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, structured
 from ...declare.batch import VmapLevel
+from ...declare.samples import normal
 from ...shapes import broadcast_shapes
 from ..elementwise.complex import conj, like_operand
 from ..shape.views import expand_dims, matrix_transpose, permute_dims, reshape, squeeze
@@ -93,6 +94,11 @@ def _stack_of_matrices(level: VmapLevel, x: Tensor, ndim: int, place: int) -> Te
     return value  # type: ignore[no-any-return]
 
 
+_samples = normal(
+    ([2, 3], [3, 4]), ([3], [3, 4]), ([2, 3], [3]), ([3], [3]), ([5, 2, 3], [3, 4]), ([2, 3], [5, 3, 4]),
+    ([5, 2, 3], [3]), ([3], [5, 3, 4]), ([2, 1, 2, 3], [5, 3, 4]), ([2, 0], [0, 3]), ([0, 3], [3]),
+)  # fmt: skip
+
 matmul: Entry = structured(
     "matmul(Tensor x1, Tensor x2) -> Tensor",
     meta=_matmul_meta,
@@ -101,22 +107,7 @@ matmul: Entry = structured(
         "x2": lambda g, x1, x2_meta: like_operand(_right(g, x1, x2_meta), x2_meta),
     },
     jvp=linear("x1", "x2"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {})
-        for a, b in (
-            ((2, 3), (3, 4)),
-            ((3,), (3, 4)),
-            ((2, 3), (3,)),
-            ((3,), (3,)),
-            ((5, 2, 3), (3, 4)),
-            ((2, 3), (5, 3, 4)),
-            ((5, 2, 3), (3,)),
-            ((3,), (5, 3, 4)),
-            ((2, 1, 2, 3), (5, 3, 4)),
-            ((2, 0), (0, 3)),
-            ((0, 3), (3,)),
-        )
-    ],
+    sample_inputs=_samples,
     batch=_matmul_batch,
     methods=("__matmul__", "matmul"),
     tags=(Tag.KEEPS_PYTHON_SCALARS,),

@@ -11,6 +11,7 @@ from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, structured
+from ...declare.samples import normal
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..elementwise.arithmetic import abs as abs_
 from ..elementwise.arithmetic import sign
@@ -136,13 +137,14 @@ vector_norm: Entry = structured(
     widens=True,
     strict=True,
     vjp={"x": _norm_vjp},
-    sample_inputs=lambda rng: (
-        [
-            ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims, "ord": order})
+    sample_inputs=normal(
+        *[
+            ([3, 4], {"axis": axis, "keepdims": keepdims, "ord": order})
             for order in (2, 1, 3, math.inf, -math.inf, 0.5, -1.5)
             for axis, keepdims in ((None, False), (1, True), ((0, 1), False))
-        ]
-        + [((rng.standard_normal(()),), {}), ((rng.standard_normal((0, 2)),), {"axis": 0})]
+        ],
+        [],
+        ([0, 2], {"axis": 0}),
     ),
     reference=lambda x, **options: np.asarray(
         np.linalg.vector_norm(np.asarray(x, np.result_type(x, np.float16)), **options)
@@ -184,7 +186,7 @@ matrix_rank: Entry = lapack(
     _rank_on_numpy,
     meta=_rank_meta,
     differentiable=False,
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
+    sample_inputs=normal([3, 3], [2, 3, 2], [0, 2], [1, 1]),
     reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
     doc="""Count the singular values that are larger than ``rtol`` times the largest one.
 

@@ -14,6 +14,7 @@ from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, linear, structured
 from ...declare.batch import VmapLevel
+from ...declare.samples import normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import eye
 from ..elementwise.arithmetic import multiply
@@ -80,6 +81,11 @@ def _vecdot_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[
     return level.batch(vecdot(*[level.aligned(x, ndim) for x in args], axis=axis if axis < 0 else axis - ndim))
 
 
+_vecdot_samples = normal(
+    ([3], [3]), ([2, 3], [2, 3]), ([2, 3], [3]), ([2, 1, 3], [4, 3]), ([0], [0]),
+    ([3, 2], [3, 2], {"axis": 0}), ([2, 0], [2, 0], {"axis": 1}),
+)  # fmt: skip
+
 vecdot: Entry = structured(
     "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
     meta=_vecdot_meta,
@@ -92,18 +98,7 @@ vecdot: Entry = structured(
         "x2": lambda g, x1, x2_meta, axis: like_operand(expand_dims(g, _from_end(axis, x1, x2_meta)) * x1, x2_meta),
     },
     jvp=linear("x1", "x2"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
-        for a, b, axis in (
-            ((3,), (3,), -1),
-            ((2, 3), (2, 3), -1),
-            ((3, 2), (3, 2), 0),
-            ((2, 3), (3,), -1),
-            ((2, 1, 3), (4, 3), -1),
-            ((0,), (0,), -1),
-            ((2, 0), (2, 0), 1),
-        )
-    ],
+    sample_inputs=_vecdot_samples,
     reference=lambda x1, x2, axis=-1: (
         np.sum(np.conj(x1) * x2, axis, dtype=np.result_type(x1, x2))
         if np.result_type(x1, x2).kind != "b"
@@ -154,9 +149,7 @@ outer: Entry = structured(
         "x2": lambda g, x1, x2_meta: like_operand(matmul(conjugated(x1), g), x2_meta),
     },
     jvp=linear("x1", "x2"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))
-    ],
+    sample_inputs=normal(([2], [3]), ([1], [1]), ([0], [2])),
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
     batch=_outer_batch,
     doc="""Multiply each element of one vector by each element of another.
@@ -171,10 +164,9 @@ outer: Entry = structured(
 
 @composite(
     "linalg_cross(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
-        for a, b, axis in (((3,), (3,), -1), ((2, 3), (2, 3), 1), ((3, 2), (3, 1), -2), ((0, 3), (3,), -1))
-    ],
+    sample_inputs=normal(
+        ([3], [3]), ([2, 3], [2, 3], {"axis": 1}), ([3, 2], [3, 1], {"axis": -2}), ([0, 3], [3], {"axis": -1})
+    ),
     reference=lambda x1, x2, axis=-1: np.cross(x1, x2, axis=axis),
 )
 def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
@@ -211,18 +203,10 @@ def _moved(x: Tensor, axes: Sequence[int], *, last: bool) -> tuple[Tensor, tuple
     return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), tuple([x.shape[i] for i in free])
 
 
-def _contract_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(a), rng.standard_normal(b), left, right), {})
-        for a, b, left, right in (
-            ((2, 3), (3, 4), (1,), (0,)),
-            ((2, 3, 4), (4, 3, 2), (1, 2), (1, 0)),
-            ((2, 3), (4,), (), ()),
-            ((3, 2), (2, 3), (-2, -1), (-1, -2)),
-            ((2, 0), (0, 3), (1,), (0,)),
-            ((), (2,), (), ()),
-        )
-    ]
+_contract_samples = normal(
+    ([2, 3], [3, 4], (1,), (0,)), ([2, 3, 4], [4, 3, 2], (1, 2), (1, 0)), ([2, 3], [4], (), ()),
+    ([3, 2], [2, 3], (-2, -1), (-1, -2)), ([2, 0], [0, 3], (1,), (0,)), ([], [2], (), ()),
+)  # fmt: skip
 
 
 @composite(
@@ -258,10 +242,7 @@ def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) 
 
 @composite(
     "inner(Tensor x1, Tensor x2) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {})
-        for a, b in (((3,), (3,)), ((2, 3), (4, 3)), ((), (2,)), ((2, 0), (0,)))
-    ],
+    sample_inputs=normal(([3], [3]), ([2, 3], [4, 3]), ([], [2]), ([2, 0], [0])),
     reference=np.inner,
 )
 def inner(x1: Tensor, x2: Tensor) -> Tensor:
@@ -279,10 +260,7 @@ def inner(x1: Tensor, x2: Tensor) -> Tensor:
 
 @composite(
     "dot(Tensor x1, Tensor x2) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {})
-        for a, b in (((3,), (3,)), ((2, 3), (3, 4)), ((), (2,)), ((2, 3), (3,)), ((2, 3), (4, 3, 2)))
-    ],
+    sample_inputs=normal(([3], [3]), ([2, 3], [3, 4]), ([], [2]), ([2, 3], [3]), ([2, 3], [4, 3, 2])),
     reference=np.dot,
     methods=("dot",),
 )
@@ -304,10 +282,7 @@ def dot(x1: Tensor, x2: Tensor) -> Tensor:
 
 @composite(
     "kron(Tensor x1, Tensor x2) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(a), rng.standard_normal(b)), {})
-        for a, b in (((2, 3), (3, 2)), ((2,), (3,)), ((2,), (2, 2)), ((), (2,)), ((2, 1, 2), (3, 1)), ((0, 2), (2, 2)))
-    ],
+    sample_inputs=normal(([2, 3], [3, 2]), ([2], [3]), ([2], [2, 2]), ([], [2]), ([2, 1, 2], [3, 1]), ([0, 2], [2, 2])),
     reference=np.kron,
 )
 def kron(x1: Tensor, x2: Tensor) -> Tensor:

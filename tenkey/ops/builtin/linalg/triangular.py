@@ -10,6 +10,7 @@ from ....core.dtypes.names import bool as bool_dtype
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ...declare import TensorSpec, composite, factory, linear
+from ...declare.samples import normal
 from ..elementwise.comparison import where
 
 
@@ -37,19 +38,9 @@ tri = factory(
 )
 
 
-def _triangle_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(shape),), {"k": k})
-        for shape, k in (
-            ((3, 3), 0),
-            ((2, 4), 1),
-            ((4, 2), -1),
-            ((2, 2, 3), 0),
-            ((0, 3), 0),
-            ((3, 3), 10),
-            ((3, 3), -9),
-        )
-    ]
+_triangle_samples = normal(
+    [3, 3], [2, 2, 3], [0, 3], ([2, 4], {"k": 1}), ([4, 2], {"k": -1}), ([3, 3], {"k": 10}), ([3, 3], {"k": -9})
+)  # fmt: skip
 
 
 def _numpy_triangle(compare: np.ufunc) -> Any:
