@@ -67,11 +67,34 @@ def is_leaf(self: Tensor) -> bool:
     return meta is None or meta.node is None
 
 
-def _set_grad(self: Tensor, value: Tensor | None = None) -> None:
+def requires_grad(self: Tensor) -> bool:
+    """Whether calls on the tensor are recorded."""
+    return bool(self._word & REQUIRES_GRAD)
+
+
+def grad(self: Tensor) -> Tensor | None:
+    """The accumulated gradient, or None."""
+    return None if self._autograd is None else self._autograd.grad
+
+
+def retains_grad(self: Tensor) -> bool:
+    """Whether a non-leaf keeps its gradient."""
+    return self._autograd is not None and self._autograd.retains_grad
+
+
+def output_nr(self: Tensor) -> int:
+    """The number of the tensor among the outputs of its node."""
+    return 0 if self._autograd is None else self._autograd.output_nr
+
+
+def _delete_grad(self: Tensor) -> None:
+    if self._autograd is not None:
+        self._autograd.grad = None
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is None:
-        meta = self._autograd
-        if meta is not None:
-            meta.grad = None
+        _delete_grad(self)
         return
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -108,6 +131,11 @@ class _Answer(int):
 
 _YES: Final = _Answer(1)
 _NO: Final = _Answer(0)
+
+
+def is_inference(self: Tensor) -> _Answer:
+    """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
+    return _YES if self._word & INFERENCE else _NO
 
 
 def _version(self: Tensor) -> int:
@@ -210,34 +238,14 @@ def retain_grad(self: Tensor) -> None:
 def attach_gradient_attributes() -> None:
     """Add the attributes to the Tensor class."""
     target: Any = Tensor
-    target.requires_grad = property(
-        lambda self: bool(self._word & REQUIRES_GRAD),
-        _set_requires_grad,
-        doc="Whether calls on the tensor are recorded.",
-    )
-    target.grad = property(
-        lambda self: None if self._autograd is None else self._autograd.grad,
-        _set_grad,
-        _set_grad,
-        doc="The accumulated gradient, or None.",
-    )
+    target.requires_grad = property(requires_grad, _set_requires_grad, doc=requires_grad.__doc__)
+    target.grad = property(grad, _set_grad, _delete_grad, doc=grad.__doc__)
     target.grad_fn = property(
         lambda self: None if self._autograd is None else self._autograd.node,
         doc="The node that made the tensor; None for a leaf.",
     )
-    target.is_leaf = property(is_leaf, doc=is_leaf.__doc__)
-    target.is_inference = property(
-        lambda self: _YES if self._word & INFERENCE else _NO,
-        doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same.",
-    )
-    target.retains_grad = property(
-        lambda self: self._autograd is not None and self._autograd.retains_grad,
-        doc="Whether a non-leaf keeps its gradient.",
-    )
-    target.output_nr = property(
-        lambda self: 0 if self._autograd is None else self._autograd.output_nr,
-        doc="The number of the tensor among the outputs of its node.",
-    )
+    for attribute in (is_leaf, is_inference, retains_grad, output_nr):
+        setattr(target, attribute.__name__, property(attribute, doc=attribute.__doc__))
     target._version = property(_version, doc="The number of in-place changes of the memory.")
     for function in (requires_grad_, detach, register_hook, register_post_accumulate_grad_hook, retain_grad):
         setattr(target, function.__name__, function)

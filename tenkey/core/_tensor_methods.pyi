@@ -5,6 +5,7 @@ import numpy as np
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
 from tenkey.autograd.tape.node import HookHandle
+from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
@@ -297,10 +298,10 @@ class TensorMethods:
     def gelu_(self) -> Self:
         """``gelu`` written into its first argument, which is returned."""
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The accumulated gradient, or None."""
     @grad.setter
-    def grad(self, value: Tensor | None = None) -> None: ...
+    def grad(self, value: Tensor | None) -> None: ...
     @grad.deleter
     def grad(self) -> None: ...
     @property
@@ -322,7 +323,7 @@ class TensorMethods:
     def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
         """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis."""
     @property
-    def is_inference(self) -> Any:
+    def is_inference(self) -> _Answer:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
     def is_leaf(self) -> bool:
@@ -433,7 +434,7 @@ class TensorMethods:
     def numel(self) -> int:
         """Return the number of elements, ``x.size``."""
     @property
-    def output_nr(self) -> Any:
+    def output_nr(self) -> int:
         """The number of the tensor among the outputs of its node."""
     def pad(
         self,
@@ -494,7 +495,7 @@ class TensorMethods:
     def repeat(self, repeats: Tensor, axis: int | None = None) -> Tensor:
         """Repeat each element, or each slice along an axis."""
     @property
-    def requires_grad(self) -> Any:
+    def requires_grad(self) -> bool:
         """Whether calls on the tensor are recorded."""
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None: ...
@@ -505,7 +506,7 @@ class TensorMethods:
     def retain_grad(self) -> None:
         """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     @property
-    def retains_grad(self) -> Any:
+    def retains_grad(self) -> bool:
         """Whether a non-leaf keeps its gradient."""
     def round(self) -> Tensor:
         """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
