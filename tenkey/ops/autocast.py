@@ -23,6 +23,7 @@ from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
+from .._util.context_decorator import decorate
 from ..core.device import to_device
 from ..core.dtypes.names import float16, float32, to_dtype
 from ..core.tensor import Tensor
@@ -146,25 +147,8 @@ class autocast:
                 f"{getattr(function, '__qualname__', repr(function))}: its body would run with the settings of the "
                 "code that iterates over it. Write `with autocast(...):` inside."
             )
-
-        def fresh() -> autocast:
-            return autocast(self.device_type, self.dtype, self.enabled)
-
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def run_later(*args: Any, **kwargs: Any) -> Any:
-                with fresh():
-                    return await function(*args, **kwargs)
-
-            return run_later  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with fresh():
-                return function(*args, **kwargs)
-
-        return run  # type: ignore[return-value]
+        fresh = functools.partial(autocast, self.device_type, self.dtype, self.enabled)
+        return decorate(function, fresh)  # type: ignore[no-any-return]
 
 
 def is_autocast_enabled(device_type: Any = "cpu") -> bool:

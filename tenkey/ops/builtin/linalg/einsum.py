@@ -20,6 +20,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import composite
+from ...declare.samples import normal
 from ..elementwise.arithmetic import multiply
 from ..reductions.reduction import sum as sum_
 from ..shape.views import broadcast_to, permute_dims, reshape
@@ -241,25 +242,12 @@ def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
     return found.clone() if is_view else found
 
 
-def _samples(rng: np.random.Generator) -> Any:
-    return [
-        ((text, [rng.standard_normal(shape) for shape in shapes]), {})
-        for text, shapes in (
-            ("ij,jk->ik", [(2, 3), (3, 4)]),
-            ("ij,jk", [(2, 3), (3, 4)]),
-            ("ii", [(3, 3)]),
-            ("ii->i", [(3, 3)]),
-            ("ij->ji", [(2, 3)]),
-            ("ij->", [(2, 3)]),
-            ("i,j->ij", [(2,), (3,)]),
-            ("bij,bjk->bik", [(2, 2, 3), (2, 3, 2)]),
-            ("...ij,...jk->...ik", [(2, 2, 3), (3, 2)]),
-            ("i,i,i->i", [(3,), (3,), (3,)]),
-            ("ij,kj,lk->il", [(2, 3), (4, 3), (2, 4)]),
-            ("aab,b->a", [(2, 2, 3), (3,)]),
-            ("ij,jk->ik", [(2, 0), (0, 3)]),
-        )
-    ]
+_samples = normal(
+    ("ij,jk->ik", ([2, 3], [3, 4])), ("ij,jk", ([2, 3], [3, 4])), ("ii", ([3, 3],)), ("ii->i", ([3, 3],)),
+    ("ij->ji", ([2, 3],)), ("ij->", ([2, 3],)), ("i,j->ij", ([2], [3])), ("bij,bjk->bik", ([2, 2, 3], [2, 3, 2])),
+    ("...ij,...jk->...ik", ([2, 2, 3], [3, 2])), ("i,i,i->i", ([3], [3], [3])), ("ij,jk->ik", ([2, 0], [0, 3])),
+    ("ij,kj,lk->il", ([2, 3], [4, 3], [2, 4])), ("aab,b->a", ([2, 2, 3], [3])),
+)  # fmt: skip
 
 
 @composite(

@@ -321,10 +321,9 @@ def _cheapest(sizes: Sequence[int]) -> Any:
 
 @composite(
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
-    sample_inputs=lambda rng: [
-        (([rng.standard_normal(shape) for shape in shapes],), {})
-        for shapes in (((2, 3), (3, 4), (4, 2)), ((3,), (3, 2), (2, 3), (3,)), ((2, 2), (2,)), ((2, 0), (0, 3)))
-    ],
+    sample_inputs=normal(
+        (([2, 3], [3, 4], [4, 2]),), (([3], [3, 2], [2, 3], [3]),), (([2, 2], [2]),), (([2, 0], [0, 3]),)
+    ),
     reference=lambda tensors: np.asarray(np.linalg.multi_dot(tensors)),
 )
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
