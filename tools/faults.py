@@ -84,8 +84,8 @@ _DISPATCH: Final = (
     Fault(
         "dispatch: the first backend wins",
         "tenkey/dispatch/keys.py",
-        "return next(reversed(backends_in(mask)), None)",
-        "return next(iter(backends_in(mask)), None)",
+        "backend = next(reversed(backends_in(mask)), None)",
+        "backend = next(iter(backends_in(mask)), None)",
         ("tests/tiny/test_keys.py",),
     ),
     Fault(

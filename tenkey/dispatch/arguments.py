@@ -187,14 +187,8 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
             else:
                 return values
         check_tensors(operator, values)
-        return tuple([_plain(value) for value in values])
+        # Instances of subclasses of list and tuple, such as named tuples, become plain ones.
+        return tuple([list(v) if isinstance(v, list) else tuple(v) if isinstance(v, tuple) else v for v in values])
     except Exception as error:
         error.__suppress_context__ = True  # the AttributeError by which the entry noticed
         raise
-
-
-def _plain(value: Any) -> Any:
-    """Return an instance of a subclass of list or tuple, such as a named tuple, as a plain one."""
-    if isinstance(value, list):
-        return list(value)
-    return tuple(value) if isinstance(value, tuple) else value

@@ -29,10 +29,8 @@ from .tags import Tag
 __all__ = ["make_entry"]
 
 
-# These functions raise for anything but a list or tuple of tensors, which ``lift`` then lifts or explains.
-
-
 def _plain(values: Any) -> Any:
+    """Raise for anything but a list or tuple, which ``lift`` then lifts or explains, as other values than tensors."""
     if values.__class__ is not list and values.__class__ is not tuple:
         raise TypeError
     return values
@@ -46,11 +44,7 @@ def _union(values: Any) -> int:
 
 
 def _union_optional(values: Any) -> int:
-    word = 0
-    for value in _plain(values):
-        if value is not None:
-            word |= value._word
-    return word
+    return _union([value for value in _plain(values) if value is not None])
 
 
 _SCOPE: Final[dict[str, Any]] = {
@@ -147,21 +141,19 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     tensors = [a for a in arguments if a.type.is_tensor_like]
     nested = [f"$union_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
     devices = [a.name for a in arguments if is_device(a)]
+    alone: list[str] = []
     if "Alone" in operator.facets:  # a call with the first argument alone; the others have the default None
         scope["alone"] = operator.facets["Alone"]
         left_out = " and ".join(f"{a.name} is None" for a in arguments[1:])
         alone = [f"    if {left_out}: return $alone({arguments[0].name})"]
-    else:
-        alone = []
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
         names = ", ".join(a.name for a in tensors)
-        only = arguments[0] if len(tensors) == 1 else None
         attempt = [f"$word = {union}"]
-        if only is not None and only.type == ListType(BaseType("Tensor")):  # without a function call
+        if len(tensors) == 1 and tensors[0].type == ListType(BaseType("Tensor")):  # without a function call
             attempt = [
                 "$word = 0",
-                f"for $one in {only.name} if {only.name}.__class__ is $list else $plain({only.name}):",
+                f"for $one in {names} if {names}.__class__ is $list else $plain({names}):",
                 "    $word |= $one._word",
             ]
         body += [

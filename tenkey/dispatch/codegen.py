@@ -41,11 +41,7 @@ def parameters(
 
 
 def call(schema: FunctionSchema, value: Callable[[Argument], str] = lambda argument: argument.name) -> str:
-    """Return the arguments of a call of a kernel; ``value`` gives the text for each argument.
-
-    >>> call(tk.dispatch.parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
-    'x, n, b=b'
-    """
+    """Return the arguments of a call of a kernel; ``value`` gives the text for each argument."""
     return ", ".join(f"{a.name}={value(a)}" if a.kwarg_only else value(a) for a in schema.arguments)
 
 

@@ -5,8 +5,7 @@ A message states the operator or text that it is about, what was given, the rule
 
 from __future__ import annotations
 
-import reprlib
-
+from .._util.shown import shown
 from .diagnostics.schema_errors import excerpt
 
 __all__ = [
@@ -82,19 +81,3 @@ class OutOfRangeError(TenkeyError, OverflowError, ValueError):
 
 class ShadowedKernelWarning(UserWarning):
     """No call can reach a registered kernel, because another registration takes precedence."""
-
-
-_repr = reprlib.Repr()
-_repr.maxother = _repr.maxstring = _repr.maxlong = 200
-
-
-def shown(value: object) -> str:
-    """Return ``repr(value)``, cut to a length that suits a message; the type alone if ``repr`` fails.
-
-    >>> shown(list(range(1000)))
-    '[0, 1, 2, 3, 4, 5, ...]'
-    """
-    try:
-        return _repr.repr(value)
-    except Exception:  # the repr of an object is user code
-        return f"<{type(value).__name__} object>"

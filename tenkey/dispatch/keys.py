@@ -54,7 +54,6 @@ __all__ = [
     "backend_mask",
     "backend_names",
     "backends_in",
-    "highest_backend",
     "key_mask",
     "register_backend_key",
     "register_key",
@@ -86,15 +85,10 @@ class _DispatchKeyMeta(type):
     """Lets ``DispatchKey.NAME`` find keys that are registered later."""
 
     def __getattr__(cls, name: str) -> DispatchKey:
-        try:
-            return _keys[name]
-        except KeyError:
-            if name.startswith("__"):
-                raise AttributeError(name) from None
-            raise AttributeError(
-                f"there is no dispatch key {name!r}; known keys: {', '.join(_keys)}. A new one is made by "
-                "register_key()."
-            ) from None
+        if name not in _keys:
+            known = ", ".join(_keys)
+            raise AttributeError(f"there is no dispatch key {name!r}; known keys: {known}. register_key() makes one.")
+        return _keys[name]
 
     def __iter__(cls) -> Iterator[DispatchKey]:
         return iter(tuple(_keys.values()))
@@ -140,9 +134,6 @@ class AliasKey(DispatchKey):
     """A name for many runtime keys, to register one kernel for all of them."""
 
     __slots__ = ()
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, name, None, 0, False)
 
     def includes(self, key: DispatchKey) -> bool:
         """Whether a kernel registered for this alias may fill the slot of ``key``."""
@@ -259,17 +250,12 @@ def runtime_keys(mask: int) -> Iterator[DispatchKey]:
 
     A per-backend functionality without a backend bit, or a backend bit without a functionality, has no runtime key.
     """
-    backend = highest_backend(mask)
+    backend = next(reversed(backends_in(mask)), None)
     for key in tuple(_order):
         if mask & key.mask and not key.per_backend:
             yield key
         elif mask & key.mask and backend is not None:
             yield _keys[_runtime_name(key.name, backend)]
-
-
-def highest_backend(mask: int) -> str | None:
-    """Return the name of the backend that wins in this set of bits."""
-    return next(reversed(backends_in(mask)), None)
 
 
 def backends_in(mask: int) -> tuple[str, ...]:
@@ -395,6 +381,6 @@ for _name, _per_backend, _common in (
 ):
     _add_functionality(_name, len(_order), per_backend=_per_backend, common=_common)
 for _name in ("Autograd", "CompositeImplicitAutograd", "CompositeExplicitAutograd"):
-    _keys[_name] = AliasKey(_name)
+    _keys[_name] = AliasKey(_name, _name, None, 0, False)
 for _name in ("CPU", "CUDA", "Meta"):
     register_backend_key(_name)

@@ -50,7 +50,6 @@ __all__ = [
     "set_state",
 ]
 
-
 REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
 """The trait of a tensor that requires a gradient; excluding it switches recording off."""
 
@@ -101,9 +100,7 @@ class LocalState:
         """Return the state with bits set and cleared, and with further modes and values."""
         include |= self.include & ~uninclude
         exclude |= self.exclude & ~unexclude
-        modes = self.modes + modes
-        values = self.values + values
-        return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
+        return make_state(include, exclude, self.modes + modes, self.values + values)
 
 
 _MODE: Final = DispatchKey.Mode.mask
@@ -147,10 +144,8 @@ def enter(owner: object, *, value: Any = None, **change: Any) -> None:
 def leave(owner: object) -> Any:
     """Undo what ``owner`` entered last in this thread or task, and return the value it entered, if any."""
     changes = _changes.get()
-    for i in reversed(range(len(changes))):
-        if changes[i][0] is owner:
-            break
-    else:
+    i = next((i for i in reversed(range(len(changes))) if changes[i][0] is owner), None)
+    if i is None:
         return None
     _, undone, state = changes[i]
     later: list[_Change] = []
@@ -201,8 +196,6 @@ class IncludeDispatchKeyGuard(StateGuard):
     True
     """
 
-    __slots__ = ()
-
     def __init__(self, keys: DispatchKeySet | DispatchKey) -> None:
         super().__init__(include=_mask_of(keys))
 
@@ -216,8 +209,6 @@ class ExcludeDispatchKeyGuard(StateGuard):
     ...     bool(current_state().exclude)
     True
     """
-
-    __slots__ = ()
 
     def __init__(self, keys: DispatchKeySet | DispatchKey) -> None:
         super().__init__(exclude=_mask_of(keys) & ~backend_mask())

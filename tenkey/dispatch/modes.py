@@ -51,19 +51,17 @@ class DispatchMode:
         The modes around this one handle the call first, as always; one of them may return the result instead.
 
         >>> class Nested(DispatchMode):
-        ...     depth = 0
-        ...
         ...     def __tk_dispatch__(self, op, types, args, kwargs):
-        ...         print("  " * self.depth + str(op))
-        ...         self.depth += 1
-        ...         try:
-        ...             return self.run_within(op, *args, **kwargs)
-        ...         finally:
-        ...             self.depth -= 1
+        ...         print("begin", op)
+        ...         result = self.run_within(op, *args, **kwargs)
+        ...         print("end", op)
+        ...         return result
         >>> with Nested():
         ...     _ = tk.matrix_transpose(tk.asarray([[1.0, 2.0]]))
-        tk::matrix_transpose
-          tk::permute_dims
+        begin tk::matrix_transpose
+        begin tk::permute_dims
+        end tk::permute_dims
+        end tk::matrix_transpose
         """
         found = state = get_state()
         types = tensor_types(args, kwargs)
@@ -152,5 +150,4 @@ def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
 
 def install_modes(registry: Registry) -> None:
     """Register the fallback of the key ``Mode``, which runs the stack of modes."""
-    kernel = Kernel(_run_modes, DispatchKey.Mode, boxed=True, origin="generated", specialize=_run_modes)
-    registry.fallback(kernel)
+    registry.fallback(Kernel(_run_modes, DispatchKey.Mode, boxed=True, origin="generated", specialize=_run_modes))

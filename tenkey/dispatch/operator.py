@@ -7,14 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 from .diagnostics.tables import Table
 from .errors import ArgumentError
-from .hooks import Hooks
 from .kernel import Handle, Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local_state import current_state
 from .schema import Argument, BaseType, FunctionSchema, ListType
 from .tags import Tag
 
-__all__ = ["Operator", "Slot", "any_word", "is_device"]
+__all__ = ["Hooks", "Operator", "Slot", "any_word", "is_device"]
 
 
 class Slot(NamedTuple):
@@ -28,6 +27,33 @@ class Slot(NamedTuple):
     def falls_through(self) -> bool:
         """Whether a call skips this key."""
         return self.kernel is None and not self.conditional and self.rule == "4 falls through"
+
+
+class Hooks:
+    """The functions and names that a registry gets from the layers above, which know tensors and devices.
+
+    - ``converters``: by schema type (``"DType"``), the function that converts an argument;
+    - ``lifters``: functions of an operator and its tensor arguments that make tensors of other values;
+    - ``number``: makes a tensor of a Python number;
+    - ``device_word``: the dispatch word of a device, or of the default device for None;
+    - ``device_names``: the device string of each backend key; ``removed_devices``: those whose backend was removed;
+    - ``derivers``: functions that derive the operator of a given name (``ns::name_``) from another one, or give None;
+    - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
+    """
+
+    def __init__(self) -> None:
+        self.converters: dict[str, Callable[[Any], Any]] = {}
+        self.lifters: list[Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = []
+        self.number: Callable[[Any], Any] | None = None
+        self.device_word: Callable[[Any], int] = lambda device: 0
+        self.device_names: dict[str, str] = {}
+        self.removed_devices: set[str] = set()
+        self.derivers: list[Callable[[str], Any]] = []
+        self.load_checks: Callable[[], Callable[..., Any]]
+
+    def device_name(self, backend: str) -> str:
+        """Return the device string of a backend key."""
+        return self.device_names.get(backend, backend.lower())
 
 
 class _Registry(Protocol):

@@ -20,11 +20,10 @@ from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
 from .diagnostics.sites import caller_site, function_site
 from .errors import OperatorNotFoundError, RegistrationError
-from .hooks import Hooks
 from .installers import Installers
 from .kernel import Handle, Kernel
 from .keys import AliasKey, DispatchKey
-from .operator import Operator
+from .operator import Hooks, Operator
 from .overloads import OperatorNamespace, OperatorPacket
 from .schema import FunctionSchema, parse_schema
 from .table import compute_slot, resolve
@@ -94,8 +93,6 @@ class Registry(Listing):
         self.settle, self.reinstall = self.installers.settle, self.installers.reinstall
         self._namespaces: dict[str, OperatorNamespace] = {}
 
-    # ---- operators
-
     def define(
         self,
         schema: str | FunctionSchema,
@@ -121,44 +118,41 @@ class Registry(Listing):
                 self, parsed, facets=facets, tags=frozenset(map(Tag, tags)), positional=positional, site=site, doc=doc
             )
             operator.call = make_entry(operator)
-            former = [self.operators[name] for name in replace if name in self.operators]
+            name = operator.name
+            former = [self.operators[known] for known in replace if known in self.operators]
             for one in former:
                 self.settle(one)
-            self._define(operator, former, list(kernels))
-            return operator
-
-    def _define(self, operator: Operator, former: list[Operator], kernels: list[Kernel]) -> None:
-        name = operator.name
-        previous = self.operators.get(name)
-        if previous is not None and Tag.VARIANT in previous.tags:
-            self.undefine(previous)  # derived on demand: a definition takes its place
-        elif previous is not None and previous not in former:
-            raise RegistrationError(
-                f"[{name}] is defined already, at {previous.site}, and again at {operator.site}. Remove the first "
-                "definition (its handle's remove()), or choose another name or overload."
-            )
-        waiting = self.pending.get(name, [])
-        for kernel in waiting:
-            _check_kernel(kernel, operator.schema)
-        for one in former:
-            del self.operators[one.name]
-        made = self.installers.made  # what was made for the former operators is put aside, not removed
-        aside = {key: made.pop(key) for key in [*made] if key[1] in [one.name for one in former]} if former else {}
-        self.operators[name] = operator
-        try:
+            previous = self.operators.get(name)
+            if previous is not None and Tag.VARIANT in previous.tags:
+                self.undefine(previous)  # derived on demand: a definition takes its place
+            elif previous is not None and previous not in former:
+                raise RegistrationError(
+                    f"[{name}] is defined already, at {previous.site}, and again at {site}. Remove the first "
+                    "definition (its handle's remove()), or choose another name or overload."
+                )
+            waiting = self.pending.get(name, [])
             for kernel in waiting:
-                operator.kernels.setdefault(kernel.key, []).append(kernel)
-            self.installers.install(operator)
-            warn_of_shadowed(operator, asked_for=False)
-            for kernel in kernels:
-                self.impl(name, kernel)
-        except BaseException:
-            self.undefine(operator, keep_kernels=False)
+                _check_kernel(kernel, operator.schema)
             for one in former:
-                self.operators[one.name] = one
-            made.update(aside)
-            raise
-        self.pending.pop(name, None)
+                del self.operators[one.name]
+            made = self.installers.made  # what was made for the former operators is put aside, not removed
+            aside = {key: made.pop(key) for key in [*made] if key[1] in [one.name for one in former]} if former else {}
+            self.operators[name] = operator
+            try:
+                for kernel in waiting:
+                    operator.kernels.setdefault(kernel.key, []).append(kernel)
+                self.installers.install(operator)
+                warn_of_shadowed(operator, asked_for=False)
+                for kernel in kernels:
+                    self.impl(name, kernel)
+            except BaseException:
+                self.undefine(operator, keep_kernels=False)
+                for one in former:
+                    self.operators[one.name] = one
+                made.update(aside)
+                raise
+            self.pending.pop(name, None)
+            return operator
 
     def undefine(self, operator: Operator, *, keep_kernels: bool = True) -> None:
         """Remove an operator and what installers made for it; do nothing if it was removed before.
@@ -219,8 +213,6 @@ class Registry(Listing):
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "registry"  # the registry of the process, by name; for any other one pickle reports the difference
 
-    # ---- calls
-
     def resolve(self, operator: Operator, word: int) -> Callable[..., Any]:
         """Return the callable for a dispatch word that the operator's cache lacks, and cache it."""
         if operator.removed:
@@ -235,8 +227,6 @@ class Registry(Listing):
                 warn_of_lost(operator)
             function = operator.cache[word] = resolve(operator, word)
             return function
-
-    # ---- kernels
 
     def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
         """Put a kernel on the stack of its key; if the operator is not defined yet, the kernel waits for it."""

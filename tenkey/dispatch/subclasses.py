@@ -21,11 +21,9 @@ Inside a handler there are three ways to run the operator:
 - ``super().__tk_dispatch__(op, types, args, kwargs)``: runs with the protocol disabled for everything inside, and
   converts results that are plain tensors to the class. Attributes are not copied: that is up to the handler.
 
-Other calls that a handler makes with instances are handled as anywhere else.
-
-A subclass without a handler changes nothing in dispatch: results are plain tensors. Attributes of Tensor that are not
-operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never call a handler. Guarded by
-``tests/dispatch/test_subclass.py``.
+Other calls that a handler makes with instances are handled as anywhere else. A subclass without a handler changes
+nothing in dispatch: results are plain tensors. Attributes of Tensor that are not operators (``shape``, ``detach()``,
+``numpy()``, ``grad``) never call a handler. Guarded by ``tests/dispatch/test_subclass.py``.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ from .operator import Operator
 from .registry import Registry
 
 __all__ = ["ASKING", "install_subclasses", "run_unasked"]
-
 
 _DEEP: Final = 50
 

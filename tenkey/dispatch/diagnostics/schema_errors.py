@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-__all__ = ["excerpt", "no_alias", "no_type", "quoted", "unexpected"]
+__all__ = ["excerpt", "misfit", "no_alias", "no_type", "quoted", "unexpected"]
 
 # A longer line is shown as a window around the caret, so that a message stays readable.
 _MAX_SHOWN: Final = 400
@@ -60,6 +60,15 @@ def no_alias(names: Sequence[str], known: Collection[str], written: Collection[s
         return rule, f"Write 'Tensor({wrong})' at the argument that it shares memory with."
     rule = f"the result is marked as written to, but no argument in {quoted(wrong)} is."
     return rule, f"Write '({wrong}!)' at the argument, or '({wrong})' here."
+
+
+def misfit(source: str, type_: str, kind: str, remedy: str) -> tuple[str, str]:
+    """Describe a default that does not fit its type, a base type with a remedy or a list or tuple type."""
+    if kind == "NoneType":
+        remedy = f"Declare the type '{type_}?' to allow None."
+    elif not remedy:
+        remedy = "Write a list like [1, 2]." if type_.endswith("]") else "Write a tuple like (1, 2)."
+    return f"the default {source[:40]} does not fit the type {type_}.", remedy
 
 
 def excerpt(text: str, column: int) -> tuple[str, int]:

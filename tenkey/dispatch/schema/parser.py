@@ -286,21 +286,16 @@ class Parser:
             return self._sequence(type_.elements, len(type_.elements), type_)
         kind, literal = self._literal()
         if isinstance(type_, BaseType):
-            kinds, convert, remedy = _DEFAULTS[type_.name]
+            kinds, convert, _ = _DEFAULTS[type_.name]
             is_name = type_.name not in NAMED_TYPES or re.fullmatch(_DEVICE_NAME, str(literal), re.ASCII)
             if kind in kinds and is_name:
                 return literal if convert is None else convert(literal)
-        elif isinstance(type_, ListType):
-            remedy = "Write a list like [1, 2]."
-            if type_.size and type_.element == _BASE_TYPES["int"] and kind == "int":
-                return (literal,) * type_.size
-        else:
-            remedy = "Write a tuple like (1, 2)."
-        if kind == "NoneType":
-            remedy = f"Declare the type '{type_}?' to allow None."
+        elif isinstance(type_, ListType) and type_.size and type_.element == _BASE_TYPES["int"] and kind == "int":
+            return (literal,) * type_.size
         _, last, start = self._tokens[self._index - 1]
         source = self._text[column : start + len(last)]
-        raise self._error(f"the default {source[:40]} does not fit the type {type_}.", remedy, column)
+        remedy = _DEFAULTS[type_.name][2] if isinstance(type_, BaseType) else ""
+        raise self._error(*schema_errors.misfit(source, str(type_), kind, remedy), column)
 
     def _sequence(self, types: tuple[SchemaType, ...], size: int | None, type_: SchemaType) -> tuple[object, ...]:
         column = self._column

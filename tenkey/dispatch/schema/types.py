@@ -57,9 +57,6 @@ class BaseType(_Type, frozen=True):
 
     `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType, Device and Index (the ints, slices, None and
     '...' in `x[...]`, as a tuple).
-
-    >>> BaseType("Tensor").is_tensor_like, BaseType("int").is_tensor_like
-    (True, False)
     """
 
     name: str
