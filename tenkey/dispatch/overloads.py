@@ -28,6 +28,9 @@ from .tags import Tag
 __all__ = ["OperatorNamespace", "OperatorPacket"]
 
 
+_DERIVING: Final = frozenset({Tag.POINTWISE, Tag.REDUCTION, Tag.OUT})  # operators with variants made on demand
+
+
 class OperatorPacket:
     """All overloads of one name; calling it selects the one that fits the arguments (Note [Overload resolution]).
 
@@ -38,7 +41,9 @@ class OperatorPacket:
     (2.0, ['default'])
     """
 
-    _only: Callable[..., Any] | None
+    # ``__call__`` is a slot, so that a packet with one overload calls it without a frame of its own
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
 
     def __init__(self, registry: _Registry, name: str) -> None:
         self._registry = registry
@@ -49,7 +54,15 @@ class OperatorPacket:
     def follow(self) -> None:
         """Adapt to a change of the overloads; called by the registry, under its lock."""
         candidates = self._registry.overloads(self._name)
-        self._only = candidates[0].call if len(candidates) == 1 else None
+        self._only = only = candidates[0].call if len(candidates) == 1 else None
+        derive, out = self._registry.derive, f"{self._name}.out"
+
+        def select(*args: Any, **kwargs: Any) -> Any:
+            if only is not None and ("out" not in kwargs or derive(out) is None):
+                return only(*args, **kwargs)
+            return self._select(args, kwargs).call(*args, **kwargs)
+
+        self.__call__ = select if only is None or candidates[0].tags & _DERIVING else only
 
     def __reduce__(self) -> tuple[object, ...]:
         return (self._registry.packet, (self._name,))
@@ -77,13 +90,6 @@ class OperatorPacket:
             return self._registry.find(self._name if overload == "default" else f"{self._name}.{overload}")
         except OperatorNotFoundError as error:
             raise OperatorAttributeError(str(error)) from None
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the overload that fits the arguments."""
-        only = self._only
-        if only is not None and ("out" not in kwargs or self._registry.derive(f"{self._name}.out") is None):
-            return only(*args, **kwargs)
-        return self._select(args, kwargs).call(*args, **kwargs)
 
     def _select(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operator:
         """Return the overload that fits the arguments; raise ArgumentError if none or several do."""
