@@ -53,6 +53,12 @@ def _sum_of_squares(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     return _add_up(x * x, axis, keepdims=keepdims)
 
 
+def _largest(size: np.ndarray[Any, Any], axis: Any) -> Any:
+    """Return the largest elements along axes, or 1 where they are zero or not finite."""
+    largest = np.max(size, axis, initial=0, keepdims=True)
+    return np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
+
+
 def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     least, most = _LIMITS[x.dtype.char]
     if axis is None and not keepdims and x.dtype.kind == "f":
@@ -65,8 +71,7 @@ def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
         return np.sqrt(total)
     # the squares overflow or underflow, but the norm need not: divide by the largest element first
     size = np.maximum(np.abs(x.real), np.abs(x.imag)) if x.dtype.kind == "c" else np.abs(x)
-    largest = np.max(size, axis, initial=0, keepdims=True)
-    scale = np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
+    scale = _largest(size, axis)
     if x.dtype.kind == "c":  # part by part: the quotient of a complex infinity has a NaN in its other part
         total = _add_up(np.square(x.real / scale) + np.square(x.imag / scale), axis, keepdims=True)
     else:
@@ -90,8 +95,7 @@ def _norm_on_numpy(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool 
         return np.min(size, axis, keepdims=keepdims)
     if ord == 0:
         return _add_up(x != 0, axis, dtype=size.dtype, keepdims=keepdims)
-    largest = np.max(size, axis, initial=0, keepdims=True)
-    scale = np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
+    scale = _largest(size, axis)
     found = _add_up((size / scale) ** ord, axis, keepdims=True) ** size.dtype.type(1 / ord) * scale
     return found if keepdims else np.squeeze(found, axis)
 
