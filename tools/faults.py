@@ -97,7 +97,7 @@ _DISPATCH: Final = (
     ),
     Fault(
         "dispatch: inclusion wins over exclusion",
-        "tenkey/dispatch/bindings.py",
+        "tenkey/dispatch/calling/bindings.py",
         "$word = ($word | $local.include) & $local.keep",
         "$word = ($word & $local.keep) | $local.include",
         ("tests/tiny/test_dispatch.py",),
@@ -118,14 +118,14 @@ _DISPATCH: Final = (
     ),
     Fault(
         "dispatch: an int prefers float to Scalar",
-        "tenkey/dispatch/overloads.py",
+        "tenkey/dispatch/calling/overloads.py",
         'int: {"int": 0, "Scalar": 1, "float": 2,',
         'int: {"int": 0, "Scalar": 2, "float": 1,',
         ("tests/tiny/test_overloads.py",),
     ),
     Fault(
         "dispatch: of two overloads the one with more defaults is called",
-        "tenkey/dispatch/overloads.py",
+        "tenkey/dispatch/calling/overloads.py",
         "return one[1] < other[1]",
         "return one[1] > other[1]",
         ("tests/tiny/test_overloads.py",),

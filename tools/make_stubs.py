@@ -33,7 +33,7 @@ import numpy as np
 import tenkey as tk
 from tenkey import _names
 from tenkey.core.tensor import Tensor
-from tenkey.dispatch.bindings import keyword_only
+from tenkey.dispatch.calling.bindings import keyword_only
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import Argument, ListType, OptionalType, SchemaType, TupleType
 from tenkey.dispatch.tags import Tag

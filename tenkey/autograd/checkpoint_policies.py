@@ -23,11 +23,11 @@ from typing import Any, Final
 from ..core.tensor import Tensor, version_of
 from ..core.tree import map_tensors, tree_map
 from ..core.wrapper import Wrapper
+from ..dispatch.calling.overloads import OperatorPacket
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import StateGuard, current_state, enter, make_state, set_state
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
-from ..dispatch.overloads import OperatorPacket
 from ..dispatch.registry import registry
 from .saved_tensors.saved import alone
 from .saved_tensors.saved_tensor_hooks import Chooser

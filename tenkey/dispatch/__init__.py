@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._util.lazy_import import lazy_import
+from .calling.overloads import OperatorPacket
 from .errors import (
     ArgumentError,
     DeviceMismatchError,
@@ -21,7 +22,6 @@ from .keys import DispatchKey, DispatchKeySet, register_key
 from .local_state import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
 from .modes import DispatchMode
 from .operator import Operator
-from .overloads import OperatorPacket
 from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema
 from .table import compute_table

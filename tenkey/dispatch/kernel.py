@@ -37,8 +37,7 @@ class Kernel:
     set of traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the
     operator as their first argument. ``operator`` is the name of the operator it is registered for, "" for a fallback.
 
-    >>> from tenkey.dispatch import DispatchKey, Kernel
-    >>> Kernel(lambda x: x, DispatchKey.CPU).key
+    >>> tk.dispatch.Kernel(lambda x: x, DispatchKey.CPU).key
     DispatchKey.CPU
     """
 

@@ -130,10 +130,7 @@ _changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes"
 
 
 def enter(owner: object, *, value: Any = None, **change: Any) -> None:
-    """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``.
-
-    The arguments are those of ``LocalState.changed``, but for ``value``, one further value.
-    """
+    """Make a change with the arguments of ``LocalState.changed``, or one value, until ``leave(owner)`` undoes it."""
     found = get_state()
     change["values"] = () if value is None else (value,)
     state = (found or _DEFAULT).changed(**change)

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from .bindings import make_entry
+from .calling.bindings import make_entry
+from .calling.overloads import OperatorNamespace, OperatorPacket
 from .diagnostics.registration_checks import check_signature
 from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
@@ -24,7 +25,6 @@ from .installers import Installers
 from .kernel import Handle, Kernel
 from .keys import AliasKey, DispatchKey
 from .operator import Hooks, Operator
-from .overloads import OperatorNamespace, OperatorPacket
 from .schema import FunctionSchema, parse_schema
 from .table import compute_slot, resolve
 from .tags import Tag

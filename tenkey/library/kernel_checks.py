@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.tensor import NoValuesError, Tensor, shares_storage, storage_of, version_of
 from ..core.tree import tensors_in
-from ..dispatch import codegen
+from ..dispatch.calling import codegen
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..dispatch.calling.overloads import OperatorNamespace
 from ..dispatch.errors import OperatorAttributeError
-from ..dispatch.overloads import OperatorNamespace
 from ..dispatch.registry import registry
 from ..dispatch.tags import Tag
 from . import builtin, declare, scalar

@@ -7,7 +7,8 @@ import traceback
 
 import pytest
 
-from tenkey.dispatch import codegen, parse_schema
+from tenkey.dispatch import parse_schema
+from tenkey.dispatch.calling import codegen
 
 
 @pytest.mark.parametrize("name", ["x", "helper", "helper_", "total", "len", "default_n", "function", "builtins"])

@@ -15,7 +15,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch import ArgumentError, DispatchKey, DispatchKeySet, DispatchMode, Operator, explain, registry
-from tenkey.dispatch.bindings import keyword_only
+from tenkey.dispatch.calling.bindings import keyword_only
 from tests.tiny._fakes import CPU, Fake, fresh, impl
 
 X = Fake(CPU)

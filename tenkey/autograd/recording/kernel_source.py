@@ -11,7 +11,7 @@ from ...core.device import CPU
 from ...core.storage import Storage
 from ...core.tensor import Tensor, version_of
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
-from ...dispatch import codegen
+from ...dispatch.calling import codegen
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
-from ...dispatch import codegen
+from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import NumPyKernel

@@ -19,7 +19,7 @@ from ...core.dtypes import names as dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ...dispatch import codegen
+from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..arguments import convert_argument, lift
+from ..calling.arguments import convert_argument, lift
+from ..calling.overloads import OperatorPacket
 from ..errors import shown
 from ..keys import AliasKey, DispatchKeySet, trait_names, word_below
 from ..local_state import current_state
 from ..operator import Operator, any_word, is_device
-from ..overloads import OperatorPacket
 from ..registry import registry
 from ..table import Step, steps
 from .missing_kernel import ambiguous_backends, mixed_devices

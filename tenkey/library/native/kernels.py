@@ -26,7 +26,7 @@ from ...core.dtypes.promotion import result_dtype
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ...dispatch import codegen
+from ...dispatch.calling import codegen
 from ...dispatch.errors import OutOfRangeError
 from ...dispatch.schema import FunctionSchema
 from ...ops.declare.facets import TensorSpec

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
-from ...dispatch import codegen
-from ...dispatch.arguments import lift as lift_arguments
+from ...dispatch.calling import codegen
+from ...dispatch.calling.arguments import lift as lift_arguments
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state

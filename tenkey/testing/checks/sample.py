@@ -17,10 +17,10 @@ from ...core.device import Device
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
-from ...dispatch.arguments import convert_argument
+from ...dispatch.calling.arguments import convert_argument
+from ...dispatch.calling.overloads import OperatorPacket
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator
-from ...dispatch.overloads import OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
 from .labels import Labelled, host_values, leaves_of, results_of

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....dispatch import codegen
+from ....dispatch.calling import codegen
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, function_source
 from ....ops.scalar.expression import Expression

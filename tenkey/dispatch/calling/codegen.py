@@ -19,7 +19,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
-from .schema import Argument, FunctionSchema
+from ..schema import Argument, FunctionSchema
 
 __all__ = ["call", "define", "parameters"]
 

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
+from ..local_state import get_state
+from ..operator import Operator, any_word, is_device
+from ..schema import Argument, BaseType, ListType, OptionalType
+from ..tags import Tag
 from . import codegen
 from .arguments import coercer, lift
-from .local_state import get_state
-from .operator import Operator, any_word, is_device
-from .schema import Argument, BaseType, ListType, OptionalType
-from .tags import Tag
 
 __all__ = ["make_entry"]
 
@@ -140,7 +140,6 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             body += text.splitlines()
     tensors = [a for a in arguments if a.type.is_tensor_like]
     nested = [f"$union_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
-    devices = [a.name for a in arguments if is_device(a)]
     alone: list[str] = []
     if "Alone" in operator.facets:  # a call with the first argument alone; the others have the default None
         scope["alone"] = operator.facets["Alone"]
@@ -168,7 +167,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     elif nested:  # tuples and records of tensors, checked when they were converted
         body.append(f"$word = {' | '.join(nested)}")
     else:  # a factory; without a device argument its result is on the default device
-        body.append(f"$word = $device_word({devices[0] if devices else None})")
+        body.append(f"$word = $device_word({next((a.name for a in arguments if is_device(a)), None)})")
     passed = codegen.call(operator.schema)
     body += [
         "$local = $get_state()",

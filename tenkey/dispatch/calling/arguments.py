@@ -10,10 +10,10 @@ import operator as _operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .diagnostics.wrong_arguments import check_tensors, wrong_length, wrong_type
-from .errors import ArgumentError, OutOfRangeError
-from .operator import Operator
-from .schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
+from ..diagnostics.wrong_arguments import check_tensors, wrong_length, wrong_type
+from ..errors import ArgumentError, OutOfRangeError
+from ..operator import Operator
+from ..schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
 
 __all__ = ["coercer", "convert", "convert_argument", "lift"]
 

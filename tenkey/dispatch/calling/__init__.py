@@ -1,0 +1,1 @@
+"""Calls: the entry of an operator, the conversion of its arguments, and the choice among overloads."""
