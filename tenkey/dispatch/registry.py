@@ -77,7 +77,11 @@ class _Operators(dict[str, Operator]):
 
 
 class Registry(Listing):
-    """All registrations of a process; only tests make another one."""
+    """All registrations of a process; only tests make another one.
+
+    >>> tk.dispatch.registry.find("tk::add").schema.name
+    'tk::add'
+    """
 
     compute_slot = staticmethod(compute_slot)
 

@@ -1,0 +1,65 @@
+"""The layout of the package: folders of a size that a reader takes in, and one meaning for each module name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from tests.package.test_import_contract import ROOT, modules_of
+
+MOST = 15  # code files in a folder
+# Modules that share a name because they are about the same thing, at different layers.
+RELATED = {
+    "creation": "factories as operators, and those whose arguments no schema describes",
+    "dtypes": "the data types, and functions of them",
+    "engine": "the folder's main module",
+    "fft": "the operators, and the namespace tk.fft",
+    "function": "the folder's main module",
+    "gradcheck": "the folder's main module",
+    "indexing": "indexing as operators, as CPU kernels, and functions whose arguments no schema describes",
+    "kernels": "hand-written kernels: of the CPU backend, and of native functions",
+    "linalg": "linear algebra: operators, functions, and the namespace tk.linalg",
+    "modes": "dispatch modes, and those that are ready to use",
+    "promotion": "type promotion: of dtypes, and of declarations",
+    "random": "random numbers: bits, operators, distributions",
+    "reduction": "reductions as operators, and as CPU kernels",
+    "reductions": "reductions as operators, and their gradients",
+    "samples": "sample inputs: of declarations, and of any operator",
+    "special": "special functions: operators, and the namespace tk.special",
+    "splitting": "splitting as operators, and functions whose arguments no schema describes",
+    "statistics": "statistics as operators, and functions whose arguments no schema describes",
+    "views": "views as operators, and views under autograd",
+}
+
+
+def crowded(root: Path) -> dict[str, int]:
+    """The folders with more than ``MOST`` code files."""
+    counts: dict[str, int] = defaultdict(int)
+    for path in modules_of(root).values():
+        counts[str(path.parent.relative_to(root))] += 1
+    return {folder: count for folder, count in counts.items() if count > MOST}
+
+
+def homonyms(root: Path) -> dict[str, list[str]]:
+    """The base names that several modules have."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in modules_of(root):
+        found[module.rpartition(".")[2]].append(module)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_no_folder_is_crowded() -> None:
+    assert crowded(ROOT) == {}
+
+
+def test_modules_of_one_name_are_related() -> None:
+    assert sorted(homonyms(ROOT)) == sorted(RELATED)
+
+
+def test_the_checks_reject(tmp_path: Path) -> None:
+    for name in ("tenkey/core/a.py", "tenkey/dispatch/a.py", *[f"tenkey/ops/m{i}.py" for i in range(MOST + 1)]):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert crowded(tmp_path) == {"tenkey/ops": MOST + 1}
+    assert homonyms(tmp_path) == {"a": ["tenkey.core.a", "tenkey.dispatch.a"]}
