@@ -100,7 +100,8 @@ class LocalState:
         """Return the state with bits set and cleared, and with further modes and values."""
         include |= self.include & ~uninclude
         exclude |= self.exclude & ~unexclude
-        return make_state(include, exclude, self.modes + modes, self.values + values)
+        modes, values = self.modes + modes, self.values + values
+        return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
 
 
 _MODE: Final = DispatchKey.Mode.mask
@@ -132,7 +133,8 @@ _changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes"
 def enter(owner: object, *, value: Any = None, **change: Any) -> None:
     """Make a change with the arguments of ``LocalState.changed``, or one value, until ``leave(owner)`` undoes it."""
     found = get_state()
-    change["values"] = () if value is None else (value,)
+    if value is not None:
+        change["values"] = (value,)
     state = (found or _DEFAULT).changed(**change)
     _changes.set((*_changes.get(), (owner, change, found)))
     set_state(state)
@@ -141,8 +143,10 @@ def enter(owner: object, *, value: Any = None, **change: Any) -> None:
 def leave(owner: object) -> Any:
     """Undo what ``owner`` entered last in this thread or task, and return the value it entered, if any."""
     changes = _changes.get()
-    i = next((i for i in reversed(range(len(changes))) if changes[i][0] is owner), None)
-    if i is None:
+    for i in reversed(range(len(changes))):
+        if changes[i][0] is owner:
+            break
+    else:
         return None
     _, undone, state = changes[i]
     later: list[_Change] = []
@@ -151,7 +155,7 @@ def leave(owner: object) -> Any:
         state = (state or _DEFAULT).changed(**change)
     _changes.set((*changes[:i], *later))
     set_state(state)
-    return next(iter(undone["values"]), None)
+    return undone["values"][0] if "values" in undone else None
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:

@@ -107,12 +107,7 @@ class AliasInfo(Record, frozen=True):
 
 
 class Argument(Record, frozen=True):
-    """One parameter; `default` is meaningful only if `has_default`. Equality: Note [Schema language].
-
-    >>> argument = tk.dispatch.parse_schema("f(*, int[2] stride=1) -> ()").arguments[0]
-    >>> argument.name, argument.default, argument.kwarg_only, str(argument)
-    ('stride', (1, 1), True, 'int[2] stride=1')
-    """
+    """One parameter; `default` is meaningful only if `has_default`. Equality: Note [Schema language]."""
 
     name: str
     type: SchemaType
