@@ -44,7 +44,7 @@ log2 = unary_function(
 log10 = unary_function(
     "log10",
     "Return the logarithm to base 10; -inf at 0, nan for negative numbers.",
-    {1000.0: 3.0, 0.0: -math.inf},
+    {1.0: 0.0, 0.0: -math.inf},
     _CUT,
     domain=(0.2, 5.0),
 )
@@ -55,7 +55,7 @@ sqrt = unary_function(
 cbrt = unary_function(
     "cbrt",
     "Return the real cube root, for negative numbers too; integers give floats.",
-    {8.0: 2.0, -27.0: -3.0},
+    {1.0: 1.0, -1.0: -1.0},
     promote=REAL_TO_FLOAT,
     domain=(0.2, 5.0),
 )
