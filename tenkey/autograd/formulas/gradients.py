@@ -114,6 +114,9 @@ def _fitting(rule: ForwardRule) -> ForwardRule:
             return zeros_like(out)
         if not isinstance(out, Tensor):
             return tangent
+        plain = tangent.__class__ is Tensor is out.__class__  # the usual case, in which the rest is one comparison
+        if plain and tangent._word == out._word and tangent._data.shape == out._data.shape:
+            return tangent
         return _as_like(tangent, out)
 
     return fitted

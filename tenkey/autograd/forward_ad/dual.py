@@ -74,13 +74,15 @@ class DualLevel(Level):
 
     def __init__(self) -> None:
         super().__init__()
-        self.adopted: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # Note [Targets without a tangent]
+        # Note [Targets without a tangent]: made for the first of them, since most levels have none
+        self.adopted: WeakValueDictionary[int, Tensor] | None = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        restore(self)
+        if self.adopted is not None:
+            restore(self)
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function`` so that every call has its own level."""
@@ -209,18 +211,21 @@ class DualLevel(Level):
 
     def _result(self, operator: Operator, duals: list[Wrapper], out: Tensor, tangent: Tensor) -> Tensor:
         """Return the dual of a result (Note [Tangents in place])."""
+        bare = tangent if tangent.__class__ is Tensor else unwrapped(tangent)
+        shares = bare._storage is not None
         for x in duals:
             if x._value is out:  # the operator returned its argument
                 return x
-        bare = unwrapped(tangent)
-        shares = bare._storage is not None
+            extra = x._extra
+            if (extra if extra.__class__ is Tensor else unwrapped(extra)) is bare:
+                shares = True
         if "View" in operator.facets:
             made = self.dual(out, tangent)
-            made._apart = any(x._apart for x in duals) or (unwrapped(out)._storage is not None and not shares)
+            made._apart = any(x._apart for x in duals) or (
+                unwrapped(out)._storage is not None and bare._storage is None
+            )
             return made
-        if shares or any(unwrapped(x._extra) is bare for x in duals):
-            tangent = tangent.clone()
-        return self.dual(out, tangent)
+        return self.dual(out, tangent.clone() if shares else tangent)
 
     def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the operator on the primals."""

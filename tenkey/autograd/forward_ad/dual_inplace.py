@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import gc
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -141,6 +142,8 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
         _redirect(level, {id(member): (member, value) for member, value in zip(family, values, strict=True)})
     for member, value, tangent in zip(family, values, tangents, strict=True):
         become(member, wrap(level, value, tangent, value.shape, tangent._word), storage_of(value))
+        if level.adopted is None:
+            level.adopted = WeakValueDictionary()
         level.adopted[id(member)] = member
 
 
@@ -229,7 +232,7 @@ def _window(row: Any, like: Any, offset: int) -> Any:
 def restore(level: Any) -> None:
     """Turn the tensors that became dual at a level back into plain ones, with their present values."""
     members: list[Any] = [x for x in level.adopted.values() if x.__class__ is Wrapper and x._level is level]
-    level.adopted.clear()
+    level.adopted = None
     for x in sorted(members, key=lambda x: is_view(x._value)):  # bases first
         value = x._value
         if value.__class__ is Wrapper or is_view(value):
