@@ -74,7 +74,7 @@ def vmap(
         if not sizes:
             raise ValueError(
                 f"[vmap] ({name}, in_dims={in_dims}) nothing to map over: at least one input must have an in_dim that "
-                "is no None, and hold a tensor."
+                "is not None, and hold a tensor."
             )
         if len(set(sizes)) > 1:
             raise ValueError(
