@@ -9,6 +9,7 @@ import math as _math
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from ._util import gc_pause as _gc_pause  # isort: skip  # first: Note [No collections during the import]
 from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import (
     enable_grad,
@@ -115,3 +116,5 @@ from .interop import einops as _einops  # noqa: E402  # Note [einops finds its b
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605
+
+_gc_pause.resume()  # Note [No collections during the import]

@@ -33,35 +33,12 @@ dangling = registry.dangling
 registrations = registry.registrations
 
 __all__ = [
-    "ArgumentError",
-    "DeviceMismatchError",
-    "DispatchKey",
-    "DispatchKeySet",
-    "DispatchMode",
-    "ExcludeDispatchKeyGuard",
-    "FunctionSchema",
-    "Handle",
-    "IncludeDispatchKeyGuard",
-    "Kernel",
-    "MissingKernelError",
-    "Operator",
-    "OperatorNotFoundError",
-    "OutOfRangeError",
-    "OperatorPacket",
-    "RegistrationError",
-    "Registry",
-    "SchemaError",
-    "ShadowedKernelWarning",
-    "TenkeyError",
-    "compute_table",
-    "dangling",
-    "explain",
-    "fallthrough_kernel",
-    "parse_schema",
-    "register_key",
-    "registrations",
-    "registry",
-]
+    "ArgumentError", "DeviceMismatchError", "DispatchKey", "DispatchKeySet", "DispatchMode",
+    "ExcludeDispatchKeyGuard", "FunctionSchema", "Handle", "IncludeDispatchKeyGuard", "Kernel", "MissingKernelError",
+    "Operator", "OperatorNotFoundError", "OutOfRangeError", "OperatorPacket", "RegistrationError", "Registry",
+    "SchemaError", "ShadowedKernelWarning", "TenkeyError", "compute_table", "dangling", "explain",
+    "fallthrough_kernel", "parse_schema", "register_key", "registrations", "registry",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(__name__, {"diagnostics.explain": ("explain",)})

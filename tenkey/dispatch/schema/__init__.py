@@ -26,22 +26,20 @@ and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py``
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..errors import SchemaError
 from .parser import Parser
 from .types import AliasInfo, Argument, BaseType, FunctionSchema, ListType, OptionalType, Return, SchemaType, TupleType
 
 __all__ = [
-    "AliasInfo",
-    "Argument",
-    "BaseType",
-    "FunctionSchema",
-    "ListType",
-    "OptionalType",
-    "Return",
-    "SchemaType",
-    "TupleType",
-    "parse_schema",
-]
+    "AliasInfo", "Argument", "BaseType", "FunctionSchema", "ListType", "OptionalType", "Return", "SchemaType",
+    "TupleType", "parse_schema",
+]  # fmt: skip
+
+_MOST: Final = 4096
+_parsed: Final[dict[str, tuple[tuple[Argument, ...], tuple[Return, ...]]]] = {}
+"""Arguments and results by their text: many operators share them, and each text is parsed once."""
 
 
 def parse_schema(text: str) -> FunctionSchema:
@@ -62,4 +60,13 @@ integer such as 1, or declare the argument 'float' or 'Scalar'.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers need not be typed
         raise SchemaError(f"a schema is a str, but {type(text).__name__} was given.", "Pass the schema's text.")
-    return Parser(text).schema()
+    head, _, tail = text.partition("(")
+    known = _parsed.get(tail)
+    if known is not None:
+        name = Parser(head).name_alone()
+        if name is not None:
+            return FunctionSchema(*name, *known)
+    schema = Parser(text).schema()
+    if len(_parsed) < _MOST:
+        _parsed[tail] = schema.arguments, schema.returns
+    return schema

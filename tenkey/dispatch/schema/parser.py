@@ -128,6 +128,24 @@ class Parser:
         """Parse the whole text as one schema."""
         if self._tokens[0][0] == "end":
             raise self._error("the schema is empty.", "Write it like 'ns::op(Tensor x, int n=1) -> Tensor'.", 0)
+        namespace, base, overload = self._name()
+        self._expect("(", "The arguments follow the name in parentheses.")
+        arguments = self._arguments()
+        self._expect("->", "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing.")
+        returns = self._returns(arguments)
+        if self._tokens[self._index][0] != "end":
+            raise self._unexpected("the end of the schema", "Remove what follows the results.")
+        return FunctionSchema(namespace, base, overload, arguments, returns)
+
+    def name_alone(self) -> tuple[str | None, str, str] | None:
+        """Parse the whole text as the name of an operator; None if it is anything else."""
+        try:
+            name = self._name()
+        except SchemaError:
+            return None
+        return name if self._tokens[self._index][0] == "end" else None
+
+    def _name(self) -> tuple[str | None, str, str]:
         namespace, overload = None, ""
         base = self._identifier("an operator name", "A name is an ASCII identifier, like 'ns::op'.")
         if self._accept("::"):
@@ -137,13 +155,7 @@ class Parser:
                 rule = "'default' is what the overload without a name is called."
                 raise self._error(rule, "Leave '.default' out.")
             overload = self._identifier("an overload name", "After '.' write a name, like 'op.out'.")
-        self._expect("(", "The arguments follow the name in parentheses.")
-        arguments = self._arguments()
-        self._expect("->", "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing.")
-        returns = self._returns(arguments)
-        if self._tokens[self._index][0] != "end":
-            raise self._unexpected("the end of the schema", "Remove what follows the results.")
-        return FunctionSchema(namespace, base, overload, arguments, returns)
+        return namespace, base, overload
 
     def _arguments(self) -> tuple[Argument, ...]:
         arguments: list[Argument] = []
