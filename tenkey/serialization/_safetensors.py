@@ -7,8 +7,10 @@ Source: the description of the format at https://github.com/huggingface/safetens
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +42,7 @@ _METADATA: Final = "[save] metadata map strings to strings, got {key!r}: {value!
 def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -> None:
     """Write a tree; see ``tenkey.save``."""
     try:
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
     except ImportError:
         raise ImportError(_MISSING.format(function="save", path=path)) from None
@@ -48,8 +51,14 @@ def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -
     structure = json.dumps(writer.encode(obj), separators=(",", ":"), allow_nan=False)
     notes[_STRUCTURE] = structure
     notes[_CHECKSUM] = _checksum(notes)
+    arrays = {name: _plain(array) for name, array in writer.arrays.items()}
     with replacing(path) as temporary:
-        save_file({name: _plain(array) for name, array in writer.arrays.items()}, temporary, notes)
+        try:
+            save_file(arrays, temporary, notes)
+        except SafetensorError as error:  # a full disk, for instance: only the text has the system's number
+            found = re.search(r"os error (\d+)", str(error))
+            number = int(found[1]) if found else errno.EIO
+            raise OSError(number, str(error), path, number) from error  # twice, for Windows
 
 
 def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -124,6 +133,8 @@ def _windows(file: BinaryIO, content: memoryview, path: str) -> tuple[dict[str, 
             said = {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
     except SafetensorError as error:
         raise StructureError(str(error)[:200]) from None
+    # The library takes the last of equal names, other programs the first: they would read different files.
+    parse_json(bytes(content[8 : 8 + int.from_bytes(content[:8], "little")]), "the header")
     for name, (code, _) in said.items():
         _check_dtype(code, path, name)
     sizes = {name: math.prod(shape) * dtypes.to_dtype(_DTYPES[code]).itemsize for name, (code, shape) in said.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 import tenkey as tk
 from tenkey.core.word import tensor_dtype
-from tenkey.serialization import _files, _safetensors
+from tenkey.serialization import _safetensors
 from tests._serialization import DTYPES, SETTINGS, Pair, equal, roundtrip, write
 from tests._tiers import tier
 
@@ -319,57 +318,3 @@ def test_a_file_may_be_replaced_and_removed_while_it_is_used(tmp_path: Path, suf
     tk.save(again, name)  # a tensor onto the file that it is a window of
     os.remove(name)  # noqa: PTH107
     assert (again if suffix == "npy" else again["x"]).numpy().min() == 1.0
-
-
-# ---- writing
-
-
-@pytest.mark.parametrize("suffix", ["safetensors", "npz", "npy"])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_failure_leaves_the_old_file(suffix: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = tmp_path / f"f.{suffix}"
-    tree = tk.ones(3) if suffix == "npy" else {"x": tk.ones(3)}
-    tk.save(tree, name)
-    before = name.read_bytes()
-
-    def fail(*args: Any, **kwargs: Any) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(*((_files.os, "fsync") if step == "fsync" else (Path, "replace")), fail)
-    with pytest.raises(OSError, match="disk full"):
-        tk.save(tree, name)
-    assert name.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == [name.name]
-
-
-def test_an_interrupted_writer_leaves_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(arrays: Any, name: str, metadata: Any) -> None:
-        Path(name).write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(safetensors.numpy, "save_file", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        tk.save({"x": tk.ones(3)}, path)
-    assert list(Path(path).parent.iterdir()) == []
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_permissions(path: str, tmp_path: Path) -> None:
-    old = os.umask(0o027)
-    try:
-        tk.save(1, path)
-        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o640
-        Path(path).chmod(0o604)
-        tk.save(2, path)
-        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o604
-    finally:
-        os.umask(old)
-    link = tmp_path / "link"
-    link.symlink_to(path)
-    tk.save(3, link)
-    assert link.is_symlink()
-    assert tk.load(path) == 3
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    with pytest.raises(ValueError, match="not a regular file"):
-        tk.save(4, fifo)
