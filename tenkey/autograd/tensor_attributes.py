@@ -222,17 +222,9 @@ def retain_grad(self: Tensor) -> None:
     if meta.node is None or meta.retains_grad:
         return
     meta.retains_grad = True
-    reference = weakref.ref(self)
-
-    def retain(grad: Tensor) -> None:
-        tensor = reference()
-        if tensor is not None:
-            own = meta_of(tensor)
-            own.grad = grad.clone() if own.grad is None else own.grad + grad  # the engine passes on the original
-
     if meta.node.retain_hooks is None:
         meta.node.retain_hooks = {}
-    meta.node.retain_hooks[meta.output_nr] = retain
+    meta.node.retain_hooks[meta.output_nr] = weakref.ref(self)
 
 
 def attach_gradient_attributes() -> None:

@@ -291,6 +291,7 @@ def run_on_workers(
             _process(item, run.home)
             item = None
     except BaseException:  # this thread was interrupted while it waited
+        task.is_at_large = True
         run.fail(_STOPPED)  # not the error itself, whose traceback refers to the run
         raise
     first = run.error

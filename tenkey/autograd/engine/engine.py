@@ -32,9 +32,10 @@ from ...profiler.observer import PROFILER, observed
 from ..anomaly import watcher
 from ..tape.node import SEQUENCE, AccumulateGrad, Node
 from .device_threads import belongs_to_worker, run_on_workers
+from .failed_backward import abandon, refuse_again
 from .graph_task import GraphTask, count_senders, current_task
 from .hook_calls import before, post_hooks, pre_hooks
-from .input_buffer import COUNT, InputBuffer, deliver, validate
+from .input_buffer import ADDED, COUNT, InputBuffer, deliver, validate
 from .reentrant import run_nested
 
 __all__ = ["calibrate", "execute"]
@@ -45,16 +46,23 @@ _SUMS: Final = operator_of(accumulate).cache
 def execute(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
     """Run the graph from the initial gradients: (node, number of its output, gradient)."""
     outer = current_task.get()
-    if outer is None:
-        try:  # Note [Interrupts of backward]
-            current_task.set(task)
-            _run(task, grad_outputs)
-        finally:
-            current_task.set(None)
-    else:
-        task.parent = outer
-        task.depth = outer.depth + 1
-        run_nested(task, _run, grad_outputs)
+    try:
+        if outer is None:
+            try:  # Note [Interrupts of backward]
+                current_task.set(task)
+                _run(task, grad_outputs)
+            finally:
+                current_task.set(None)
+        else:
+            task.parent = outer
+            task.depth = outer.depth + 1
+            while task.adds and outer is not None and not outer.called_backward:
+                outer.called_backward = True
+                outer = outer.parent
+            run_nested(task, _run, grad_outputs)
+    except BaseException:
+        abandon(task)
+        raise
 
 
 def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
@@ -68,7 +76,7 @@ def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> N
             deliver(buffer, nr, grad)
         else:
             buffer[1] = grad
-    roots = list(buffers.values())
+    roots = task.roots = list(buffers.values())
     count_senders(buffers, task.needed)
     if len(roots) > 1:
         roots = [buffer for buffer in roots if buffer[0] == 0]
@@ -115,7 +123,7 @@ def _loop(
     order = len(heap)
     leaves: list[Any] = []
     find = buffers.get
-    sums = _SUMS
+    sums, added = _SUMS, ADDED
     release = not task.keep_graph
     watched: Any = task.captures and frozenset([node for node, _ in task.captures])
     if closely:
@@ -146,6 +154,7 @@ def _loop(
                 if len(results) != len(edges):
                     raise RuntimeError(COUNT.format(node=node.name(), got=len(results), want=len(edges)))
             elif type(node) is AccumulateGrad:
+                buffers[node][1] = added
                 node.accumulate(grads, getrefcount(grads))
                 continue
             else:
@@ -188,8 +197,8 @@ def _loop(
         while leaves:
             buffer = leaves.pop(0)
             grads = buffer[1]
-            buffer[1] = None
             if grads is not None:
+                buffer[1] = added
                 buffer[2].accumulate(grads, getrefcount(grads))
             grads = None
 
@@ -198,6 +207,8 @@ def run_node(task: GraphTask, buffer: InputBuffer) -> Any:
     """Run the node of a buffer with its hooks (Note [Order of hooks]), and return its results, one for each edge."""
     _, grads, node, _ = buffer
     buffer[1] = None
+    if node._failed_backward is not None:
+        refuse_again(task, node)
     outputs = node.outputs
     given: Any = [grads] if outputs is None else grads or [None] * len(outputs)
     grads = None
@@ -220,6 +231,7 @@ def run_node(task: GraphTask, buffer: InputBuffer) -> Any:
         grads = given[0]
         given = tuple(given) if node.post_hooks else None
         if grads is not None:
+            buffer[1] = ADDED
             node.accumulate(grads, getrefcount(grads))
         if node.post_hooks:
             post_hooks(node, (), given)

@@ -8,12 +8,12 @@ from typing import Any, Final
 from ...core.gradient_errors import UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
-from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import innermost, refreshed, released
-from ...dispatch.local_state import StateGuard
+from ...dispatch.local_state import SILENT, get_state, set_state
 from ...ops.builtin.creation import zeros_like
 from ..tape.node import AccumulateGrad, Edge
 from .engine import execute
+from .failed_backward import abandon
 from .graph_task import GraphTask, mark_needed
 from .roots import GradientEdge, check_flags, get_gradient_edge, grad_outputs_of, gradients_of, inputs_of, leaves_of
 
@@ -38,7 +38,8 @@ def backward(
     ``create_graph``); create_graph: record the backward itself, for higher orders; inputs: accumulate only into these.
 
     Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor that
-    was changed in place.
+    was changed in place. Gradients that had arrived before an error stay in ``.grad``; so that they are not added
+    twice, backward refuses to run the same graph again until they are reset (``x.grad = None``).
 
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> tk.autograd.backward((x * x).sum())
@@ -83,11 +84,21 @@ def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) 
     task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(list(inside))
     execute(task, grad_outputs)
-    with StateGuard(exclude=0 if task.create_graph else REQUIRES_GRAD):
-        for position, tensor in enumerate(inside.values()):
-            captured = task.captured.get(position)
-            if captured is not None:  # copied, because it may be the user's own gradient
-                tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
+    try:  # Note [Interrupts of backward]
+        found = get_state()
+        try:
+            if not task.create_graph:
+                set_state(SILENT if found is None else found.silent)
+            for position, ((node, _), tensor) in enumerate(inside.items()):
+                captured = task.captured.get(position)
+                if captured is not None and node is not None:  # copied, because it may be the user's own gradient
+                    task.storing(node, tensor)
+                    tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
+        finally:
+            set_state(found)
+    except BaseException:
+        abandon(task)
+        raise
 
 
 def grad(
@@ -169,13 +180,18 @@ def _grad(
     task = GraphTask(create_graph if retain_graph is None else bool(retain_graph), create_graph)
     task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(edges)
+    task.adds = False
     execute(task, grad_outputs)
     results: list[Tensor | None] = []
     for position, one in enumerate(wanted):
         result = task.captured.get(position)
         if result is None and materialize_grads and isinstance(one, Tensor):
-            with StateGuard(exclude=REQUIRES_GRAD):
+            found = get_state()
+            try:  # no guard: Note [Interrupts of backward]
+                set_state(SILENT if found is None else found.silent)
                 result = zeros_like(one)
+            finally:
+                set_state(found)
         if result is None and not allow_unused:
             raise RuntimeError(UNUSED_INPUT.format(index=position))
         results.append(result)

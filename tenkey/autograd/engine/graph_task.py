@@ -33,6 +33,12 @@ class GraphTask:
     stopped: BaseException | None = None  # the reason why no further nodes are to run
     watch: Callable[..., Any] | None = None  # runs the nodes in anomaly mode
     buffers: dict[Node, InputBuffer]  # of the nodes that get a gradient
+    roots: Sequence[InputBuffer]  # those of them that got one from the call
+    # Note [Failed backward]
+    adds = True  # to .grad of tensors; grad() does not
+    called_backward = False  # a node or a hook has called a backward that adds
+    is_at_large = False  # the call was interrupted while another thread ran its nodes
+    stored: Sequence[tuple[Node, Tensor, Tensor | None]] = ()  # tensors that are not leaves, with their old gradients
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.keep_graph = keep_graph
@@ -49,6 +55,10 @@ class GraphTask:
         self.ends = frozenset(
             [node for node, _ in captures if node is not None and not any(n in self.needed for n, _ in node.next_edges)]
         )
+
+    def storing(self, node: Node, tensor: Tensor) -> None:
+        """Note that the gradient of a node's output is about to replace ``.grad`` of a tensor."""
+        vars(self).setdefault("stored", []).append((node, tensor, tensor.grad))
 
     def will_run(self, node: Node | None) -> bool:
         """Return whether the gradient of a node is computed in this backward."""

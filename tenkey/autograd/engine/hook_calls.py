@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.tensor import Tensor
-from ..tape.node import Node
+from ..tape.node import Node, meta_of
 from .graph_task import GraphTask
 from .input_buffer import COUNT, GradientTypeError
 
@@ -51,9 +51,12 @@ def before(task: GraphTask, node: Node, grads: list[Tensor | None]) -> list[Tens
                     grads[nr] = _checked(node, hook, nr, hook(grad), grad)
     retained = node.retain_hooks
     if retained is not None:
-        for nr, retain in tuple(retained.items()):
-            if grads[nr] is not None:
-                retain(grads[nr])
+        for nr, reference in tuple(retained.items()):
+            grad, tensor = grads[nr], reference()
+            if grad is not None and tensor is not None:
+                task.storing(node, tensor)
+                own = meta_of(tensor)
+                own.grad = grad.clone() if own.grad is None else own.grad + grad  # the engine passes on the original
     if task.captures:
         for nr, grad in enumerate(grads):
             for position in task.captures.get((node, nr), ()):

@@ -20,9 +20,12 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
 from ..tape.node import Node
 
-__all__ = ["COUNT", "GradientTypeError", "InputBuffer", "deliver", "validate"]
+__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "deliver", "validate"]
 
 InputBuffer = list[Any]
+
+ADDED: Final = object()
+"""In the buffer of a leaf in place of its gradient, once the addition to ``.grad`` has begun."""
 
 COUNT: Final = "[{node}] returned {got} gradients, expected {want}: one for each input, None where there is none."
 

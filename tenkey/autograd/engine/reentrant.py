@@ -39,7 +39,7 @@ def run_nested(task: GraphTask, run: Callable[[GraphTask, Any], None], grad_outp
     if _is_deep():
         context = copy_context()
         try:
-            _call_elsewhere(lambda: context.run(_run_as_current, task, run, grad_outputs))
+            _call_elsewhere(task, lambda: context.run(_run_as_current, task, run, grad_outputs))
         except BaseException as error:
             task.stopped = error  # this thread was interrupted: nodes that the helper starts from now on end at once
             raise
@@ -96,7 +96,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child process does not inherit threads
 
 
-def _call_elsewhere(function: Callable[[], Any]) -> None:
+def _call_elsewhere(task: GraphTask, function: Callable[[], Any]) -> None:
     """Call a function in a helper thread and wait for it; an exception is raised here with its traceback."""
     job = _Job(function)
     try:
@@ -104,9 +104,13 @@ def _call_elsewhere(function: Callable[[], Any]) -> None:
     except IndexError:
         helper = _Helper()
         helper.start()
-    helper.inbox.put(job)
-    while not job.done.acquire(timeout=0.1):  # so that this thread notices an interrupt
-        pass
+    try:
+        helper.inbox.put(job)
+        while not job.done.acquire(timeout=0.1):  # so that this thread notices an interrupt
+            pass
+    except BaseException:
+        task.is_at_large = True
+        raise
     error = job.error
     if error is not None:
         try:

@@ -166,12 +166,13 @@ class Node:
     device: Any = CPU  # of the first output: the node runs there
     outputs: Any = _Extra()  # tuple[TensorMeta | None, ...]
     tensor_hooks: Any = _Extra()  # dict[int, Hooks], by output
-    retain_hooks: Any = _Extra()  # dict[int, Callable[[Tensor], None]], by output
+    retain_hooks: Any = _Extra()  # dict[int, weakref.ref[Tensor]], by output
     pre_hooks: Any = _Extra()  # Hooks
     post_hooks: Any = _Extra()  # Hooks
     runs_on_undefined: bool = False
     _released: bool = False  # whether the saved tensors were freed
     _special: bool = False
+    _failed_backward: Any = None  # Note [Failed backward]
     _word: int = 0  # of the only output, on the CPU: a gradient with this word and ``shape`` needs no other check
     _stream: Any = None  # the device queue that the forward call used
     saves: bool = True  # False: release() has nothing to free
