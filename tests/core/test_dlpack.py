@@ -181,6 +181,25 @@ def test_exporters_of_any_age(legacy: bool) -> None:
     assert tk.from_dlpack(Exporter(np.zeros((0, 3)), legacy=legacy)).shape == (0, 3)
 
 
+def test_memory_that_numpy_takes_for_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy before 2.3 reads every capsule as read-only; the capsule says whether it is."""
+    read = np.from_dlpack
+
+    def old(exporter: Any) -> np.ndarray:
+        array = read(exporter)
+        array.flags.writeable = False
+        return array
+
+    monkeypatch.setattr(np, "from_dlpack", old)
+    source = Exporter(np.arange(6.0).reshape(2, 3)[:, ::2], legacy=False)
+    x = tk.from_dlpack(source)
+    x += 1
+    assert source.array.tolist() == [[1.0, 3.0], [4.0, 6.0]]
+    source.array.flags.writeable = False
+    with pytest.raises(RuntimeError, match=r"\[add_\] the first argument is on read-only memory"):
+        tk.from_dlpack(source).add_(1)
+
+
 def test_what_is_asked_of_the_exporter() -> None:
     source = Exporter(np.arange(3.0))
     tk.from_dlpack(source)

@@ -191,7 +191,14 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("func", [f for f in _numpy_functions._rows() if "like" not in inspect.signature(f).parameters])
+def _has_usual_parameters(func: Any) -> bool:
+    try:
+        return "like" not in inspect.signature(func).parameters
+    except ValueError:  # NumPy before 2.4 does not tell the parameters of what is written in C
+        return False
+
+
+@pytest.mark.parametrize("func", [f for f in _numpy_functions._rows() if _has_usual_parameters(f)])
 def test_all_arguments_at_their_defaults(func: Any) -> None:
     operands = OPERANDS.get(func.__name__, (A,))
     parameters = list(inspect.signature(func).parameters.values())
@@ -204,6 +211,8 @@ def test_all_arguments_at_their_defaults(func: Any) -> None:
         else tk.asarray(x) if isinstance(x, np.ndarray) else x for x in operands
     ]  # fmt: skip
     defaults = [p.default for p in usual]
+    if inspect.Parameter.empty in defaults:  # take_along_axis before NumPy 2.3
+        return
     want = _pieces(func(*operands, *defaults, **named))
     got = _pieces(func(*tensors, *defaults, **named))
     assert len(got) == len(want)

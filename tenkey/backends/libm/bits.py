@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -45,6 +45,8 @@ __all__ = [
 ]  # fmt: skip
 
 _Lowering = tuple[Any, Callable[..., Any]]
+# LLVM 16 renamed the attribute; Numba 0.61 brings LLVM 15.
+_NO_MEMORY = "memory(none)" if binding.llvm_version_info >= (16,) else "readnone"
 
 _FLOAT, _DOUBLE, _I32, _I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
@@ -138,7 +140,7 @@ def _mark_pure(function: Any) -> None:
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
     # llvmlite checks attribute names against a list that lacks these two; the vectoriser needs them.
-    set.add(function.attributes, "memory(none)")
+    set.add(function.attributes, _NO_MEMORY)
     set.add(function.attributes, "willreturn")
 
 

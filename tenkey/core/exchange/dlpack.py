@@ -31,6 +31,7 @@ _IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROC
 _EXTENSION: Final = 12  # kDLExtDev: devices without a number of their own
 _UNSIGNED: Final = 1
 _BFLOAT: Final = 4
+_READ_ONLY: Final = 1
 _CODES: Final = ("int", "uint", "float", "opaque handle", "bfloat", "complex", "bool")
 _NAMES: Final = (b"dltensor_versioned", b"dltensor")
 
@@ -72,6 +73,13 @@ def _inside(capsule: Any) -> _Array:
                 return _Array.from_address(address)
             return _Versioned.from_address(address).array  # type: ignore[no-any-return]
     raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is not an unused DLPack capsule.")
+
+
+def _is_writable(capsule: Any) -> bool:
+    """Return whether an unused capsule is of the kind that says so if memory is read-only, and does not."""
+    if not _is_valid(capsule, _NAMES[0]):
+        return False
+    return not _Versioned.from_address(_pointer_of(capsule, _NAMES[0])).flags & _READ_ONLY
 
 
 # ---- out
@@ -174,6 +182,17 @@ class _Exporter:
         return CPU_DEVICE
 
 
+class _Writable:
+    """The memory of an array that NumPy before 2.3 takes for read-only although the capsule does not say so."""
+
+    __slots__ = ("__array_interface__", "_array")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
 def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     """Return the host memory that another library exports, as an array, and whether that library copied it.
 
@@ -203,7 +222,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         if not reachable:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
-    described = _inside(capsule).dtype
+    described, writable = _inside(capsule).dtype, _is_writable(capsule)
     target: dtypes.DType | None = None
     if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
         target = dtypes.to_dtype("bfloat16")
@@ -217,6 +236,8 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         raise TypeError(
             f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it before exporting it."
         ) from None
+    if writable and not array.flags.writeable:
+        array = np.asarray(_Writable(array))
     return (array if target is None else array.view(target)), copied
 
 

@@ -185,13 +185,17 @@ def _rank_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
     return TensorSpec(batch, dtypes.int64)
 
 
+def _rank_reference(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.matrix_rank(x) if x.size else np.zeros(x.shape[:-2], np.int64))  # NumPy < 2.4 refuses
+
+
 matrix_rank: Entry = lapack(
     "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
     _rank_on_numpy,
     meta=_rank_meta,
     differentiable=False,
     sample_inputs=normal([3, 3], [2, 3, 2], [0, 2], [1, 1]),
-    reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
+    reference=_rank_reference,
     doc="""Count the singular values that are larger than ``rtol`` times the largest one.
 
     Args: x: shape (..., M, N), floating or complex; integers are converted to floats. rtol: a number, or one for each
@@ -306,7 +310,7 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     solution = np.linalg.pinv(x1) @ x2
     residual = x1 @ solution - x2
     squares = np.sum(np.abs(residual) ** 2, -1 if x2.ndim == 1 else -2)
-    return solution, squares, np.asarray(np.linalg.matrix_rank(x1)), np.linalg.svd(x1, compute_uv=False)
+    return solution, squares, _rank_reference(x1), np.linalg.svd(x1, compute_uv=False)
 
 
 @composite(
