@@ -112,12 +112,8 @@ def _mish(x: Array) -> Array:
     return np.where(x < -1e4, 0.0, found).astype(dtype)
 
 
-def _replace_nan(x: Array, nan: Any = 0.0) -> Array:
-    return np.where(np.isnan(x), nan, x).astype(x.dtype)
-
-
-def _replace_infinities(x: Array, posinf: Any, neginf: Any) -> Array:
-    return np.select([x == np.inf, x == -np.inf], [posinf, neginf], x).astype(x.dtype)
+def _replace_nonfinite(x: Array, nan: Any, posinf: Any, neginf: Any) -> Array:
+    return np.select([np.isnan(x), x == np.inf, x == -np.inf], [nan, posinf, neginf], x).astype(x.dtype)
 
 
 def _betaln(a: Any, b: Any) -> Any:
@@ -167,8 +163,8 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "silu": _silu,
     "mish": _mish,
     "gelu": _activation(lambda x: x * (0.5 * scipy.special.erfc(-x / np.sqrt(2)))),
-    "replace_nan": _replace_nan,
-    "replace_infinities": _replace_infinities,
+    "replace_nonfinite": _replace_nonfinite,
+    "clip_between": lambda x, low, high: np.minimum(np.maximum(x, low), high),
 }
 
 EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}

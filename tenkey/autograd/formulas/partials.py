@@ -4,9 +4,16 @@ Note [Derivatives are operators]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
 separate pointwise operator (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow in
-the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
-instead of computing it again. Guarded by
+the same way: every order exists. Guarded by
 ``tests/autograd/engine/test_autograd_memory.py::test_derivative_reuses_output``.
+
+Note [Saving the output]
+~~~~~~~~~~~~~~~~~~~~~~~~
+Where the derivative contains the operator's own expression (``tanh``), the output can replace it. A saved tensor costs
+memory until backward, and must not be changed in place until then; computing a quotient again costs next to nothing.
+So the output is used if the derivative then needs no input or fewer tensors altogether, or if it spares an expensive
+function: ``exp`` saves its output alone, ``pow`` spares a power, but ``x1 / x2`` saves its operands. Guarded by
+``tests/operators/test_saved_tensors.py``.
 
 Note [Zero times infinity]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -53,6 +60,7 @@ _FINITE: Final = frozenset([  # operations whose results are finite for finite o
     "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not",
     "maximum", "minimum", "sin", "cos", "tanh", "floor", "ceil", "trunc", "round",
 ])  # fmt: skip
+_CHEAP: Final = _FINITE - {"sin", "cos", "tanh"} | {"divide", "reciprocal"}  # next to nothing to compute again
 _GRADIENT = variable("__gradient")  # no argument of an operator has such a name
 _OUTPUT = variable("__output")
 
@@ -83,9 +91,18 @@ def _derivative(operator: Operator, facet: Pointwise, name: str, *, is_complex: 
         return Derivative(traced, given, traced is not None and not operations(traced) <= _FINITE)
     derivative = differentiate(facet.expression, name)
     may_be_infinite = not operations(derivative) <= _FINITE
-    if not is_complex and facet.expression.operands:
-        derivative = _with_output(derivative, facet.expression)
+    if facet.expression.operands:
+        shorter = _with_output(derivative, facet.expression)
+        if _is_output_worth_saving(facet, derivative, shorter):
+            derivative = shorter
     return Derivative(derivative, None, may_be_infinite)
+
+
+def _is_output_worth_saving(facet: Pointwise, derivative: Expression, shorter: Expression) -> bool:
+    """Return whether ``shorter``, which reads the output, is to replace ``derivative`` (Note [Saving the output])."""
+    needed = free_variables(derivative).intersection(facet.tensors)
+    left = free_variables(shorter).intersection(facet.tensors)
+    return not left or len(left) + 1 < len(needed) or not operations(derivative) <= operations(shorter) | _CHEAP
 
 
 def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: bool) -> Expression:

@@ -151,7 +151,7 @@ class Writer:
         for name, users in self.users.items():
             argument = self.arguments.get(name)
             if name == "out":
-                lines += [
+                saved = [
                     "$storage = $out._storage",
                     "if $storage is None:",
                     "    $storage = $out._storage = $new($Storage)",
@@ -168,6 +168,7 @@ class Writer:
                     "else:",
                     "    $node.saved_out = $SavedOutput($out)",
                 ]
+                lines += self._if_needed(users, saved)
             elif argument is None:  # "x_meta": shape, dtype and device of the argument x
                 tensor = name.removesuffix("_meta")
                 if _is_list(self.arguments[tensor]):

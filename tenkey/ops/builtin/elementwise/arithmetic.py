@@ -195,10 +195,15 @@ def reciprocal(T: Any, x: Any) -> Any:
     >>> tk.reciprocal(tk.asarray([2.0, 4.0])).tolist()
     [0.5, 0.25]
     """
-    return T(1) / x
+    return s.reciprocal(x)
 
 
-@elementwise(promote=REAL, domain=(0.5, 4.0))
+def _fmod_by_divisor(x1: Any, x2: Any) -> Any:
+    size = s.floor_divide(s.abs(x1), s.abs(x2))
+    return s.where(x1 < 0, size, -size) * s.sign(x2)
+
+
+@elementwise(promote=REAL, domain=(0.5, 4.0), partials=(lambda: 1, _fmod_by_divisor))
 def fmod(T: Any, x1: Any, x2: Any) -> Any:
     """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``.
 

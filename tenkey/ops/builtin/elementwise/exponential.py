@@ -68,7 +68,7 @@ def rsqrt(T: Any, x: Any) -> Any:
     >>> tk.rsqrt(tk.asarray([4.0])).tolist()
     [0.5]
     """
-    return T(1) / s.sqrt(x)
+    return s.rsqrt(x)
 
 
 logaddexp = scalar_function(

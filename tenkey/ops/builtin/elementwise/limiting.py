@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_TRAIT
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import REAL_TO_FLOAT, composite, elementwise, normal, pointwise
+from ...declare import ORDERED, REAL_TO_FLOAT, composite, elementwise, normal, pointwise
 from ...shapes import broadcast_shapes
 from .arithmetic import maximum, minimum, positive
 from .complex import complex_from, imag, real
@@ -64,6 +64,16 @@ def _numpy_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
     return np.maximum(x, min) if max is None else numpy_functions.clip(x, min, max)
 
 
+@elementwise(promote=ORDERED, tags=(Tag.INTERNAL,))
+def clip_between(T: Any, x: Any, low: Any, high: Any) -> Any:
+    """Limit the elements to an interval, in one pass that saves ``x`` and the limits for the gradient.
+
+    >>> tk.ops.tk.clip_between(tk.asarray([-5, 0, 5]), tk.asarray(0), tk.asarray(3)).tolist()
+    [0, 0, 3]
+    """
+    return s.minimum(s.maximum(x, low), high)
+
+
 @composite(
     "clip(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     sample_inputs=_clip_samples,
@@ -84,34 +94,28 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
     if x.dtype.kind in "bc":
         raise TypeError(f"[clip] got dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype).")
     try:
-        result = maximum(x, min) if _is_limit(min, x, below=True) else x
-        if _is_limit(max, x, below=False):
-            return minimum(result, max)
+        above, below = _is_limit(min, x, below=True), _is_limit(max, x, below=False)
+        if above and below:
+            return clip_between(x, min, max)
+        if above or below:
+            return maximum(x, min) if above else minimum(x, max)
     except ValueError:
         broadcast_shapes("clip", *[t.shape for t in (x, min, max) if t is not None])  # the error that names clip
         raise
-    return positive(x) if result is x else result
+    return positive(x)
 
 
-@elementwise(tags=(Tag.INTERNAL,))
-def replace_nan(T: Any, x: Any, nan: Any = 0.0) -> Any:
-    """Replace every nan by one number.
-
-    >>> tk.ops.tk.replace_nan(tk.asarray([float("nan")]), 1.0).tolist()
-    [1.0]
-    """
-    return s.where(s.isnan(x), nan, x)
-
-
-replace_infinities = pointwise(
-    "replace_infinities(Tensor x, float posinf, float neginf) -> Tensor",
-    scalar=lambda T: lambda x, posinf, neginf: s.where(s.isinf(x), s.where(x > 0, posinf, neginf), x),
+replace_nonfinite = pointwise(
+    "replace_nonfinite(Tensor x, float nan, float posinf, float neginf) -> Tensor",
+    scalar=lambda T: (
+        lambda x, nan, posinf, neginf: s.where(s.isnan(x), nan, s.where(s.isinf(x), s.where(x > 0, posinf, neginf), x))
+    ),
     promote=REAL_TO_FLOAT,
     tags=(Tag.INTERNAL,),
-    doc="""Replace the infinities by numbers.
+    doc="""Replace nan and the infinities by numbers.
 
-    >>> tk.ops.tk.replace_infinities(tk.asarray([float("inf")]), 2.0, 3.0).tolist()
-    [2.0]
+    >>> tk.ops.tk.replace_nonfinite(tk.asarray([float("inf"), float("nan")]), 1.0, 2.0, 3.0).tolist()
+    [2.0, 1.0]
     """,
 )
 
@@ -138,4 +142,4 @@ def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, negi
         return complex_from(*parts)
     largest = finfo(x.dtype).max
     above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
-    return replace_nan(replace_infinities(x, above, below), nan)
+    return replace_nonfinite(x, nan, above, below)

@@ -113,13 +113,11 @@ def _index_reduce(x: np.ndarray, indices: Any, source: np.ndarray, reduce: str) 
 def _shares(x: Tensor, indices: Any, source: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return which elements and which sources attain a maximum or minimum, and how many do."""
     mine, theirs = equal(x, out), equal(source, index(out, indices))
-    count = index_reduce(cast(mine, x.dtype), indices, cast(theirs, x.dtype), "add")
+    count = index_sum(cast(mine, x.dtype), indices, cast(theirs, x.dtype))
     return mine, theirs, count
 
 
 def _x_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, reduce: str) -> Tensor:
-    if reduce == "add":
-        return g
     if reduce == "multiply":
         return multiply(g, conj(index_reduce(ones_like(x), indices, source, "multiply")))
     mine, _, count = _shares(x, indices, source, out)
@@ -127,13 +125,11 @@ def _x_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, redu
 
 
 def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, reduce: str) -> Tensor:
-    if reduce == "add":
-        return index(g, indices)
     if reduce == "multiply":  # the product of the other factors, even if one of them is zero
         zero, gone = equal(x, 0), equal(source, 0)
         factor = where(gone, ones_like(source), source)
         product = index(index_reduce(where(zero, ones_like(x), x), indices, factor, "multiply"), indices)
-        zeros = index(index_reduce(cast(zero, x.dtype), indices, cast(gone, x.dtype), "add"), indices)
+        zeros = index(index_sum(cast(zero, x.dtype), indices, cast(gone, x.dtype)), indices)
         nothing = zeros_like(product)
         others = where(
             gone, where(equal(zeros, 1), product, nothing), where(equal(zeros, 0), divide(product, factor), nothing)
@@ -144,15 +140,35 @@ def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor,
     return where(theirs, found, zeros_like(found))
 
 
+index_sum: Entry = structured(
+    "index_sum(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
+    meta=lambda x, indices, source: _index_reduce_meta(x, indices, source, "add"),
+    numpy=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
+    vjp={"x": lambda g: g, "source": lambda g, indices: index(g, indices)},
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3))), {}),
+        ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2))), {}),
+        ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2))), {}),
+    ],
+    reference=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
+    batch=index_reduce_batch,
+    tags=(Tag.INTERNAL,),
+    doc="""Add ``source`` to ``x`` where a list of integer tensors selects; sources for one place add up.
+
+    >>> tk.ops.tk.index_sum(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0])).tolist()
+    [1.0, 6.0]
+    """,
+)
+
 index_reduce: Entry = structured(
     "index_reduce(Tensor x, Tensor?[] indices, Tensor source, str reduce) -> Tensor",
     meta=_index_reduce_meta,
     numpy=_index_reduce,
     vjp={"x": _x_vjp, "source": _source_vjp},
     sample_inputs=lambda rng: [
-        ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3)), "add"), {}),
+        ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3)), "maximum"), {}),
         ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2)), "multiply"), {}),
-        ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "add"), {}),
+        ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "minimum"), {}),
     ],
     reference=_index_reduce,
     batch=index_reduce_batch,
@@ -249,7 +265,9 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     fitted = _fitting("scatter", x, source, indices.shape)
     grid = _grid(indices, i)
     name = _REDUCTIONS[reduce]
-    return put(x, grid, fitted) if name is None else index_reduce(x, grid, fitted, name)
+    if name is None:
+        return put(x, grid, fitted)
+    return index_sum(x, grid, fitted) if name == "add" else index_reduce(x, grid, fitted, name)
 
 
 @composite(
@@ -335,7 +353,7 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     if x.dtype.kind == "b":
         raise TypeError("[index_add] is not defined for dtype bool: it takes numeric dtypes. Use index_copy.")
     fitted = _fitting("index_add", x, source, shape)
-    return index_reduce(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype), "add")
+    return index_sum(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype))
 
 
 def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> Any:

@@ -142,9 +142,9 @@ def put_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str,
 
 def index_reduce_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     """Batch ``x`` with a source combined at ``indices``."""
-    x, indices, source, reduce = args
+    x, indices, source, *reduce = args
     level.check(operator, args, kwargs)
-    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source), reduce))
+    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source), *reduce))
 
 
 def _put_arguments(level: VmapLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:

@@ -95,12 +95,12 @@ def _outside(basis: Tensor, x: Tensor) -> Tensor:
     return x - matmul(basis, matmul(adjoint(basis), x))
 
 
-def _svd_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
+def _svd_vjp(g: Any, out: Any) -> Tensor:
     s = out[1]
     k = s.shape[-1]
     u, g_u = _kept(out[0], g[0], k)
     v, g_v = _kept(adjoint(out[2]), None if g[2] is None else adjoint(g[2]), k)
-    m, n = x.shape[-2:]
+    m, n = u.shape[-2], v.shape[-2]
     inner = None if g[1] is None else as_diagonal(g[1])
     inverse: Any = None
     if g_u is not None or g_v is not None:
@@ -111,14 +111,14 @@ def _svd_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
         if g_u is not None:
             own = matmul(adjoint(u), g_u)
             term = _skew(own) * weights * row
-            if x.dtype.kind == "c":  # the phase of a pair belongs to one of the two
+            if u.dtype.kind == "c":  # the phase of a pair belongs to one of the two
                 term = term + where(on_diagonal(own), imag(own) * 1j, 0.0) * expand_dims(inverse, -2)
             inner = term if inner is None else inner + term
         if g_v is not None:
             term = _skew(matmul(adjoint(v), g_v)) * weights * expand_dims(s, -1)
             inner = term if inner is None else inner + term
     if inner is None:
-        return x * 0
+        return matmul(u * 0, adjoint(v))
     left = matmul(u, inner)
     if g_u is not None and m > k:
         left = left + _outside(u, g_u) * expand_dims(inverse, -2)
@@ -218,25 +218,25 @@ def _qr_square_vjp(g_q: Tensor | None, g_r: Tensor | None, q: Tensor, r: Tensor)
     return adjoint(solve(r, adjoint(left)))
 
 
-def _qr_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
-    m, n = x.shape[-2:]
+def _qr_vjp(g: Any, out: Any) -> Tensor:
+    m, n = out[0].shape[-2], out[1].shape[-1]
     k = min(m, n)
     q, g_q = _kept(out[0], g[0], k)
     r = out[1][..., :k, :]
     g_r = None if g[1] is None else g[1][..., :k, :]
     if g_q is None and g_r is None:
-        return x * 0
+        return matmul(q * 0, r)
     if m >= n:
         return _qr_square_vjp(g_q, g_r, q, r)
     # x = [q r1, q r2]: the second part follows from q
     rest = None
     if g_r is not None:
         g_r, g_rest = g_r[..., :m], g_r[..., m:]
-        turned = matmul(x[..., m:], adjoint(g_rest))
+        turned = matmul(q, matmul(r[..., m:], adjoint(g_rest)))
         g_q = turned if g_q is None else g_q + turned
         rest = matmul(q, g_rest)
     first = _qr_square_vjp(g_q, g_r, q, r[..., :m])
-    return concatenate([first, x[..., m:] * 0 if rest is None else rest], axis=-1)
+    return concatenate([first, r[..., m:] * 0 if rest is None else rest], axis=-1)
 
 
 _qr = lapack(

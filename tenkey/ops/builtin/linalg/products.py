@@ -164,6 +164,11 @@ outer: Entry = structured(
 
 @composite(
     "linalg_cross(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
+    vjp={  # saves the operands, and not the rows that the composition cuts out of them
+        "x1": lambda g, x1_meta, x2, axis: like_operand(cross(conjugated(x2), g, axis=axis), x1_meta),
+        "x2": lambda g, x1, x2_meta, axis: like_operand(cross(g, conjugated(x1), axis=axis), x2_meta),
+    },
+    jvp=linear("x1", "x2"),
     sample_inputs=normal(
         ([3], [3]), ([2, 3], [2, 3], {"axis": 1}), ([3, 2], [3, 1], {"axis": -2}), ([0, 3], [3], {"axis": -1})
     ),

@@ -16,7 +16,7 @@ from ..creation import concrete, zeros
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take, take_along_axis
 from ..shape.copying import concat
-from .sort import host_argsort, sort, unsorted_gradient
+from .sort import host_argsort, sorting_order, unsorted_gradient
 
 
 class TopKResult(NamedTuple):
@@ -153,11 +153,11 @@ top_indices = structured(
 
 def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
     # the first k of the sorted elements; the gradient of the others is zero
-    ordered = sort(x, axis=axis, descending=largest)
     shape = list(x.shape)
     shape[axis] -= g.shape[axis]
     padded = concat([g, zeros(shape, dtype=g.dtype, device=g.device)], axis=axis)
-    return unsorted_gradient(padded, x, ordered, axis, largest)
+    order, starts = sorting_order(x, axis, largest)
+    return unsorted_gradient(padded, order, starts, axis)
 
 
 @composite(

@@ -5,7 +5,9 @@ Note [Gradients of sorting]
 ``sort`` is linear near every point without ties: the gradient goes back along the permutation. At a tie all orders of
 the equal elements are equivalent; averaging over them gives each element the mean of their gradients. So the formula
 averages the incoming gradient over runs of equal values, a symmetric projection and therefore its own adjoint, and then
-undoes the permutation. Guarded by ``tests/ops/test_sorting.py::test_ties_share_the_gradient``.
+undoes the permutation. For this a recorded sort computes the order and marks where runs start, which take five bytes
+an element, and saves neither its input nor its result. Guarded by
+``tests/ops/test_sorting.py::test_ties_share_the_gradient`` and ``tests/operators/test_saved_tensors.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.dtypes.names import int64
+from ....core.dtypes.names import bool as boolean
+from ....core.dtypes.names import int32, int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, structured
+from ...declare import Entry, TensorSpec, along, composite, structured
 from ...shapes import normalize_axis
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take_along_axis
@@ -116,22 +119,67 @@ argsort: Entry = structured(
 )
 
 
-def _mean_of_runs_meta(values: Tensor, ordered: Tensor, axis: int) -> TensorSpec:
+def _order_meta(x: Tensor, axis: int, descending: bool) -> tuple[TensorSpec, TensorSpec]:
+    refuse_complex("sort", x.dtype)
+    normalize_axis("sort", axis, x.ndim)
+    return TensorSpec(x.shape, int32 if x.shape[axis] <= _INT32 else int64), TensorSpec(x.shape, boolean)
+
+
+def _sorting_order(x: np.ndarray, axis: int, descending: bool) -> tuple[np.ndarray, np.ndarray]:
+    order = host_argsort(x, axis=axis, descending=descending)
+    ordered = np.moveaxis(np.take_along_axis(x, order, axis), axis, -1)
+    starts = np.ones(x.shape, bool)
+    np.not_equal(ordered[..., 1:], ordered[..., :-1], out=np.moveaxis(starts, axis, -1)[..., 1:])
+    return order.astype(np.int32) if x.shape[axis] <= _INT32 else order, starts
+
+
+_INT32: Final = 2**31 - 1
+
+sorting_order = structured(
+    "sorting_order(Tensor x, int axis, bool descending) -> (Tensor order, Tensor starts)",
+    meta=_order_meta,
+    numpy=_sorting_order,
+    quiet=True,
+    differentiable=False,
+    sample_inputs=lambda rng: [
+        ((np.array([[3.0, 1.0, 3.0], [2.0, 2.0, 2.0]]), axis, descending), {})
+        for axis, descending in ((1, False), (0, True), (1, True))
+    ],
+    reference=lambda x, axis, descending: _order_reference(x, axis, descending),
+    batch=along("axis"),
+    tags=(Tag.INTERNAL,),
+    doc="""Return the indices that sort along an axis, and where a run of equal elements starts in this order.
+
+    >>> order, starts = tk.ops.tk.sorting_order(tk.asarray([2.0, 1.0, 2.0]), 0, False)
+    >>> order.tolist(), starts.tolist()
+    ([1, 0, 2], [True, True, False])
+    """,
+)
+
+
+def _order_reference(x: Any, axis: int, descending: bool) -> Any:
+    order = _argsort_reference(x, axis, descending)
+    ordered = np.take_along_axis(x, order, axis)
+    before = np.roll(ordered, 1, axis)
+    first = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)]) == 0
+    return order.astype(np.int32), first | (ordered != before)
+
+
+def _mean_of_runs_meta(values: Tensor, starts: Tensor, axis: int) -> TensorSpec:
     if values.dtype.kind in "biu":
         raise TypeError(f"[mean_of_runs] got values of dtype {values.dtype}: a mean needs a floating dtype.")
     return TensorSpec(values.shape, values.dtype)
 
 
-def _mean_of_runs(values: np.ndarray, ordered: np.ndarray, axis: int) -> np.ndarray:
-    """Average ``values`` along ``axis`` over each run of equal elements of ``ordered``."""
-    length = ordered.shape[axis]
-    keys = np.moveaxis(ordered, axis, -1)
-    starts = np.ones(keys.shape, bool)
-    np.not_equal(keys[..., 1:], keys[..., :-1], out=starts[..., 1:])
+def _mean_of_runs(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
+    """Average ``values`` along ``axis`` over each run; the first element of each is marked in ``starts``."""
+    length = values.shape[axis]
     if length < 2 or starts.all():
         return values.copy()
-    first = np.flatnonzero(starts.reshape(-1))
-    counts = np.diff(np.append(first, starts.size))
+    marks = np.array(np.moveaxis(starts, axis, -1), bool, order="C")
+    marks[..., 0] = True  # a run ends with its lane
+    first = np.flatnonzero(marks.reshape(-1))
+    counts = np.diff(np.append(first, marks.size))
     lanes = np.ascontiguousarray(np.moveaxis(values, axis, -1))
     means = np.add.reduceat(lanes.reshape(-1), first) / counts.astype(lanes.real.dtype)
     means = np.repeat(means.astype(values.dtype, copy=False), counts).reshape(lanes.shape)
@@ -139,16 +187,16 @@ def _mean_of_runs(values: np.ndarray, ordered: np.ndarray, axis: int) -> np.ndar
 
 
 mean_of_runs: Entry = structured(
-    "mean_of_runs(Tensor values, Tensor ordered, int axis) -> Tensor",
+    "mean_of_runs(Tensor values, Tensor starts, int axis) -> Tensor",
     meta=_mean_of_runs_meta,
     numpy=_mean_of_runs,
-    vjp={"values": lambda g, ordered, axis: mean_of_runs(g, ordered, axis), "ordered": None},
+    vjp={"values": lambda g, starts, axis: mean_of_runs(g, starts, axis), "starts": None},
     sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 4)), np.array([[1, 1, 2, 2], [0, 1, 1, 1]]), 1), {}),
-        ((rng.standard_normal((3, 2)), np.array([[1, 1], [1, 2], [2, 2]]), 0), {}),
-        ((rng.standard_normal((0, 2)), np.zeros((0, 2), int), 0), {}),
+        ((rng.standard_normal((2, 4)), np.array([[True, False, True, False], [True, True, False, False]]), 1), {}),
+        ((rng.standard_normal((3, 2)), np.array([[True, True], [False, True], [True, False]]), 0), {}),
+        ((rng.standard_normal((0, 2)), np.zeros((0, 2), bool), 0), {}),
     ],
-    reference=lambda values, ordered, axis: _mean_of_equal(values, ordered, axis),
+    reference=lambda values, starts, axis: _mean_of_equal(values, np.cumsum(starts, axis), axis),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
 )
@@ -182,26 +230,49 @@ invert_order = structured(
 )
 
 
-def unsorted_gradient(g: Tensor, x: Tensor, ordered: Tensor, axis: int, descending: bool) -> Tensor:
-    """Return the gradient of ``x`` from that of its sorted elements; see Note [Gradients of sorting]."""
-    i = normalize_axis("sort", axis, x.ndim)
-    back = invert_order(argsort(x, axis=i, descending=descending), i)
-    return take_along_axis(mean_of_runs(g, ordered, i), back, axis=i)
+def unsorted_gradient(g: Tensor, order: Tensor, starts: Tensor, axis: int) -> Tensor:
+    """Return the gradient of a tensor from that of its sorted elements; see Note [Gradients of sorting]."""
+    return take_along_axis(mean_of_runs(g, starts, axis), invert_order(order, axis), axis=axis)
 
 
-sort: Entry = structured(
+in_order: Entry = structured(
+    "in_order(Tensor x, Tensor order, Tensor starts, int axis) -> Tensor",
+    meta=lambda x, order, starts, axis: TensorSpec(order.shape, x.dtype),
+    numpy=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
+    quiet=True,
+    vjp={
+        "x": lambda g, order, starts, axis: unsorted_gradient(g, order, starts, axis),
+        "order": None,
+        "starts": None,
+    },
+    sample_inputs=lambda rng: [
+        ((np.array([[3.0, 1.0, 2.0]]), np.array([[1, 2, 0]]), np.ones((1, 3), bool), 1), {}),
+        ((rng.standard_normal((3, 2)), np.array([[2, 0], [1, 1], [0, 2]]), np.ones((3, 2), bool), 0), {}),
+    ],
+    reference=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
+    batch=along("axis"),
+    tags=(Tag.INTERNAL,),
+    doc="""Return the elements in the order that ``sorting_order`` found; equal ones share the gradient.
+
+    >>> x = tk.asarray([2.0, 1.0, 2.0])
+    >>> tk.ops.tk.in_order(x, *tk.ops.tk.sorting_order(x, 0, False), 0).tolist()
+    [1.0, 2.0, 2.0]
+    """,
+)
+
+
+@composite(
     "sort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
-    meta=_meta("sort"),
     numpy=_numpy_sort,
     quiet=True,
-    strict=True,
-    vjp={"x": lambda g, x, out, axis, descending: unsorted_gradient(g, x, out, axis, descending)},
     sample_inputs=_sort_samples,
     reference=_sort_reference,
     batch=along("axis"),
     methods=("sort",),
     positional=1,
-    doc="""Sort the elements in ascending (or ``descending``) order along an axis; returns a copy.
+)
+def sort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy.
 
     Equal elements keep their order if ``stable``, which matters for 0.0 and -0.0, and share the gradient equally. NaN
     counts as larger than every number. Raises TypeError for complex dtypes, IndexError for an axis out of range.
@@ -210,5 +281,7 @@ sort: Entry = structured(
     [1.0, 2.0, 3.0]
     >>> tk.sort(tk.asarray([[1, 3], [2, 0]]), axis=0, descending=True).tolist()
     [[2, 3], [1, 0]]
-    """,
-)
+    """
+    i = normalize_axis("sort", axis, x.ndim)
+    order, starts = sorting_order(x, i, descending)
+    return in_order(x, order, starts, i)
