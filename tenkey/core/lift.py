@@ -12,7 +12,7 @@ from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
 from ..dispatch.tags import Tag
 from .dtypes.limits import iinfo
 from .dtypes.names import complex_of, default_float, real_of
-from .tensor import Tensor, cpu_word, make_tensor
+from .tensor import Tensor, cpu_word, from_host, make_tensor
 from .tree import flatten
 from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 
@@ -50,9 +50,11 @@ def weak_tensor(value: bool | int | float | complex) -> Tensor:
 
 def _make_weak(value: Any, kind: Any) -> Tensor:
     try:
-        return make_tensor(np.array(value, _SCALAR_DTYPE[kind]), WEAK_TRAIT[kind])
+        array: np.ndarray = np.array(value, _SCALAR_DTYPE[kind])
     except OverflowError:  # more than 64 bits: kept exactly until the dtype that must hold it is known
-        return make_tensor(np.array(value, object), WEAK_TRAIT[kind])
+        array = np.array(value, object)
+    array.setflags(write=False)  # all calls with the number share it, including those of kernels with errors
+    return make_tensor(array, WEAK_TRAIT[kind])
 
 
 # 0.0 and -0.0 are equal as keys but differ as numbers, so the cache does not contain them
@@ -107,8 +109,7 @@ def _lift_one(value: Any) -> Any:
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in DTYPE_TRAIT:
         return value
     if isinstance(value, np.ndarray):
-        can_share = value.flags.writeable and min(value.strides, default=0) >= 0
-        return make_tensor(value if can_share else value.copy(), cpu_word(value.dtype))
+        return from_host(value)
     return weak_tensor(float(value) if value.dtype.kind == "V" else value.item())
 
 

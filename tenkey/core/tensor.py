@@ -190,7 +190,8 @@ class Tensor(_Attached):
 
         Writing to it does not increment the version counter.
         """
-        return self._data
+        data = self._data
+        return data.view() if data.__class__ is np.ndarray else data  # Note [Arrays are exchanged as views]
 
     # ---- to Python and NumPy
 
@@ -200,9 +201,13 @@ class Tensor(_Attached):
         >>> tk.tensor([1, 2]).numpy()
         array([1, 2])
         """
-        return self._to_numpy("numpy")
+        data = self._data
+        if data.__class__ is np.ndarray and not self._word & REQUIRES_GRAD:
+            return data.view()  # Note [Arrays are exchanged as views]
+        return self._to_numpy("numpy").view()
 
     def _to_numpy(self, what: str) -> np.ndarray:
+        """Return the values, on the CPU as the tensor's own array, which only internal code may see."""
         if self._word & REQUIRES_GRAD & current_state().keep:
             raise RuntimeError(
                 f"[{what}] Can't call numpy() on Tensor that requires grad, which NumPy would lose: call "
@@ -219,7 +224,9 @@ class Tensor(_Attached):
         return registry.find("tk::to_device").call(self.detach(), CPU)._data  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._to_numpy("__array__"), dtype=dtype, copy=copy)
+        values = self._to_numpy("__array__")
+        made = values if dtype is None and not copy else np.array(values, dtype=dtype, copy=copy)
+        return made.view() if made is values else made  # Note [Arrays are exchanged as views]
 
     def item(self) -> Any:
         """Return the only element as a Python bool, int, float or complex."""
@@ -388,9 +395,30 @@ def cpu_word(dtype: np.dtype) -> int:
     return _CPU_WORD | DTYPE_TRAIT[dtype]
 
 
-def from_host(array: np.ndarray, device: Device) -> Tensor:
-    """Return a tensor of a NumPy array on a device; on the CPU it shares the memory."""
-    made = make_tensor(array, cpu_word(array.dtype))
+def fits(array: np.ndarray, read_only: bool = False) -> bool:
+    """Return whether a tensor can share this memory: writable, with aligned elements at whole steps forwards."""
+    flags = array.flags
+    if not (flags.aligned if read_only else flags.behaved):
+        return False
+    itemsize = array.itemsize
+    for stride in array.strides:  # noqa: SIM110  # all() would take twice as long
+        if stride < 0 or stride % itemsize:
+            return False
+    return True
+
+
+# Note [Arrays are exchanged as views]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# Everyone who holds an ndarray can change its dtype, shape, strides and flags, and a subclass has behaviour of its own
+# (np.memmap also an attribute for each name that its user chooses). So the array of a tensor is always a plain ndarray
+# object to which the tensor alone refers: arrays of users are accepted as views, ``from_host``, and users receive
+# views, ``Tensor.numpy``. A view costs 40 ns. Pickling is the exception: joblib recognizes an array that it has
+# already written by the identity of the object.
+# Guarded by tests/core/test_array_objects.py.
+def from_host(array: np.ndarray, device: Device = CPU) -> Tensor:
+    """Return a tensor of a NumPy array on a device; on the CPU it shares the memory if tensors can."""
+    plain = np.ndarray.view(array, np.ndarray)
+    made = make_tensor(plain if fits(plain) else plain.copy(), cpu_word(plain.dtype))
     return made if device is CPU else registry.find("tk::to_device").call(made, device)
 
 

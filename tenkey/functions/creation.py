@@ -14,7 +14,7 @@ from ..core.dtypes.limits import iinfo
 from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import dlpack
-from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tensor import Tensor, cpu_word, fits, make_tensor
 from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown
@@ -30,7 +30,7 @@ _LARGE: Final = (
 _LEVELS: Final = 64  # dimensions, as in NumPy
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
 _NUMBERS: Final = frozenset({bool, int, float, complex})
-_PLAIN: Final = frozenset(dtypes.ALL)
+_own_dtype: Final = {dtype: dtype for dtype in dtypes.ALL}.get  # NumPy has two of some, such as long long
 _array: Final[Any] = np.array
 _new: Final = object.__new__
 _CPU_WORD: Final = base_word("cpu")
@@ -85,10 +85,10 @@ def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
     dtype: DType
     if kind is np.ndarray:
         dtype = obj.dtype
-        own = dtypes.canonical(dtype)  # NumPy has two dtypes of some kinds, such as long long
-        if own not in _PLAIN or not dtype.isnative or not obj.flags.writeable or not _fits(obj):
+        own = _own_dtype(dtype)
+        if own is None or not fits(obj):
             return None
-        return make_tensor(obj if own is dtype else obj.view(own), cpu_word(own))
+        return make_tensor(obj.view() if own is dtype else obj.view(own), cpu_word(own))
     if copy is False:
         return None
     if kind is bool:
@@ -167,7 +167,7 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
         return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
     array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
     dtype = tensor_dtype(array.dtype)
-    unfit = not _fits(array)
+    unfit = not fits(array, read_only=True)
     if copy is False and (unfit or (target is not None and target is not CPU)):
         why = "this layout of memory" if unfit else f"moving to {target}"
         raise ValueError(_NO_COPY.format(function="from_dlpack", why=why))
@@ -231,24 +231,17 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
             dtype = dtypes.canonical(given)
     if given.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
         raise _refusal(array, obj, dtype, function)
-    if copy is False and (not has_dtype or given != dtype or not _fits(array) or not array.flags.writeable):
+    if copy is False and (not has_dtype or given != dtype or not fits(array)):
         raise ValueError(_NO_COPY.format(function=function, why=f"making a tensor of a {type(obj).__name__}"))
     if given != dtype:
         array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
-    elif not _fits(array) or not array.flags.writeable or (copy and has_dtype):
+    elif not fits(array) or (copy and has_dtype):
         array = array.copy()
+    elif has_dtype:
+        array = array.view()  # Note [Arrays are exchanged as views]
     if array.dtype is not dtype:  # the other one of two equal NumPy dtypes
         array = array.view(dtype)
     return make_tensor(array, cpu_word(dtype))
-
-
-def _fits(array: np.ndarray) -> bool:
-    """Return whether a tensor can share this memory: strides are not negative and in whole elements."""
-    itemsize = array.itemsize
-    for stride in array.strides:
-        if stride < 0 or stride % itemsize:
-            return False
-    return array.flags.aligned
 
 
 # ---- objects that have a dtype

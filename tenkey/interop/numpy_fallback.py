@@ -25,7 +25,7 @@ def refuse_tensor(name: str, out: bool, remedy: str = "") -> TypeError:
 
 def run_numpy(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function with the values of the tensors among its arguments."""
-    args, kwargs = map_tensors(lambda x: x._to_numpy(f"numpy.{name}"), (args, kwargs))
+    args, kwargs = map_tensors(lambda x: x._to_numpy(f"numpy.{name}").view(), (args, kwargs))
     return function(*args, **kwargs)
 
 

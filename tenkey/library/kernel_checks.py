@@ -293,11 +293,18 @@ def checked_kernel(
         on_cpu = backends_in(word & backend_mask()) == ("CPU",)
         if single and flat and on_cpu and schema.returns[0].alias is None:
             scope["ndarray"] = np.ndarray
-            same = " or ".join(f"$data is {a.name}._data" for a in checks.tensors)
+            arrays = [f"{a.name}._data" for a in checks.tensors]
+            same = " or ".join(f"$data is {array}" for array in arrays)
             lines += [
                 "$data = $out._data",
-                f"if $data.__class__ is not $ndarray or $data.base is not None or $out._storage is not None or {same}:",
+                f"if $data.__class__ is not $ndarray or $out._storage is not None or {same}:",
                 f"    $aliases($out, {everything})",
+                "elif $data.base is not None:",  # asarray of an array that the kernel made is the usual case
+                "    $base = $data.base",
+                "    if $base.__class__ is not $ndarray or $base.base is not None"
+                + "".join(f" or $base is {array} or $base is {array}.base" for array in arrays)
+                + ":",
+                f"        $aliases($out, {everything})",
             ]
         else:
             lines.append(f"$aliases($out, {everything})")

@@ -300,10 +300,12 @@ class AccumulateGrad(Node):
     A first gradient without other references becomes ``variable.grad`` itself. A gradient that is referenced elsewhere
     (the user's own, or one that went to two leaves) is copied, and so is a view, whose memory belongs to another tensor
     or repeats one element. The reference count shows which case it is: it is compared with that of a fresh gradient
-    at this point, which is measured once. A view is recognized by its storage. Later gradients are added in place,
-    unless the backward itself is recorded; locks for leaves make concurrent backward passes sum exactly. Guarded by
-    ``tests/autograd/engine/test_autograd_memory.py::test_gradients_are_never_shared`` and
-    ``tests/autograd/engine/test_engine.py::TestAccumulation``.
+    at this point, which is measured once. A view is recognized by its storage, a tensor on the memory of a user's array
+    by the base of its own array. Later gradients are added in place, unless the backward itself is recorded; locks for
+    leaves make concurrent backward passes sum exactly. Guarded by
+    ``tests/autograd/engine/test_autograd_memory.py::test_gradients_are_never_shared``,
+    ``tests/autograd/engine/test_engine.py::TestAccumulation`` and
+    ``tests/core/test_array_objects.py::test_gradients_do_not_take_the_memory_of_a_users_array``.
     """
 
     sequence_nr = _LAST
@@ -341,6 +343,7 @@ class AccumulateGrad(Node):
                     references > AccumulateGrad.fresh_count
                     or grad._storage is not None
                     or getrefcount(grad._data) > AccumulateGrad.fresh_data_count
+                    or getattr(grad._data, "base", None) is not None
                 ):
                     grad = grad.clone()
                 meta.grad = grad

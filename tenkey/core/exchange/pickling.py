@@ -39,9 +39,7 @@ def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool, cls: 
     if isinstance(values, _Shape):
         made = registry.find("tk::empty").call(values.shape, dtype=values.dtype, device=target)
     else:
-        if not values.flags.writeable:  # the pickle's buffers were bytes
-            values = values.copy()
-        made = from_host(values, target)
+        made = from_host(values, target)  # the pickle's buffers may be bytes, or a file that joblib has mapped
     made = with_class(cls, made)
     return made.requires_grad_() if requires_grad else made
 

@@ -25,7 +25,7 @@ import numpy as np
 from ...._util.record import Record
 from ....core.dtypes.names import int64
 from ....core.lift import refuse_out_of_range, weak_tensor
-from ....core.tensor import Tensor, cpu_word, make_tensor
+from ....core.tensor import Tensor, from_host
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.keys import DispatchKey
@@ -242,7 +242,7 @@ def as_source(value: Any) -> Tensor:
             f"[index_put] the assigned value must be a tensor, an array or a number, got {shown(value)} of type "
             f"{type(value).__name__}."
         )
-    return make_tensor(array, cpu_word(array.dtype))
+    return from_host(array)
 
 
 def setitem(x: Tensor, given: Any, value: Any) -> None:
