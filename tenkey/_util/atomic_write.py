@@ -34,10 +34,10 @@ _searched: Final[dict[Path, float]] = {}
 # were killed are deleted by a later call for the same parent once they are an hour old, by the clock of the file
 # system. Guarded by test_serialization_writing.py.
 @contextmanager
-def replacing(path: str, *, durable: bool = True) -> Iterator[str]:
+def replacing(path: str, *, mode: int | None = None, durable: bool = True) -> Iterator[str]:
     """Give the name of a new, empty file, which becomes ``path`` if the ``with`` block ends without an exception.
 
-    Without ``durable``, it may be empty after a failure of power.
+    ``mode`` sets its permissions, whatever an old file has. Without ``durable``, it may be empty after a power failure.
     """
     import secrets  # only functions that write files need these
     import shutil
@@ -48,11 +48,12 @@ def replacing(path: str, *, durable: bool = True) -> Iterator[str]:
         old = target.stat()
         if not stat.S_ISREG(old.st_mode):
             raise ValueError(f"[save] {path} is not a regular file, and would be replaced by one: give another path.")
-        if not os.access(target, os.W_OK):
+        if mode is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, "the file may not be written, and is therefore not replaced", str(path))
     folder = target.with_name(_NAME.format(secrets.token_hex(8)))
     try:
         folder.mkdir(0o700)
+        folder.chmod(0o700)  # whatever the umask and the parent's access control list
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None  # with the name that the caller knows
     try:
@@ -67,8 +68,8 @@ def replacing(path: str, *, durable: bool = True) -> Iterator[str]:
         if durable:
             with temporary.open("r+b") as file:
                 os.fsync(file.fileno())
-        if old is None:
-            temporary.chmod(stat.S_IMODE(new.st_mode))  # safetensors replaces the file by one that only we may read
+        if old is None or mode is not None:  # in any case, because safetensors replaces the file
+            temporary.chmod(stat.S_IMODE(new.st_mode) if mode is None else mode)
         else:
             _apply_permissions(temporary, target, old)
         temporary.replace(target)

@@ -6,16 +6,9 @@ Note [Nothing waits for a compiler] in ``tenkey/backends/cpu/numba/compiler.py``
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import stat
-import subprocess
-import sys
 import threading
-import time
 import warnings
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,199 +179,11 @@ def _wait_for(event: threading.Event) -> None:
     assert event.wait(timeout=60)
 
 
-def test_a_failure_is_told_and_the_next_kernel_is_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENKEY_COMPILE", "background")
-    done: list[int] = []
-
-    def fail() -> None:
-        raise RuntimeError("no such register")
-
-    def ask() -> None:
-        compiler.request("broken", fail)
-        compiler.request("sound", lambda: done.append(1))
-        compiler.wait()
-
-    with pytest.warns(UserWarning, match="compiling the kernel broken failed") as caught:
-        ask()
-    assert done == [1]
-    text = str(caught[0].message)
-    assert "RuntimeError: no such register" in text
-    assert "it keeps running on NumPy" in text
-
-
-def test_a_failure_where_warnings_are_errors(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENKEY_COMPILE", "background")
-    done: list[int] = []
-
-    def fail() -> None:
-        raise RuntimeError("no such register")
-
-    compiler.request("broken", fail)
-    compiler.request("sound", lambda: done.append(1))
-    compiler.wait()  # the thread lives
-    assert done == [1]
-
-
 def test_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENKEY_COMPILE", "off")
     program = _program(registry.find("tk::log1p").facets["Pointwise"], "float32", "tk::log1p")
     program.request()
     assert not program.compiled
-
-
-# ---- the cache on disk, in processes of its own
-
-_SCRIPT = """
-import json, sys, warnings
-import numpy as np, tenkey as tk
-warnings.simplefilter("error")
-x = tk.asarray(np.linspace(-3, 3, 50_000, dtype=np.float32))
-got = tk.sigmoid(x).numpy()
-want = 1 / (1 + np.exp(-x.numpy().astype(float)))
-kernels = [m for m in sys.modules.values() if m.__name__.startswith("tenkey_kernel_")]
-print(json.dumps({
-    "error": float(np.abs(got / want - 1).max()), "kernels": len(kernels), "files": [m.__file__ for m in kernels],
-}))
-"""
-
-
-def _start(folder: Path, **more: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "TENKEY_CACHE_DIR": str(folder), "TENKEY_COMPILE": "sync", **more}
-    return subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-
-
-def _finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    found: dict[str, Any] = json.loads(out)
-    assert found["error"] < 1e-6
-    assert found["kernels"] == 1
-    return found
-
-
-def _compiled_files(folder: Path) -> dict[str, int]:
-    """The machine code that Numba has cached, with the times at which it was written."""
-    return {p.name: p.stat().st_mtime_ns for p in folder.rglob("*.nbc")}
-
-
-def test_the_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
-    found = _finish(_start(tmp_path))
-    written = _compiled_files(tmp_path)
-    assert len(written) == 1
-    (source,) = (tmp_path / "kernels").glob("tenkey_kernel_*.py")
-    assert Path(found["files"][0]) == source
-    assert not list((tmp_path / "kernels").glob("*.tmp"))
-    before = source.stat().st_mtime_ns
-    _finish(_start(tmp_path))
-    assert _compiled_files(tmp_path) == written
-    assert source.stat().st_mtime_ns == before
-
-
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:20])
-
-
-def _scramble(path: Path) -> None:
-    path.write_bytes(b"\x80\x04nonsense" * 20)
-
-
-@pytest.mark.parametrize("damage", [_truncate, _scramble, lambda path: path.write_bytes(b""), Path.unlink],
-                         ids=["truncated", "scrambled", "empty", "deleted"])  # fmt: skip
-@pytest.mark.parametrize("pattern", ["*.py", "*.nbi", "*.nbc"], ids=["source", "index", "code"])
-def test_a_damaged_cache_is_written_anew(
-    damage: Callable[[Path], Any], pattern: str, tmp_path: Path, cache: Path, request: pytest.FixtureRequest
-) -> None:
-    source = f"def kernel(x):\n    return x + np.float32({zlib.crc32(request.node.name.encode()) % 100_000})"
-    float32 = np.dtype("float32")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TENKEY_CACHE_DIR", str(tmp_path))
-        first = compiler.compile_ufunc(source, "kernel", (float32,), float32)(np.zeros(3, np.float32))
-        (path,) = (tmp_path / "kernels").rglob(pattern)
-        damage(path)
-        name = next((tmp_path / "kernels").glob("__pycache__/*.nb?"), path).name.partition(".")[0]
-        for module in [m for m in sys.modules if m.startswith("tenkey_kernel_") and m == name]:
-            del sys.modules[module]  # as in a process of its own
-        again = compiler.compile_ufunc(source, "kernel", (float32,), float32)(np.zeros(3, np.float32))
-    np.testing.assert_array_equal(again, first)
-    (whole,) = (tmp_path / "kernels").glob("*.py")
-    assert "def kernel" in whole.read_text()
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        found = _finish(_start(tmp_path / "cache", TMPDIR=str(tmp_path.parent)))
-    finally:
-        tmp_path.chmod(0o700)
-    assert not (tmp_path / "cache").exists()
-    assert Path(found["files"][0]).is_relative_to(tmp_path.parent)
-
-
-def test_a_cache_folder_that_cannot_be_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    (tmp_path / "temporary").mkdir()
-    found = _finish(_start(tmp_path / "file", TMPDIR=str(tmp_path / "temporary")))
-    path = Path(found["files"][0])
-    assert path.is_relative_to(tmp_path / "temporary")
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert (tmp_path / "file").read_text() == "in the way"
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are those of POSIX")
-def test_a_temporary_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    planted = tmp_path / f"tenkey-kernels-{os.getuid()}"
-    planted.mkdir()
-    planted.chmod(0o777)
-    found = _finish(_start(tmp_path / "file", TMPDIR=str(tmp_path)))
-    assert not Path(found["files"][0]).is_relative_to(planted)
-    assert list(planted.iterdir()) == []
-
-
-def test_two_processes_at_once(tmp_path: Path) -> None:
-    processes = [_start(tmp_path) for _ in range(2)]
-    for process in processes:
-        _finish(process)
-    assert len(list((tmp_path / "kernels").glob("*.py"))) == 1
-    assert not list((tmp_path / "kernels").glob("*.tmp"))
-    _finish(_start(tmp_path))
-
-
-def test_a_process_that_ends_while_it_compiles(tmp_path: Path) -> None:
-    program = "import tenkey as tk\ntk.sigmoid(tk.ones(1 << 16)); tk.tanh(tk.ones(1 << 16)); tk.sin(tk.ones(1 << 16))"
-    environment = {**os.environ, "TENKEY_CACHE_DIR": str(tmp_path), "TENKEY_COMPILE": "background"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=environment, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path))
-    assert compiler.cache_folder() == tmp_path
-    monkeypatch.delenv("TENKEY_CACHE_DIR")
-    assert compiler.cache_folder().name == "tenkey"
-
-
-def test_different_sources_have_different_files(cache: Path) -> None:
-    before = set((cache / "kernels").glob("*.py"))
-    float64 = np.dtype("float64")
-    stamp = time.time_ns()
-    for k in range(2):
-        source = f"def kernel(x):\n    return x * np.float64({stamp + k})"
-        got = compiler.compile_ufunc(source, "kernel", (float64,), float64)(np.ones(2))
-        np.testing.assert_array_equal(got, [stamp + k] * 2)
-    assert len(set((cache / "kernels").glob("*.py")) - before) == 2
-
-
-def test_a_module_that_fails_leaves_nothing_behind(cache: Path) -> None:
-    loaded = set(sys.modules)
-    with pytest.raises(ZeroDivisionError):
-        compiler.load_module("x = 1 // 0\n")
-    assert not [m for m in set(sys.modules) - loaded if m.startswith("tenkey_kernel_")]
 
 
 def _hard_values(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

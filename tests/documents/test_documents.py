@@ -73,7 +73,7 @@ def run(source: str, server: subprocess.Popen[str], folder: Path) -> str:
     return Path(f"{path}.out").read_text(encoding="utf-8")
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 CASES = [
     pytest.param(source, expected, id=f"{path.name}-{number}")
     for path in DOCUMENTS

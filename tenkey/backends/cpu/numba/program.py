@@ -163,10 +163,10 @@ class Program:
         """Request compilation, once."""
         if not self._requested:
             self._requested = True
-            compiler.request(self.name, self._compile)
+            compiler.request(f"{self.name} for {self.dtype}", self._compile)
 
     def _compile(self) -> None:
-        ufunc = compiler.compile_ufunc(self._source(), "kernel", self._signature, self.result)
+        ufunc = compiler.compile_ufunc(self._source(), self._signature, self.result)
         self.large = ufunc
         if not self.is_ufunc:
             self.call = ufunc
