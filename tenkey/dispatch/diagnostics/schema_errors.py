@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-__all__ = ["excerpt", "misfit", "no_alias", "no_type", "quoted", "unexpected"]
+__all__ = ["excerpt", "kind_of", "misfit", "no_alias", "no_type", "quoted", "unexpected"]
 
 # A longer line is shown as a window around the caret, so that a message stays readable.
 _MAX_SHOWN: Final = 400
@@ -22,14 +22,26 @@ _SYNONYMS: Final = {
     "tuple": "(int, int)",
 }
 
+_MARKS: Final = frozenset(("->", "::", *"()[],?*!|=.+-"))
+
+
+def kind_of(token: str) -> str:
+    """Return ``"name"``, ``"number"``, ``"mark"``, ``"string"``, ``"bad"`` or, for the empty token, ``"end"``."""
+    if not token or token in _MARKS:
+        return "mark" if token else "end"
+    if token.isidentifier() and token.isascii():
+        return "name"
+    return "number" if token[0] in ".0123456789" else "string" if len(token) > 1 else "bad"
+
 
 def quoted(source: str) -> str:
     """Return `source` in quotes, cut to a length that suits a message."""
     return repr(source if len(source) <= 40 else f"{source[:40]}...")
 
 
-def unexpected(kind: str, value: str, expected: str, remedy: str) -> tuple[str, str]:
+def unexpected(value: str, expected: str, remedy: str) -> tuple[str, str]:
     """Describe a token that stands where something else is expected."""
+    kind = kind_of(value)
     if kind == "end":
         return f"the text ends where {expected} is expected.", remedy
     if kind == "bad" and value in "'\"":
@@ -39,11 +51,11 @@ def unexpected(kind: str, value: str, expected: str, remedy: str) -> tuple[str, 
     return f"{quoted(value)} stands where {expected} is expected.", remedy
 
 
-def no_type(kind: str, value: str, following: str, types: Collection[str]) -> tuple[str, str]:
+def no_type(value: str, following: str, types: Collection[str]) -> tuple[str, str]:
     """Describe a token that stands where a type is expected; `following` is the next token."""
     known = f"Types are {', '.join(types)}."
-    if kind != "name":
-        return unexpected(kind, value, "a type", known)
+    if kind_of(value) != "name":
+        return unexpected(value, "a type", known)
     if following in (",", ")", "="):
         return f"{quoted(value)} has no type.", f"Write 'Tensor {value[:40]}', say."
     import difflib  # only errors need it
