@@ -87,6 +87,9 @@ with _registry.deferred_installers():  # Note [Installers that wait]
     transforms.install(_registry)
 
 
+_LATER = ("testing", *_names.MODULES)
+
+
 def _load_checks() -> _Any:
     from .testing.checks import run_checks
 
@@ -97,24 +100,23 @@ _registry.hooks.load_checks = _load_checks
 
 
 def __getattr__(name: str) -> _Any:
-    """Find ``tk.testing`` and ``tk.bfloat16`` at first use, and operators that were declared after this module."""
-    if name == "testing":
-        return _import_module(".testing", __name__)  # sets the attribute
+    """Find modules and ``tk.bfloat16`` at first use, and operators that were declared after this module."""
+    if name in _LATER:
+        return _import_module(f".{name}", __name__)  # sets the attribute
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
     return _names.find_public("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "testing"})
+    return sorted({*globals(), *_LATER})
 
 
 globals().update(_names.expose(""))
 
-from . import fft, linalg, special  # noqa: E402  # modules of the operators with these prefixes
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public(globals())  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys(_names.MODULES)})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -15,6 +15,7 @@ from .dispatch import registry
 from .dispatch.operator import Operator
 from .dispatch.tags import Tag
 from .interop.numpy_names import counterpart
+from .ops.builtin import load
 
 __all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
 
@@ -46,7 +47,7 @@ def _place(operator: Operator) -> tuple[str, str]:
 def expose(module: str) -> dict[str, Callable[..., Any]]:
     """Return the operators of a module of the namespace by name, after setting their ``__module__`` and names."""
     found: dict[str, Callable[..., Any]] = {}
-    for operator in registry:
+    for operator in [*registry.operators.values()]:
         if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
             continue
         place, name = _place(operator)
@@ -84,6 +85,7 @@ def find_public(module: str, name: str) -> Callable[..., Any]:
 
 def fill_module(module: str, namespace: dict[str, Any]) -> Callable[[str], Any]:
     """Add the operators of a module to its globals and ``__all__``; return its ``__getattr__``, for later operators."""
+    load(module)
     found = expose(module)
     namespace.update(found)
     namespace["__all__"].extend(found)

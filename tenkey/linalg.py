@@ -1,7 +1,7 @@
 """Linear algebra: the extension ``linalg`` of the array API standard, and functions beyond it.
 
 A name is an operator whose block begins with ``linalg_`` (``tenkey/ops/builtin``), a function of
-``tenkey/functions/linalg.py``, or an operator of the namespace that the standard also lists here.
+``tenkey/functions``, or an operator of the namespace that the standard also lists here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError
 
 from ._names import fill_module
-from .functions.linalg import cond, matrix_norm, norm, tensordot
+from .functions.linalg import tensordot
+from .functions.matrix_norms import cond, matrix_norm, norm
 from .ops.builtin.linalg.diagonals import trace
 from .ops.builtin.linalg.matmul import matmul
 from .ops.builtin.linalg.products import outer, vecdot

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from numpy.linalg import LinAlgError as LinAlgError
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, TensorLike
-from tenkey.functions.linalg import cond as cond, matrix_norm as matrix_norm, norm as norm, tensordot as tensordot
+from tenkey.functions.linalg import tensordot as tensordot
+from tenkey.functions.matrix_norms import cond as cond, matrix_norm as matrix_norm, norm as norm
 from tenkey.ops.builtin.linalg.decompositions import QRResult, SVDResult
 from tenkey.ops.builtin.linalg.eigen import EigResult, EighResult
 from tenkey.ops.builtin.linalg.lu import LUResult

@@ -81,6 +81,9 @@ class Installers:
 
     def install(self, operator: Operator) -> None:
         """Let all installers act on an operator."""
+        if self._waits:
+            operator.outstanding = tuple(self._installers)
+            return
         for installer in self._installers:
             self._run(installer, operator)
 

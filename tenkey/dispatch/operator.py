@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from .diagnostics.tables import Table
@@ -38,6 +38,7 @@ class Hooks:
     - ``device_word``: the dispatch word of a device, or of the default device for None;
     - ``device_names``: the device string of each backend key; ``removed_devices``: those whose backend was removed;
     - ``derivers``: functions that derive the operator of a given name (``ns::name_``) from another one, or give None;
+    - ``load_all``: declares the operators that wait for their first use;
     - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
     """
 
@@ -49,6 +50,7 @@ class Hooks:
         self.device_names: dict[str, str] = {}
         self.removed_devices: set[str] = set()
         self.derivers: list[Callable[[str], Any]] = []
+        self.load_all: Callable[[], None] = lambda: None
         self.load_checks: Callable[[], Callable[..., Any]]
 
     def device_name(self, backend: str) -> str:
@@ -66,6 +68,7 @@ class _Registry(Protocol):
     pending: dict[str, list[Kernel]]
     autograd_other: tuple[str, ...]
 
+    def __iter__(self) -> Iterator[Operator]: ...
     def find(self, name: str) -> Operator: ...
     def derive(self, name: str) -> Operator | None: ...
     def overloads(self, name: str) -> tuple[Operator, ...]: ...

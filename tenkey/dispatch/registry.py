@@ -92,7 +92,7 @@ class Registry(Listing):
         self.pending: dict[str, list[Kernel]] = {}  # kernels whose operator is not defined yet
         self.autograd_other: tuple[str, ...] = ()
         self.hooks = Hooks()
-        self.installers = Installers(self.lock, self.__iter__)
+        self.installers = Installers(self.lock, lambda: tuple(self.operators.values()))
         self.subscribe, self.deferred_installers = self.installers.subscribe, self.installers.deferred
         self.settle, self.reinstall = self.installers.settle, self.installers.reinstall
         self._namespaces: dict[str, OperatorNamespace] = {}
@@ -146,7 +146,8 @@ class Registry(Listing):
                 for kernel in waiting:
                     operator.kernels.setdefault(kernel.key, []).append(kernel)
                 self.installers.install(operator)
-                warn_of_shadowed(operator, asked_for=False)
+                if not operator.outstanding:
+                    warn_of_shadowed(operator, asked_for=False)
                 for kernel in kernels:
                     self.impl(name, kernel)
             except BaseException:
@@ -173,7 +174,7 @@ class Registry(Listing):
                     self.pending[operator.name] = kept
             operator.removed = True
             operator.invalidate()
-            for other in self:
+            for other in [*self.operators.values()]:
                 if other.facets.get("DerivedFrom") is operator:  # its derivatives go with it
                     self.undefine(other, keep_kernels=False)
 
@@ -208,11 +209,8 @@ class Registry(Listing):
 
     def packet(self, name: str) -> OperatorPacket:
         """Return the overloads of one qualified name as one object, always the same one."""
-        packet = self.operators.packets.get(name)
-        if packet is None:
-            with self.lock:
-                packet = self.operators.packets.setdefault(name, OperatorPacket(self, name))
-        return packet
+        packets = self.operators.packets
+        return packets.get(name) or packets.setdefault(name, OperatorPacket(self, name))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "registry"  # the registry of the process, by name; for any other one pickle reports the difference
@@ -237,7 +235,7 @@ class Registry(Listing):
         if "::" not in name:
             raise RegistrationError(f"[{name}] needs a namespace: write it as 'namespace::{name}'.")
         with self.lock:
-            operator = self.operators.get(name)
+            operator = self.derive(name)
             stacks: dict[Any, list[Kernel]] = self.pending if operator is None else operator.kernels
             place = name if operator is None else kernel.key
             if operator is not None:
@@ -288,7 +286,7 @@ class Registry(Listing):
 
     def invalidate(self) -> None:
         """Forget everything that was resolved, for every operator."""
-        for operator in self:
+        for operator in [*self.operators.values()]:
             operator.invalidate()
 
 

@@ -25,9 +25,10 @@ from ..core.tensor import Tensor, add_methods
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch import registry
-from ..functions import creation, indexing, linspace, splitting, statistics
+from ..functions import creation, indexing, linspace, matrix_norms, splitting, statistics
 from ..functions import linalg as contractions
 from ..functions.creation import asarray
+from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 
@@ -154,7 +155,8 @@ fft.fftshift fft.ifftshift: x / axes
 def _ours(name: str) -> Callable[..., Any]:
     """Return ``tk.<name>``: an operator, or a function of the namespace."""
     module, _, short = name.rpartition(".")
-    for holder in (contractions,) if module else (indexing, contractions, creation, splitting, linspace, statistics):
+    load(module)
+    for holder in (contractions, matrix_norms, indexing, creation, splitting, linspace, statistics):
         if short in holder.__all__:
             return cast("Callable[..., Any]", getattr(holder, short))
     operator = registry.operators.get(f"tk::{module}_{short}") if module else None  # tk.linalg.matmul is tk.matmul

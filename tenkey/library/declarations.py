@@ -90,7 +90,7 @@ def _earlier(schema: FunctionSchema) -> list[str]:
     if previous is None or Tag.LIBRARY not in previous.tags or not _same_place(previous.site, site):
         return []
     found = {name: previous}
-    for op in registry:  # in the order of definition: derivatives come after their operator
+    for op in [*registry.operators.values()]:  # in the order of definition: derivatives come after their operator
         source = op.facets.get("DerivedFrom")
         if source is not None and found.get(source.name) is source:
             found[op.name] = op

@@ -320,7 +320,7 @@ def _tags(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
 
 
 def _check(name: str, kernel: Kernel) -> None:
-    operator = registry.operators.get(name)
+    operator = registry.derive(name)
     if operator is not None and not kernel.is_fallthrough:
         check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 

@@ -33,43 +33,26 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_names, key_mask
 from ..dispatch.local_state import current_state, enter, get_state, leave, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
-from .builtin.elementwise.arithmetic import pow as pow_
-from .builtin.elementwise.arithmetic import reciprocal
-from .builtin.elementwise.comparison import where
-from .builtin.elementwise.exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt
-from .builtin.elementwise.trigonometry import acos, acosh, asin, cosh, sinh, tan
-from .builtin.indexing.scatter import scatter_add
-from .builtin.linalg.einsum import einsum_operator
-from .builtin.linalg.matmul import matmul
-from .builtin.linalg.norms import vector_norm
-from .builtin.linalg.products import cross, dot, vecdot
-from .builtin.nn import cross_entropy, log_softmax, softmax
-from .builtin.reductions.cumulative import cumulative_prod, cumulative_sum
-from .builtin.reductions.reduction import logsumexp, mean, prod
-from .builtin.reductions.reduction import sum as sum_
-from .builtin.reductions.statistics import std, var
-from .builtin.shape.copying import cast, concat, concatenate, stack
-from .builtin.special.error_functions import special_erf, special_erfinv
-from .declare.declaration import operator_of
+from .builtin.shape.copying import cast
 
 __all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]
 
-LOWER: Final = frozenset(map(operator_of, (matmul, vecdot, einsum_operator)))
+LOWER: Final = frozenset({"matmul", "vecdot", "einsum"})
 """Products: fast in the lower dtype, while the hardware or the library accumulates in more bits."""
 
 FLOAT32: Final = frozenset(
-    map(
-        operator_of,
-        (
-            exp, expm1, exp2, log, log1p, log2, log10, logaddexp, pow_, reciprocal, rsqrt, cosh, sinh, tan, acos, asin,
-            acosh, special_erf, special_erfinv, sum_, prod, mean, var, std, cumulative_sum, cumulative_prod, logsumexp,
-            vector_norm, softmax, log_softmax, cross_entropy,
-        ),
-    )
+    {
+        "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "pow", "reciprocal", "rsqrt", "cosh",
+        "sinh", "tan", "acos", "asin", "acosh", "special_erf", "special_erfinv", "sum", "prod", "mean", "var", "std",
+        "cumulative_prod", "cumulative_sum", "logsumexp", "linalg_vector_norm", "softmax", "log_softmax",
+        "cross_entropy",
+    }
 )  # fmt: skip
 """Functions that exceed the range of the lower dtypes, sums of many elements, and losses."""
 
-PROMOTE: Final = frozenset(map(operator_of, (concat, concatenate, stack, scatter_add, where, dot, cross)))
+PROMOTE: Final = frozenset(
+    {"concat", "concatenate", "stack", "scatter_add", "where", "dot", "linalg_cross"}
+)  # fmt: skip
 """Operators on several tensors that need one common dtype, the widest."""
 
 _LOW: Final = ("float16", "bfloat16")
@@ -171,11 +154,12 @@ def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np
         return None if wanted is None else np.dtype(wanted)
     if operator.schema.is_mutable:
         return None
-    if operator in LOWER:
+    name = operator.name.removeprefix("tk::")
+    if name in LOWER:
         return lower
-    if operator in FLOAT32:
+    if name in FLOAT32:
         return float32
-    if operator in PROMOTE:
+    if name in PROMOTE:
         floating = [d for d in present if d == float32 or d.name in _LOW]
         return max(floating, key=lambda d: d.itemsize) if len(floating) > 1 else None
     return None

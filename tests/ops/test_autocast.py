@@ -13,7 +13,6 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch import DispatchMode, registry
 from tenkey.dispatch.local_state import get_state
-from tenkey.dispatch.operator import Operator
 from tenkey.ops.autocast import FLOAT32, LOWER, PROMOTE
 from tenkey.ops.declare.facets import Autocast
 from tenkey.testing import samples
@@ -97,7 +96,7 @@ class TestLists:
 
     def test_lists_are_disjoint_and_hold_operators(self) -> None:
         assert len(LOWER | FLOAT32 | PROMOTE) == len(LOWER) + len(FLOAT32) + len(PROMOTE)
-        assert all(registry.find(op.name) is op for op in LOWER | FLOAT32 | PROMOTE)
+        assert all(registry.find(f"tk::{name}").schema.base_name == name for name in LOWER | FLOAT32 | PROMOTE)
 
     @pytest.mark.parametrize(
         "call",
@@ -118,10 +117,11 @@ class TestLists:
         with tk.autocast("cpu"):
             assert tk.linalg.cross(rand(3, dtype=F16), rand(3, dtype=F16)).dtype == F16
 
-    @pytest.mark.parametrize("operator", sorted(LOWER | FLOAT32, key=str), ids=str)
-    def test_every_operator_of_the_lists(self, operator: Operator) -> None:
+    @pytest.mark.parametrize("name", sorted(LOWER | FLOAT32))
+    def test_every_operator_of_the_lists(self, name: str) -> None:
         """A call with one dtype is computed in the listed one, if the operator takes it alone at all."""
-        dtype, want = (F32, F16) if operator in LOWER else (F16, F32)
+        operator = registry.find(f"tk::{name}")
+        dtype, want = (F32, F16) if name in LOWER else (F16, F32)
         for sample in samples(operator, np.random.default_rng(0), dtype):
             tensors = sample.tensors()
             if any(t.dtype != dtype for t in tensors) or "dtype" in sample.kwargs:

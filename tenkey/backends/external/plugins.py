@@ -71,7 +71,7 @@ def find(name: str) -> bool:
                 "kernels in the method setup() of its backend, which is called once the device exists."
             )
         _loading.append(name)
-        backends, operators, modules = set(registered), set(registry.operators), set(sys.modules)
+        backends, operators, modules = set(registered), {op.name for op in registry}, set(sys.modules)
         kernels = explicit_kernels()
         try:
             _load(point)

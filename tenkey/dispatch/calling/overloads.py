@@ -127,8 +127,7 @@ class OperatorNamespace:
             return packet
 
     def __dir__(self) -> Iterator[str]:
-        operators = self._registry.operators.values()
-        return iter(sorted({op.schema.base_name for op in operators if op.schema.namespace == self._namespace}))
+        return iter(sorted({op.schema.base_name for op in self._registry if op.schema.namespace == self._namespace}))
 
     def __repr__(self) -> str:
         return f"<operators of the namespace {self._namespace!r}>"

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..keys import DispatchKey
-from ..operator import Operator
+from ..operator import Hooks, Operator
 
 __all__ = ["Listing"]
 
@@ -17,11 +17,13 @@ class Listing:
     """What a registry says about its registrations."""
 
     lock: Any
+    hooks: Hooks
     operators: Any
     fallbacks: dict[DispatchKey, list[Kernel]]
     pending: dict[str, list[Kernel]]
 
     def __iter__(self) -> Iterator[Operator]:
+        self.hooks.load_all()
         with self.lock:  # a garbage collection may run other threads while the tuple is made
             return iter(tuple(self.operators.values()))
 

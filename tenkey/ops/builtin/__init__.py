@@ -1,6 +1,24 @@
-"""The built-in operators, one folder for each kind. Importing a module declares its operators."""
+"""The built-in operators, one folder for each kind. Importing a module declares its operators.
+
+Note [Operators that are declared on first use]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Programs that use neither ``tk.fft``, ``tk.linalg`` nor ``tk.special`` do not pay for their operators: modules that
+declare nothing else, and no method of Tensor, are not imported with the package. ``load`` imports those of one prefix;
+the public module of that name calls it. The registry calls ``load_all`` before it gives up the search for a name in
+``tk``, and before it lists all operators. The lock of the registry is held during these imports, and nothing else may
+import the modules, so that two threads cannot wait for each other. If an import fails, its operators are removed, and
+the next use begins again. Guarded by ``tests/ops/test_load.py``.
+"""
 
 # ruff: noqa: F401
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Final
+
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
 from .. import variants  # last: in-place variants of the operators above
 from . import creation, nn, random, tensor_methods
 from .elementwise import (
@@ -16,11 +34,53 @@ from .elementwise import (
     trigonometry,
 )
 from .indexing import advanced_indexing, basic_indexing, getitem, scatter, selection, setitem
-from .linalg import decompositions, diagonals, eigen, einsum, lu, matmul, norms, products, solve, triangular
-from .numeric import data_dependent, differences, fft, histogram, histogram_grids, polynomials, signal
+from .linalg import diagonals, einsum, matmul, products, triangular
+from .numeric import data_dependent, differences, histogram, histogram_grids, polynomials, signal
 from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, splitting, views
 from .sorting import search, sets, sort
-from .special import bessel, distributions, error_functions, gamma, incomplete, logarithmic
+from .special import error_functions, gamma
 
-__all__: list[str] = []
+__all__ = ["load", "load_all"]
+
+_waiting: Final = {
+    "fft": ("numeric.fft",),
+    "linalg": ("linalg.decompositions", "linalg.eigen", "linalg.lu", "linalg.norms", "linalg.solve"),
+    "special": ("special.bessel", "special.distributions", "special.incomplete", "special.logarithmic"),
+}
+
+
+def load(prefix: str) -> None:
+    """Declare the operators of a prefix (Note [Operators that are declared on first use])."""
+    if prefix not in _waiting:
+        return
+    with registry.lock:
+        before = set(registry.operators)
+        try:
+            with registry.deferred_installers():
+                for name in _waiting.get(prefix, ()):
+                    import_module(f".{name}", __name__)
+        except BaseException:
+            for name in set(registry.operators) - before:
+                registry.undefine(registry.operators[name])
+            for name in _waiting.get(prefix, ()):
+                sys.modules.pop(f"{__name__}.{name}", None)
+            raise
+        _waiting.pop(prefix, None)
+
+
+def load_all() -> None:
+    """Declare the operators of all prefixes."""
+    for prefix in [*_waiting]:
+        load(prefix)
+
+
+def _find(name: str) -> Operator | None:
+    if not (_waiting and name.startswith("tk::")):
+        return None
+    load_all()
+    return registry.derive(name)
+
+
+registry.hooks.derivers.append(_find)  # after that of the variants
+registry.hooks.load_all = load_all

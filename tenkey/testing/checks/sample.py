@@ -55,7 +55,7 @@ class Leaf(NamedTuple):
 def operator_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Operator, Callable[..., Any]]:
     """Return the operator for a name, packet, function or custom operator, and the callable."""
     if isinstance(op, str):
-        if op in registry.operators:
+        if registry.derive(op) is not None:
             op = registry.find(op)
         elif registry.overloads(op):
             op = registry.packet(op)

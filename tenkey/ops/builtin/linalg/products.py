@@ -1,4 +1,4 @@
-"""Products of vectors and matrices other than ``matmul``: chains, powers, contractions."""
+"""Products of vectors and matrices other than ``matmul``: chains, contractions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from ...declare import Entry, TensorSpec, composite, linear, structured
 from ...declare.batch import VmapLevel
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
-from ..creation import eye
 from ..elementwise.arithmetic import multiply
 from ..elementwise.comparison import logical_and
 from ..elementwise.complex import conjugated, like_operand
 from ..shape.copying import concatenate
-from ..shape.views import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
-from .common import check_square
+from ..shape.views import expand_dims, permute_dims, reshape, slice, squeeze
 from .matmul import matmul
-from .solve import inv
 
 __all__ = [
-    "contract", "cross", "dot", "inner", "kron", "matrix_power", "multi_dot", "outer", "vecdot",
+    "contract", "cross", "dot", "inner", "kron", "multi_dot", "outer", "vecdot",
 ]  # fmt: skip
 
 # ---- products of vectors
@@ -364,38 +361,3 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if tensors[0].ndim == 1:
         result = squeeze(result, 0)
     return squeeze(result, -1) if tensors[-1].ndim == 1 else result
-
-
-@composite(
-    "linalg_matrix_power(Tensor x, int n) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(2.0, shape[-1] + 2.0)), n), {})
-        for shape in ((2, 2), (2, 3, 3), (0, 0))
-        for n in (0, 1, 2, 5)
-    ],
-    reference=np.linalg.matrix_power,
-)
-def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse.
-
-    Args: x: shape (..., M, M). Raises ValueError for other shapes, and with ``n < 0`` for a singular matrix.
-
-    >>> tk.linalg.matrix_power(tk.asarray([[1, 1], [0, 1]]), 3).tolist()
-    [[1, 3], [0, 1]]
-    """
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        check_square("linalg.matrix_power", x)
-    if n == 0:
-        unit = broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), x.shape)
-        return unit + x * 0 if x.requires_grad else unit.clone()
-    base = x if n > 0 else inv(x)
-    result: Tensor | None = None
-    n = abs(n)
-    while True:
-        if n & 1:
-            result = base if result is None else matmul(result, base)
-        n >>= 1
-        if not n:
-            assert result is not None
-            return result.clone() if result is x else result
-        base = matmul(base, base)

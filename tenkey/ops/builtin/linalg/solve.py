@@ -1,4 +1,4 @@
-"""Linear systems: inverse, solution, determinants, Cholesky factor.
+"""Linear systems: inverse, solution, determinants, Cholesky factor, powers.
 
 The gradients follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation" (2008), extended to complex matrices; they consist of operators, so every order exists.
@@ -24,7 +24,7 @@ from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
 from .common import adjoint, check_square, half_lower, hermitian, inexact, lapack, solve_batch, square_samples
 from .matmul import matmul
 
-__all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve"]
+__all__ = ["SlogdetResult", "cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
 
 _SINGULAR: Final = (
     "the matrix is singular (of a stack, one of them). tk.linalg.pinv and tk.linalg.lstsq take such matrices."
@@ -297,3 +297,41 @@ cholesky: Entry = lapack(
     [[2.0, 0.0], [1.0, 2.0]]
     """,
 )
+
+
+# ---- powers
+
+
+@composite(
+    "linalg_matrix_power(Tensor x, int n) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(2.0, shape[-1] + 2.0)), n), {})
+        for shape in ((2, 2), (2, 3, 3), (0, 0))
+        for n in (0, 1, 2, 5)
+    ],
+    reference=np.linalg.matrix_power,
+)
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse.
+
+    Args: x: shape (..., M, M). Raises ValueError for other shapes, and with ``n < 0`` for a singular matrix.
+
+    >>> tk.linalg.matrix_power(tk.asarray([[1, 1], [0, 1]]), 3).tolist()
+    [[1, 3], [0, 1]]
+    """
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        check_square("linalg.matrix_power", x)
+    if n == 0:
+        unit = broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), x.shape)
+        return unit + x * 0 if x.requires_grad else unit.clone()
+    base = x if n > 0 else inv(x)
+    result: Tensor | None = None
+    n = abs(n)
+    while True:
+        if n & 1:
+            result = base if result is None else matmul(result, base)
+        n >>= 1
+        if not n:
+            assert result is not None
+            return result.clone() if result is x else result
+        base = matmul(base, base)

@@ -1,0 +1,128 @@
+"""Operators that are declared on first use (Note in ``tenkey/ops/builtin/__init__.py``), each time in a new process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+_BEGIN = """
+import sys
+import tenkey as tk
+from tenkey.dispatch.registry import registry
+from tenkey.ops import builtin
+
+waiting = {f"{builtin.__name__}.{name}" for names in builtin._waiting.values() for name in names}
+assert waiting and not waiting & set(sys.modules)
+names, modules = set(registry.operators), set(sys.modules)
+"""
+
+
+def run(program: str) -> None:
+    command = [sys.executable, "-c", _BEGIN + textwrap.dedent(program)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "assert abs(tk.special.i0(tk.asarray(0.0)).item() - 1) < 1e-6",
+        "from tenkey.special import i0",
+        "import tenkey.fft; assert 'fftshift' in tenkey.fft.__all__",
+        "assert tk.linalg.inv(tk.eye(2)).tolist() == [[1, 0], [0, 1]]",
+        "from tenkey import *; linalg.svd, fft.fft, special.zeta",
+        "assert registry.find('tk::linalg_svd').name == 'tk::linalg_svd'",
+        "assert tk.ops.tk.hurwitz",
+        "x = tk.zeros(1); tk.ops.tk.special_i0_(x); assert x.item() == 1",
+        "assert 'special_i0' in dir(tk.ops.tk)",
+        "assert 'tk::special_i0' in [op.name for op in registry]",
+        "assert 'tk::special_i0' in [row.name for row in tk.ops.pointwise_operators()]",
+        "import numpy as np; assert np.linalg.det(tk.eye(2)) == 1",
+        "import numpy as np; assert np.fft.fft(tk.ones(2)).tolist() == [2, 0]",
+        "assert {'fft', 'linalg', 'special'} < set(dir(tk)) & set(tk.__all__)",
+    ],
+)
+def test_every_way_to_an_operator(use: str) -> None:
+    run(use)
+
+
+def test_modules_and_blocks_that_may_wait() -> None:
+    """They import nothing else for the first time, and make no methods, which must exist from the start."""
+    run("""
+    builtin.load_all()
+    helpers = {"tenkey.ops.builtin.linalg.common"}  # declares nothing
+    assert set(sys.modules) - modules == waiting | helpers, set(sys.modules) - modules
+    for name in set(registry.operators) - names:
+        operator = registry.operators[name]
+        assert "Methods" not in operator.facets and tk.dispatch.tags.Tag.INPLACE not in operator.tags, name
+        assert operator.outstanding  # as if it had been declared during the import
+    """)
+
+
+def test_kernels_of_operators_that_wait() -> None:
+    run("""
+    try:
+        tk.library.Library("tk", "IMPL").impl("special_i0", lambda: None, "CPU", allow_override=True)
+    except tk.dispatch.errors.RegistrationError as error:
+        assert "special_i0" in str(error)
+    else:
+        raise AssertionError("a kernel without the argument is refused where it is registered")
+    """)
+
+
+def test_unknown_names() -> None:
+    run("""
+    for find in (lambda: registry.find("tk::special_i"), lambda: tk.ops.tk.special_i, lambda: tk.special.i):
+        try:
+            find()
+        except (tk.dispatch.errors.OperatorNotFoundError, AttributeError) as error:
+            assert "special" in str(error)
+        else:
+            raise AssertionError
+    """)
+
+
+def test_first_use_in_many_threads() -> None:
+    run("""
+    import threading
+    sys.setswitchinterval(1e-5)
+    uses = [lambda: tk.special.i0(tk.ones(2)), lambda: registry.find("tk::special_i1"), lambda: tk.fft.fft(tk.ones(2)),
+            lambda: tk.linalg.cond(tk.eye(2)), lambda: [*registry], lambda: tk.ops.tk.linalg_qr,
+            lambda: tk.linalg.svd(tk.eye(2)), lambda: dir(tk.ops.tk)]
+    errors = []
+    ready = threading.Barrier(len(uses))
+    def work(use):
+        ready.wait()
+        try:
+            use()
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=work, args=(use,), daemon=True) for use in uses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors and not any(thread.is_alive() for thread in threads), errors
+    """)
+
+
+def test_a_failed_load_leaves_nothing() -> None:
+    run("""
+    real = builtin.import_module
+    def fails(name, package):
+        if name.endswith("lu"):
+            raise KeyboardInterrupt
+        return real(name, package)
+    builtin.import_module = fails
+    for _ in range(2):
+        try:
+            tk.linalg
+        except KeyboardInterrupt:
+            pass
+        assert set(registry.operators) == names and not waiting & set(sys.modules)
+    builtin.import_module = real
+    assert tk.linalg.det(tk.eye(2)).item() == 1
+    """)
