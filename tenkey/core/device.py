@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from ..dispatch.errors import RegistrationError
+from ..dispatch.errors import RegistrationError, shown
 from ..dispatch.keys import DispatchKey, register_backend_key
 from ..dispatch.registry import registry
 
@@ -164,7 +164,7 @@ def to_device(value: Any) -> Device:
     names = [name for _, installed in _finders for name in installed() if name not in _types]
     listed = f"; installed plug-ins, loaded at first use, are {', '.join(names)}" if names else ""
     raise ValueError(
-        f"[device] unknown device {value!r}: known device types are {', '.join(_types)}{listed}; write 'type' or "
+        f"[device] unknown device {shown(value)}: known device types are {', '.join(_types)}{listed}; write 'type' or "
         "'type:index'."
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from ..dispatch.errors import shown
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import current_state
 from ..dispatch.registry import registry
@@ -114,9 +115,8 @@ class Tensor(_Attached):
         """
         given: Any = cls
         if not isinstance(given, type) or not issubclass(given, Tensor):
-            raise TypeError(
-                f"[as_subclass] needs a subclass of Tensor, or Tensor itself, got {getattr(cls, '__qualname__', cls)}."
-            )
+            got = getattr(cls, "__qualname__", None) or shown(cls)
+            raise TypeError(f"[as_subclass] needs a subclass of Tensor, or Tensor itself, got {got}.")
         if self._word & WEAK_MASK:  # a Python number among the arguments of a handler stays one
             return with_class(cls, make_tensor(self._data, self._word & INHERITED))
         state = current_state()
@@ -290,7 +290,7 @@ class Tensor(_Attached):
         """Return the namespace of functions for tensors (array API standard); ValueError for an unknown version."""
         if api_version is not None and api_version not in _API_VERSIONS:
             versions = ", ".join(_API_VERSIONS)
-            raise ValueError(f"[__array_namespace__] got api_version={api_version!r}: give one of {versions}.")
+            raise ValueError(f"[__array_namespace__] got api_version={shown(api_version)}: give one of {versions}.")
         return sys.modules["tenkey"]
 
 

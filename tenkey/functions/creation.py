@@ -14,6 +14,7 @@ from ..core.dtypes.limits import iinfo
 from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import dlpack
+from ..core.exchange.interfaces import read_interface
 from ..core.tensor import Tensor, cpu_word, fits, make_tensor
 from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD, tensor_dtype
@@ -259,16 +260,17 @@ def _exposed(obj: Any, function: str) -> Any:
                 "tensor."
             )
         return np.asarray(obj)
+    if isinstance(obj, str):
+        return obj
     if hasattr(obj, "__dlpack__"):  # before __array__: it knows bfloat16, and shares more often
         try:
             return dlpack.read(obj, to_cpu=False, copy=None)[0]
         except (BufferError, TypeError, RuntimeError, ValueError):
             if not hasattr(obj, "__array__"):
                 raise
-    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
-        return np.asarray(obj)
-    if isinstance(obj, str):
-        return obj
+    array = read_interface(obj, function)
+    if array is not None:
+        return array
     try:
         buffer = memoryview(obj)
     except TypeError:
@@ -404,7 +406,7 @@ def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Except
         long = next((item for item in array.flat if isinstance(item, int) and item.bit_length() > 63), None)
         if long is not None:
             return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
-    text = repr(obj)
+    text = shown(obj)
     text = text if len(text) < 60 else text[:57] + "..."
     message = f"[{function}] cannot make a tensor of {text} with dtype {dtype}: give numbers or bools. "
     return TypeError((message + dtypes.remedy(array.dtype)).rstrip())

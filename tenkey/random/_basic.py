@@ -9,6 +9,7 @@ from typing import Any
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
+from ..dispatch.errors import shown
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.linalg.matmul import matmul
@@ -76,7 +77,7 @@ def _complex_normal(shape: Any, mean: Any, std: Any, dtype: Any, device: Any, ge
     mean = complex(mean)
     if not (math.isfinite(mean.real) and math.isfinite(mean.imag)):
         raise ValueError(
-            f"[normal] the mean must be a finite number, got {mean!r}; a complex one needs a complex dtype."
+            f"[normal] the mean must be a finite number, got {shown(mean)}; a complex one needs a complex dtype."
         )
     plan = Plan(() if shape is None else sizes_of("normal", shape), dtype, device)
     with numbers("normal", generator, plan) as address:
@@ -113,7 +114,7 @@ def integers(
         try:
             ends.append(_operator.index(value))
         except TypeError:
-            raise TypeError(f"[integers] {name} must be an integer, got {value!r}.") from None
+            raise TypeError(f"[integers] {name} must be an integer, got {shown(value)}.") from None
     plan = Plan(sizes_of("integers", shape), dtypes.int64 if dtype is None else dtypes.to_dtype(dtype), device)
     with numbers("integers", generator, plan) as address:
         return random_integers(plan.shape, *address, low=ends[0], high=ends[1], dtype=plan.dtype, device=plan.device)

@@ -13,6 +13,7 @@ from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
 from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
+from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.rounding import ceil
@@ -185,7 +186,7 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
     if isinstance(x, Tensor):
         axis = _checked_axis("permutation", axis, x.ndim)
         return take(x, _permutation("permutation", x.shape[axis], x.device, generator), axis=axis)
-    message = f"[permutation] x must be a tensor or an integer of at least 0, got {x!r}."
+    message = f"[permutation] x must be a tensor or an integer of at least 0, got {shown(x)}."
     if isinstance(x, bool):
         raise TypeError(message)
     return _permutation("permutation", checked_integer(x, message), device, generator)
@@ -195,7 +196,7 @@ def _checked_axis(operator: str, axis: int, ndim: int) -> int:
     try:
         i = index(axis)
     except TypeError:
-        raise TypeError(f"[{operator}] axis must be an int, got {axis!r}.") from None
+        raise TypeError(f"[{operator}] axis must be an int, got {shown(axis)}.") from None
     if not -ndim <= i < ndim:
         raise IndexError(f"[{operator}] axis {i} is out of range for a tensor of {ndim} dimensions.")
     return i % ndim

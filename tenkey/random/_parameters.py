@@ -21,6 +21,7 @@ from ..core.device import to_device
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator, default_generator
 from ..core.tensor import Tensor
+from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.creation import full
 from ..ops.builtin.random import check_values, random_addresses, random_checked, random_standard
@@ -66,7 +67,7 @@ def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
         sizes = tuple([_operator.index(n) for n in ((shape,) if hasattr(shape, "__index__") else shape)])
     except TypeError:
         raise TypeError(
-            f"[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
+            f"[{operator}] got the shape {shown(shape)}: a shape is an integer or a sequence of integers."
         ) from None
     if any(n < 0 for n in sizes):
         raise ValueError(f"[{operator}] a shape has no negative lengths, got {sizes}.")

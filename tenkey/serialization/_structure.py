@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
+from ..dispatch.errors import shown
 
 DEPTH: Final = 100
 """The maximum depth of a tree."""
@@ -71,7 +72,7 @@ class Writer:
     def _key(self, key: Any, place: tuple[str, ...]) -> Any:
         if key is None or type(key) in (bool, str, int, float):
             return key if key is None or type(key) in (bool, str) else _number(key)
-        raise TypeError(f"[save] {_shown(place)} has the key {key!r}: keys are strings, numbers or None.")
+        raise TypeError(f"[save] {_shown(place)} has the key {shown(key)}: keys are strings, numbers or None.")
 
     def _tensor(self, tensor: Tensor, place: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":

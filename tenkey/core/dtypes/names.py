@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ...dispatch.errors import shown
+
 __all__ = [
     "ALL", "KINDS", "DType", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128", "all_dtypes", "canonical", "complex_of",
@@ -176,7 +178,8 @@ def isdtype(dtype: DType, kind: object) -> _bool:
         return _bool(dtype == kind)
     if not isinstance(kind, str) or kind not in KINDS:
         raise (ValueError if isinstance(kind, str) else TypeError)(
-            f"[isdtype] got kind {kind!r}: a kind is a dtype, one of {', '.join(map(repr, KINDS))}, or a tuple of them."
+            f"[isdtype] got kind {shown(kind)}: a kind is a dtype, one of {', '.join(map(repr, KINDS))}, or a tuple of "
+            "them."
         )
     return dtype in KINDS[kind] or (kind in ("real floating", "numeric") and _is_bfloat16(dtype))
 
@@ -279,7 +282,7 @@ _PYTHON_TYPES: Final[dict[object, Callable[[], DType]]] = {
 def _unsupported(given: object, kind: str | None) -> TypeError:
     supported = ", ".join([*(dtype.name for dtype in ALL), "bfloat16"])
     remedy = _REMEDY_BY_KIND.get(kind or "", "Name one of these dtypes, for instance tenkey.float32 or 'float32'.")
-    return TypeError(f"[dtype] got {given!r}: tensors hold {supported}. {remedy}")
+    return TypeError(f"[dtype] got {shown(given)}: tensors hold {supported}. {remedy}")
 
 
 def to_dtype(obj: object) -> DType:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from ...dispatch.errors import shown
 from . import names as dtypes
 from .names import DType
 
@@ -148,8 +149,8 @@ def _weak_category(kind: object) -> Category:
             if issubclass(kind, python):
                 return category
     raise TypeError(
-        f"[result_dtype] got {kind!r} as a weak scalar type: only Python's bool, int, float and complex are weak. A "
-        "NumPy scalar has a dtype: pass `x.dtype` among the dtypes."
+        f"[result_dtype] got {shown(kind)} as a weak scalar type: only Python's bool, int, float and complex are weak. "
+        "A NumPy scalar has a dtype: pass `x.dtype` among the dtypes."
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...dispatch.errors import shown
 from ...dispatch.local_state import current_state
 from ..device import CPU
 from ..dtypes import names as dtypes
@@ -34,6 +35,12 @@ _BFLOAT: Final = 4
 _READ_ONLY: Final = 1
 _CODES: Final = ("int", "uint", "float", "opaque handle", "bfloat", "complex", "bool")
 _NAMES: Final = (b"dltensor_versioned", b"dltensor")
+_READABLE: Final = frozenset(  # codes and numbers of bits
+    (code, bits)
+    for code, many in ((0, (8, 16, 32, 64)), (_UNSIGNED, (8, 16, 32, 64)), (2, (16, 32, 64)), (5, (64, 128)), (6, (8,)))
+    for bits in many
+)
+_INVALID: Final = "[from_dlpack] the capsule of {kind}.__dlpack__ is invalid: it {why}."
 
 _META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
 
@@ -72,7 +79,7 @@ def _inside(capsule: Any) -> _Array:
             if name == b"dltensor":
                 return _Array.from_address(address)
             return _Versioned.from_address(address).array  # type: ignore[no-any-return]
-    raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is not an unused DLPack capsule.")
+    raise BufferError(f"[from_dlpack] __dlpack__ returned {shown(capsule)}, which is not an unused DLPack capsule.")
 
 
 def _is_writable(capsule: Any) -> bool:
@@ -91,7 +98,7 @@ def _device_pair(given: Any) -> tuple[int, int]:
         return int(getattr(kind, "value", kind)), int(index)
     except (TypeError, ValueError):
         raise TypeError(
-            f"[__dlpack__] got dl_device={given!r}: it is a pair (device type, index), (1, 0) for the CPU."
+            f"[__dlpack__] got dl_device={shown(given)}: it is a pair (device type, index), (1, 0) for the CPU."
         ) from None
 
 
@@ -138,7 +145,7 @@ def export(
         )
     if stream is not None:
         raise ValueError(
-            f"[__dlpack__] got stream={stream!r}: on the CPU, where there are no streams, only None is possible."
+            f"[__dlpack__] got stream={shown(stream)}: on the CPU, where there are no streams, only None is possible."
         )
     if device is not CPU and copy is False:
         raise BufferError(f"[__dlpack__] copy=False, but going from {device} to the CPU needs a copy.")
@@ -222,7 +229,10 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         if not reachable:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
-    described, writable = _inside(capsule).dtype, _is_writable(capsule)
+    inside, writable = _inside(capsule), _is_writable(capsule)
+    if inside.device_type not in _IN_HOST_MEMORY or (inside.ndim and not inside.shape):  # NumPy would read its lengths
+        raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))
+    described = inside.dtype
     target: dtypes.DType | None = None
     if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
         target = dtypes.to_dtype("bfloat16")
@@ -230,12 +240,16 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     code, bits, lanes = described.code, described.bits, described.lanes
     try:
         array: np.ndarray = np.from_dlpack(_Exporter(capsule))
-    except (BufferError, RuntimeError, TypeError):
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if lanes == 1 and (code, bits) in _READABLE:
+            raise BufferError(_INVALID.format(kind=type(x).__name__, why=f"is refused by NumPy: {error}")) from None
         name = _CODES[code] if code < len(_CODES) else f"of code {code} with bits "
         many = "" if lanes == 1 else f"x{lanes}"
         raise TypeError(
             f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it before exporting it."
         ) from None
+    if array.size and not inside.data:
+        raise BufferError(_INVALID.format(kind=type(x).__name__, why=f"has no memory for the shape {array.shape}"))
     if writable and not array.flags.writeable:
         array = np.asarray(_Writable(array))
     return (array if target is None else array.view(target)), copied

@@ -13,6 +13,7 @@ from ...core.device import CPU, Device, to_device
 from ...core.dtypes.names import float64, to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
+from ...dispatch.errors import shown
 from .creation import zeros_like
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
 from .elementwise.complex import imag, real_part
@@ -32,7 +33,7 @@ from .sorting.search import argpartition
 if TYPE_CHECKING:
     from ...core.typing import DTypeLike
 
-_TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
+_TO: Final = "[to] takes a device and a dtype, each once, got {given}: x.to('cpu'), x.to(tk.float64), or both."
 
 
 def _shape_of(shape: tuple[Any, ...]) -> Any:
@@ -78,14 +79,14 @@ def _to(
         if target is None:
             continue
         if isinstance(target, Tensor):
-            raise TypeError(_TO.format(given=targets))
+            raise TypeError(_TO.format(given=shown(targets)))
         if isinstance(target, Device) or (isinstance(target, str) and not _is_dtype(target)):
             if device is not None:
-                raise TypeError(_TO.format(given=targets))
+                raise TypeError(_TO.format(given=shown(targets)))
             device = target
         else:
             if dtype is not None:
-                raise TypeError(_TO.format(given=targets))
+                raise TypeError(_TO.format(given=shown(targets)))
             dtype = target
     try:
         wanted = None if dtype is None else tensor_dtype(dtype)
