@@ -72,8 +72,8 @@ def checkpoint(
     backward recomputes it once. If nothing is recorded, this is an ordinary call.
 
     Raises CheckpointError (a RuntimeError) in backward if the recomputation differs, naming the operator that saved the
-    tensor, and RuntimeError if an input has been changed in place. Warns if an argument requires a gradient and no
-    result does.
+    tensor, or if ``fn`` runs a backward through the result of its own checkpoint, and RuntimeError if an input has been
+    changed in place. Warns if an argument requires a gradient and no result does.
 
     >>> def layer(x, w, *, scale):
     ...     return tk.tanh(x @ w) * scale

@@ -7,8 +7,9 @@ replaces each saved tensor with a *slot*: a number, and a note of the operator a
 needs the first of them, the function runs again, and the tensors that the hook now sees fill the slots in the same
 order; the run stops as soon as the last slot is filled. A slot releases its tensor when it is read.
 
-One backward (one ``GraphTask`` of the engine) recomputes a checkpoint once, whichever of its threads asks first: the
-others wait, and meanwhile device threads run backwards started by the function itself. The next backward recomputes it.
+One backward (one ``GraphTask`` of the engine) recomputes a checkpoint once, whichever of its threads asks first; the
+others wait (Note [Waiting for a recomputation]). The next backward recomputes it, and so does another one that runs at
+the same time in another thread: backwards never wait for each other, because one could be waited for by the function.
 Tensors in slots that are never read are freed with the task. A formula that reads a slot a second time gets the same
 tensor while it is alive; otherwise it is recomputed.
 
@@ -16,25 +17,39 @@ The inputs are saved with the hooks that are active around the checkpoint. In a 
 slots of the outer one: its function runs again first, up to the arguments of the inner call. Slots hold no tensors, so
 tensors inside belong to the inner checkpoint only. During a recomputation only its own hook is active.
 
-A recomputation restores the state of the random generators and the bits of the local state (autocast, for example) of
-the first run; recording is on, since the saved tensors were recorded. Levels of transforms that were open in the first
-run and have ended are open again, because the closure of the function may hold their tensors. Guarded by
+A recomputation repeats the random numbers of the first run with generators of its own, which take the place of the
+originals in its context, so that other threads can draw meanwhile. It restores the bits of the local state (autocast,
+for example) of the first run; recording is on, since the saved tensors were recorded. Levels of transforms that were
+open in the first run and have ended are open again, because the closure of the function may hold their tensors. All
+this is set in a copy of the context, so an interrupt leaves nothing of it behind. Guarded by
 ``tests/autograd/checkpointing/test_checkpoint.py``.
+
+Note [Waiting for a recomputation]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Each recomputation is a *turn*, and the turns that a thread is in the middle of are in its context (``_under_way``). A
+thread that is about to wait for the turn of another thread enters this in a table (``_waits``), from which follows
+which turns cannot end before which others. If those include one that the thread itself is in the middle of, it does not
+wait but recomputes for itself. A thread of an accelerator that waits runs those nodes in its queue that the turn needs,
+directly or through others. A function that needs a result of its own checkpoint, directly or by way of another one,
+would be recomputed without end: this is an error that names all of them. Guarded by
+``tests/autograd/checkpointing/test_checkpoint_threads.py``.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack, nullcontext
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
+from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...core.device import Device
-from ...core.random.generator import Generator, default_generator
+from ...core.random.generator import Generator, default_generator, replace_generators
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, storage_of
 from ...core.tree import flatten, tree_map
@@ -181,7 +196,66 @@ def _restore(value: Any) -> Any:
     return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Input else value
 
 
-_under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputations", default=())
+class _Turn:
+    """A recomputation of a checkpoint for one backward, on which one thread works at a time."""
+
+    __slots__ = ("frame", "lock", "run")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.lock = threading.RLock()
+        self.run: _Run | None = None  # when it is complete
+
+
+class _Wait:
+    """A thread that waits for a turn."""
+
+    __slots__ = ("holds", "thread", "turn")
+
+    def __init__(self, turn: _Turn) -> None:
+        self.thread = get_ident()
+        self.holds: set[_Turn] = set(_under_way.get())
+        for outer in tuple(_waits):  # a thread of an accelerator can begin to wait while it waits
+            if outer.thread == self.thread:
+                self.holds |= outer.holds
+        self.turn = turn
+
+
+_under_way: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("tenkey_recomputations", default=())
+_waits: Final[list[_Wait]] = []
+_waits_lock: Final = threading.RLock()
+_CROWD: Final = 200  # more threads than any program has reason to recompute one checkpoint in at once
+
+
+def _needed_by(turn: _Turn) -> set[_Turn]:
+    """Return the turn, and all turns that threads wait for without which it cannot end."""
+    found = {turn}
+    with _waits_lock:
+        waits = list(_waits)
+    for _ in waits:
+        found |= {wait.turn for wait in waits if not found.isdisjoint(wait.holds)}
+    return found
+
+
+def _helps(turn: _Turn, context: Context) -> bool:
+    """Return whether a backward with this context was called in a recomputation without which the turn cannot end."""
+    within: tuple[_Turn, ...] | None = context.get(_under_way)
+    return within is not None and not _needed_by(turn).isdisjoint(within)
+
+
+def _is_possible(wait: _Wait) -> bool:
+    """Enter a wait in the table, unless the turn cannot end before this thread goes on."""
+    with _waits_lock:
+        if not _needed_by(wait.turn).isdisjoint(wait.holds):
+            return False
+        _waits.append(wait)
+        return True
+
+
+def _is_over(wait: _Wait) -> None:
+    with _waits_lock:
+        if wait in _waits:
+            _waits.remove(wait)
 
 
 class Frame(Saver):
@@ -203,8 +277,9 @@ class Frame(Saver):
         self.levels = open_levels()
         self.complete = False  # the forward pass is over
         self.log: list[str] = []
-        self.lock = threading.RLock()
-        self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
+        self.lock = threading.RLock()  # a level can be open in one thread
+        self.turns: weakref.WeakKeyDictionary[Any, _Turn] = weakref.WeakKeyDictionary()
+        self.threads: list[int] = []  # those that are recomputing it
 
     def pack(self, tensor: Tensor, node: Node, what: str) -> _Slot:
         """Return a new slot, and note the properties of the tensor."""
@@ -215,66 +290,84 @@ class Frame(Saver):
 
     def value(self, number: int) -> Tensor:
         """Return the tensor of a slot; run the function if this backward has not done so yet."""
-        if not is_worker():
-            with self.lock:  # Note [Interrupts of backward]
-                return self._value(number)
-        acquire(self.lock, self._is_needed)
-        try:
-            return self._value(number)
-        finally:
-            self.lock.release()
-
-    def _value(self, number: int) -> Tensor:
         task = current_task.get()
-        run = None if task is None else self.runs.get(task)
+        if task is None:  # node._saved_x is read outside a backward: nothing is kept
+            return self.taken(self.run_again(_Turn(self)), number)
+        turn = self.turns.get(task) or self.turns.setdefault(task, _Turn(self))
+        run = turn.run
         found = None if run is None else run.take(number)
+        return self._value(turn, number) if found is None else found
+
+    def _value(self, turn: _Turn, number: int) -> Tensor:
+        """Return the tensor of a slot when it is this thread's turn."""
+        wait = _Wait(turn)
+        try:  # Note [Interrupts of backward]
+            if not _is_possible(wait):
+                return self.taken(self.run_again(turn), number)
+            if not is_worker():
+                with turn.lock:
+                    return self._taken_in(turn, wait, number)
+            acquire(turn.lock, functools.partial(_helps, turn))
+            try:
+                return self._taken_in(turn, wait, number)
+            finally:
+                turn.lock.release()
+        finally:
+            _is_over(wait)
+
+    def _taken_in(self, turn: _Turn, wait: _Wait, number: int) -> Tensor:
+        _is_over(wait)
+        found = None if turn.run is None else turn.run.take(number)  # another thread may have completed it
         if found is None:
-            run = self.run_again()
-            if task is not None:  # nothing is kept outside a backward, when node._saved_x is read
-                self.runs[task] = run
-            found = run.take(number)
-            if found is None:
-                raise self.lacks(number, run)
+            turn.run = self.run_again(turn)
+            found = self.taken(turn.run, number)
         return found
 
-    def _is_needed(self, context: Context) -> bool:
-        """Return whether a backward was called in a recomputation of this checkpoint."""
-        return self in context.get(_under_way, ())
+    def taken(self, run: _Run, number: int) -> Tensor:
+        """Return the tensor of a slot from a run; raise CheckpointError if it has none."""
+        found = run.take(number)
+        if found is None:
+            raise self.lacks(number, run)
+        return found
 
-    def run_again(self) -> _Run:
+    def run_again(self, turn: _Turn) -> _Run:
         """Call the function again, and fill the slots with the tensors that it saves."""
-        run = _Run()
-        args, kwargs = tree_map(_restore, self.arguments, bare=True)
-        found = get_state()
-        under_way = _under_way.get()
-        try:  # Note [Interrupts of backward]
-            set_state(_state_of_recomputation(self.state, found, _Refilling(self, run)))
-            _under_way.set((*under_way, self))
-            with ExitStack() as stack:
-                for level in self.levels:
-                    if not level.is_open:
-                        stack.enter_context(level)
-                for generator, state in self.generators:
-                    stack.callback(generator.set_state, generator.get_state())
-                    generator.set_state(state)
-                stack.enter_context(logging(run.log, self.debug))
-                fn, context = self.fn, self.context
-                if isinstance(context, ContextDecorator):  # of @contextmanager: one entry, but many as a decorator
-                    fn = context(lambda *args, **kwargs: self.fn(*args, **kwargs))
-                elif context is not None:
-                    stack.enter_context(context)
-                fn(*args, **kwargs)
+        frames = [one.frame for one in _under_way.get()]
+        if self in frames:
+            raise self.endless(frames[frames.index(self) :])
+        run, thread = _Run(), get_ident()
+        try:
+            self.threads.append(thread)
+            if len(self.threads) > _CROWD:
+                raise self.endless([self])
+            copy_context().run(self._call, turn, run)  # what it sets there ends with it, even after an interrupt
         except _Stop as stop:
             if stop.run is not run:
                 raise
         finally:
-            try:
-                _under_way.set(under_way)
-            finally:  # also if an interrupt comes between the two
-                set_state(found)
+            self.threads.remove(thread)
         if self.checks and self.complete and run.count != len(self.notes):
             raise self.lacks(run.count, run)
         return run
+
+    def _call(self, turn: _Turn, run: _Run) -> None:
+        """Call the function in the state of the forward pass."""
+        _under_way.set((*_under_way.get(), turn))
+        args, kwargs = tree_map(_restore, self.arguments, bare=True)
+        set_state(_state_of_recomputation(self.state, get_state(), _Refilling(self, run)))
+        if self.generators:
+            replace_generators(self.generators)
+        with self.lock if self.levels else nullcontext(), ExitStack() as stack:
+            for level in self.levels:
+                if not level.is_open:
+                    stack.enter_context(level)
+            stack.enter_context(logging(run.log, self.debug))
+            fn, context = self.fn, self.context
+            if isinstance(context, ContextDecorator):  # of @contextmanager: one entry, but many as a decorator
+                fn = context(lambda *args, **kwargs: self.fn(*args, **kwargs))
+            elif context is not None:
+                stack.enter_context(context)
+            fn(*args, **kwargs)
 
     def differs(self, number: int, note: _Note, run: _Run) -> CheckpointError:
         """Return the error of a tensor that does not fit its slot."""
@@ -298,6 +391,14 @@ class Frame(Saver):
             f"[checkpoint] {name_of(self.fn)}: A different number of tensors was saved during the original forward "
             f"and recomputation. Number of tensors saved during forward: {len(self.notes)}. Number of tensors saved "
             f"during recomputation: {run.count}. {which}{self.logged(run)}"
+        )
+
+    def endless(self, frames: list[Frame]) -> CheckpointError:
+        """Return the error of functions whose recomputation needs their own results."""
+        names = " needs that of ".join([name_of(frame.fn) for frame in [*frames, self]])
+        return CheckpointError(
+            f"[checkpoint] the recomputation of {names}, without end: a checkpointed function must not run a backward "
+            "(or wait for a thread that runs one) through the result of its own checkpoint."
         )
 
     def logged(self, run: _Run) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ..._util.checked_integer import checked_integer
 from .philox import ELEMENT_LIMIT, Key, derive_keys
 
-__all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "seed"]
+__all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "replace_generators", "seed"]
 
 
 class GeneratorState(NamedTuple):
@@ -69,13 +69,14 @@ class Generator:
     @property
     def initial_seed(self) -> int:
         """The seed; a run with a seed chosen by the operating system can be repeated with it."""
-        return self._seed
+        return self._in_use._seed
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from ``seed``, like a new ``Generator(seed)``, and return the generator."""
         value = _checked_seed(seed)
-        with self._lock:
-            self._seed, self._stream, self._offset = value, 0, 0
+        own = self._in_use
+        with own._lock:
+            own._seed, own._stream, own._offset = value, 0, 0
         return self
 
     def next_key(self, count: int) -> tuple[Key, int]:
@@ -84,8 +85,14 @@ class Generator:
         Raises RuntimeError if the stream has fewer left.
         """
         number = _checked_count("next_key", count)
-        with self._lock:
-            return self._reserve(number)
+        own = self if _replaced.get() is None else self._in_use
+        with own._lock:
+            return own._reserve(number)
+
+    @property
+    def _in_use(self) -> Generator:
+        """The generator that takes the place of this one in this context."""
+        return (_replaced.get() or {}).get(self, self)
 
     def _reserve(self, count: int) -> tuple[Key, int]:
         start = self._offset
@@ -111,13 +118,14 @@ class Generator:
         ...     print(seed, stream, start)
         7 0 0
         """
-        key, start = self.next_key(count)
+        own = self if _replaced.get() is None else self._in_use
+        key, start = own.next_key(count)
         try:
             yield (*key, start)
         except BaseException:
-            with self._lock:
-                if (self._seed, self._stream, self._offset) == (*key, start + count):
-                    self._offset = start
+            with own._lock:
+                if (own._seed, own._stream, own._offset) == (*key, start + count):
+                    own._offset = start
             raise
 
     def split(self, n: int) -> list[Generator]:
@@ -131,8 +139,9 @@ class Generator:
         False
         """
         number = _checked_count("split", n)
-        with self._lock:
-            key, start = self._reserve(number)
+        own = self._in_use
+        with own._lock:
+            key, start = own._reserve(number)
         return [_from_state(GeneratorState(seed, stream, 0)) for seed, stream in derive_keys(key, start, number)]
 
     def spawn(self, n: int) -> list[Generator]:
@@ -145,8 +154,9 @@ class Generator:
 
     def get_state(self) -> GeneratorState:
         """Return the state, from which ``set_state`` repeats all later draws."""
-        with self._lock:
-            return GeneratorState(self._seed, self._stream, self._offset)
+        own = self._in_use
+        with own._lock:
+            return GeneratorState(own._seed, own._stream, own._offset)
 
     def set_state(self, state: tuple[int, int, int]) -> None:
         """Return to a state from ``get_state``. Raises ValueError for an impossible state.
@@ -168,8 +178,9 @@ class Generator:
             raise ValueError(message) from None
         if not (0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT):
             raise ValueError(message)
-        with self._lock:
-            self._seed, self._stream, self._offset = seed, stream, offset
+        own = self._in_use
+        with own._lock:
+            own._seed, own._stream, own._offset = seed, stream, offset
 
     @property
     def state(self) -> GeneratorState:
@@ -213,6 +224,24 @@ def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
         yield
     finally:
         _noting.reset(token)
+
+
+_replaced: ContextVar[dict[Generator, Generator] | None] = ContextVar("tenkey_replaced_generators", default=None)
+
+
+def replace_generators(states: Iterable[tuple[Generator, GeneratorState]]) -> None:
+    """Let copies in these states take the place of generators in this context, and of it only.
+
+    >>> from contextvars import copy_context
+    >>> generator = Generator(7)
+    >>> def draw():
+    ...     replace_generators([(generator, (7, 0, 100))])
+    ...     return generator.next_key(5)
+    >>> copy_context().run(draw), generator.next_key(5)
+    (((7, 0), 100), ((7, 0), 0))
+    """
+    copies = {generator: _from_state(GeneratorState(*state)) for generator, state in states}
+    _replaced.set({**(_replaced.get() or {}), **copies})
 
 
 def _from_state(state: GeneratorState) -> Generator:
