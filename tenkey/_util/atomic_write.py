@@ -53,7 +53,8 @@ def replacing(path: str, *, mode: int | None = None, durable: bool = True) -> It
     folder = target.with_name(_NAME.format(secrets.token_hex(8)))
     try:
         folder.mkdir(0o700)
-        folder.chmod(0o700)  # whatever the umask and the parent's access control list
+        # Whatever the umask and the parent's access control list; the bit lets the file inherit the parent's group.
+        folder.chmod(0o700 | folder.stat().st_mode & stat.S_ISGID)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None  # with the name that the caller knows
     try:

@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,13 +21,14 @@ def opened(path: str, mapped: bool) -> Iterator[tuple[BinaryIO, memoryview]]:
 
     The bytes stay valid after the ``with`` block. A pipe is copied to a regular file first.
     """
-    import shutil
-    import tempfile
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(Path(path).open("rb"))
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            import shutil
+            import tempfile
 
-    with Path(path).open("rb") as given, tempfile.TemporaryFile() as copy:
-        file: BinaryIO = given
-        if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):
-            shutil.copyfileobj(given, copy)
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(file, copy)
             copy.flush()
             file = copy
         if mapped and os.fstat(file.fileno()).st_size > 0:

@@ -292,6 +292,25 @@ def test_a_kernel_that_cannot_be_compiled_is_told_once(mode: str, cache: Path, m
     assert done == [1]
 
 
+@pytest.mark.parametrize("mode", ["sync", "background"])
+def test_an_operation_without_counterpart(mode: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The author of a custom operator is told; that of a built-in one knows."""
+    monkeypatch.setenv("TENKEY_COMPILE", mode)
+    facet = registry.find("tk::special_erfc").facets["Pointwise"]
+    built_in, custom = (Program(name, facet, _FLOAT, _FLOAT) for name in ("tk::special_erfc", "test::erfc"))
+
+    def ask(program: Program) -> None:
+        for _ in range(2):
+            program.request()
+            compiler.wait()
+
+    ask(built_in)
+    with pytest.warns(UserWarning, match="test::erfc for float32 failed .*the scalar operation 'erfc'") as caught:
+        ask(custom)
+    assert len(caught) == 1
+    assert not custom.compiled
+
+
 def test_without_numba_one_warning_is_enough(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("Numba needs NumPy 1.26 or less")

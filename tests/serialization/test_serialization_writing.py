@@ -8,6 +8,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,14 @@ def test_the_owner_stays(path: Path) -> None:
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 23456, 0o640)
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives folders to any group")
+def test_a_new_file_has_the_group_that_its_folder_gives(path: Path, tmp_path: Path) -> None:
+    os.chown(tmp_path, -1, 23456)
+    tmp_path.chmod(0o2775)
+    tk.save(1, path)
+    assert path.stat().st_gid == 23456
+
+
 @_POSIX
 def test_another_group_gets_what_all_users_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*args: Any) -> None:
@@ -267,6 +276,15 @@ def test_a_killed_process_leaves_what_is_deleted_later(path: Path) -> None:
         os.utime(one, (1, 1))
     tk.save(1, path)
     assert list(path.parent.iterdir()) == [path]
+
+
+@_SUFFIXES
+def test_loading_needs_no_temporary_file(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = tmp_path / f"f.{suffix}"
+    tk.save(_tree(suffix), name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    loaded = tk.load(name)
+    assert (loaded if suffix == "npy" else loaded["x"]).tolist() == [1.0] * 3
 
 
 def test_other_names_of_a_file_keep_the_old_content(path: Path, tmp_path: Path) -> None:

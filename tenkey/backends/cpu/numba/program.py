@@ -6,7 +6,7 @@ An expression that is a single NumPy ufunc limited by memory (``add``, ``maximum
 NumPy is as good (``pow``), is left to NumPy. A transcendental function of NumPy keeps NumPy for small calls, where the
 loop does not matter, and is compiled for large ones; every other expression is compiled after a large call or many
 small ones. Where Numba has no counterpart (complex numbers, float16, an operation missing from the table), NumPy keeps
-the program.
+the program; a custom operator with such an operation causes a warning: Note [A kernel that is not compiled].
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ class Program:
         try:
             self._source()
         except UnsupportedOperationError:
-            return False
+            if self.name.startswith("tk::"):
+                return False
+            # The author of a custom operator is told why it is slow: compiling it fails with the same error.
         return compiler.mode() != "off"
 
     def _source(self) -> str:
