@@ -112,7 +112,7 @@ _DISPATCH: Final = (
     Fault(
         "dispatch: a guard that ends early takes later ones along",
         "tenkey/dispatch/local_state.py",
-        "_changes.set((*changes[:i], *later))",
+        "_changes.set(kept)",
         "_changes.set(changes[:i])",
         ("tests/tiny/test_dispatch.py",),
     ),

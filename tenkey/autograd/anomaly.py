@@ -21,7 +21,7 @@ from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import StateGuard, current_state, get_state
+from ..dispatch.local_state import StateGuard, current_state, get_state, switched
 from ..dispatch.operator import Operator
 from ..ops.builtin.elementwise.comparison import isfinite, isinf, isnan
 from ..ops.builtin.reductions.reduction import all as all_
@@ -102,12 +102,15 @@ def _found(tensor: Any, options: Options) -> str:
         return "inf" if options.check_inf and np.isinf(data).any() else ""
     if data.device.backend is None:  # meta tensors have no values
         return ""
-    with StateGuard(exclude=REQUIRES_GRAD | ANOMALY):
+    restore = switched(exclude=REQUIRES_GRAD | ANOMALY)
+    try:
         if all_(isfinite(tensor)).item():
             return ""
         if options.check_nan and any_(isnan(tensor)).item():
             return "nan"
         return "inf" if options.check_inf and any_(isinf(tensor)).item() else ""
+    finally:
+        restore()
 
 
 def _check_forward(operator: Operator, out: Any, given: Any, options: Options) -> None:

@@ -178,11 +178,12 @@ class _Composites(DispatchMode):
     def __tk_dispatch__(self, op: Operator, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op not in self.operators:
             return NotImplemented
-        token = _going_on.set(_going_on.get() | {op})
+        found = _going_on.get()
         try:
+            _going_on.set(found | {op})
             return self.run_within(op, *args, **kwargs)
         finally:
-            _going_on.reset(token)
+            _going_on.set(found)
 
 
 class _Choosing(StateGuard):

@@ -89,7 +89,12 @@ class set_grad_enabled(GradMode):
     def __init__(self, mode: bool) -> None:
         self._change = {"unexclude" if mode else "exclude": REQUIRES_GRAD}
         self._before = get_state()
-        set_state(current_state().changed(**self._change))
+        state = current_state().changed(**self._change)
+        try:
+            set_state(state)
+        except BaseException:  # Note [Interrupts]
+            set_state(self._before)
+            raise
 
     def __enter__(self) -> Self:
         set_state(self._before)

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from .._util.interrupts import switch
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet
+from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from .device import CPU, Device
 from .storage import Storage, contiguous_strides
@@ -75,15 +77,43 @@ class Level:
         if self.is_open:
             raise RuntimeError(f"[{self.name}] this level is open already: make another one.")
         self.number = next(_numbers)
-        self.is_open = True
-        _open.set((*_open.get(), self))
+        try:
+            self.is_open = True
+            _open.set((*_open.get(), self))
+        except BaseException:  # Note [Interrupts]
+            self._close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            self._close()
+        except BaseException:  # Note [Interrupts]
+            self._close()
+            raise
+
+    def _close(self) -> None:
         self.is_open = False
         _open.set(tuple([level for level in _open.get() if level is not self]))
+
+    def run(self, function: Callable[[Any], Any], include: int = 0, exclude: int = 0) -> Any:
+        """Return ``function(self)`` while the level is open, with a change of the state (Note [Interrupts])."""
+        restore = switched(None, _open, include=include, exclude=exclude)
+        try:
+            with self:
+                return function(self)
+        finally:
+            self.is_open = False
+            restore()
+
+    def outside(self) -> Callable[[], Any]:
+        """Hide this level and those inside it, to call code that is written for plain tensors.
+
+        Returns the function for ``finally`` that shows them again (Note [Interrupts]).
+        """
+        return switch(_open, tuple([level for level in open_levels() if level.number < self.number]))
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute the result of a call with wrappers of this level and of no inner one."""

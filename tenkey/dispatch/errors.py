@@ -9,18 +9,9 @@ from .._util.shown import shown
 from .diagnostics.schema_errors import excerpt
 
 __all__ = [
-    "ArgumentError",
-    "DeviceMismatchError",
-    "MissingKernelError",
-    "OperatorAttributeError",
-    "OperatorNotFoundError",
-    "OutOfRangeError",
-    "RegistrationError",
-    "SchemaError",
-    "ShadowedKernelWarning",
-    "TenkeyError",
-    "shown",
-]
+    "ArgumentError", "DeviceMismatchError", "MissingKernelError", "OperatorAttributeError", "OperatorNotFoundError",
+    "OutOfRangeError", "RegistrationError", "SchemaError", "ShadowedKernelWarning", "TenkeyError", "shown",
+]  # fmt: skip
 
 
 class TenkeyError(Exception):

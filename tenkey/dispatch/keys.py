@@ -47,21 +47,9 @@ from .._util.record import Record
 from .errors import RegistrationError
 
 __all__ = [
-    "AliasKey",
-    "DispatchKey",
-    "DispatchKeySet",
-    "all_runtime_keys",
-    "backend_mask",
-    "backend_names",
-    "backends_in",
-    "key_mask",
-    "register_backend_key",
-    "register_key",
-    "register_trait",
-    "runtime_keys",
-    "trait_names",
-    "word_below",
-]
+    "AliasKey", "DispatchKey", "DispatchKeySet", "all_runtime_keys", "backend_mask", "backend_names", "backends_in",
+    "key_mask", "register_backend_key", "register_key", "register_trait", "runtime_keys", "trait_names", "word_below",
+]  # fmt: skip
 
 _lock = threading.RLock()
 _DIGIT: Final = 30  # bits in one digit of an int in CPython

@@ -28,27 +28,18 @@ kernel asks ``state is not None and state.include & BIT``. Guarded by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, Self, TypeVar
 
 from .._util.context_decorator import decorate
+from .._util.interrupts import restorer
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
 
 __all__ = [
-    "REQUIRES_GRAD",
-    "SILENT",
-    "ExcludeDispatchKeyGuard",
-    "IncludeDispatchKeyGuard",
-    "LocalState",
-    "StateGuard",
-    "current_state",
-    "enter",
-    "get_state",
-    "innermost_guard",
-    "leave",
-    "make_state",
-    "set_state",
-]
+    "REQUIRES_GRAD", "SILENT", "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "LocalState", "StateGuard",
+    "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "set_state", "switched",
+]  # fmt: skip
 
 REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
 """The trait of a tensor that requires a gradient; excluding it switches recording off."""
@@ -101,7 +92,9 @@ class LocalState:
         include |= self.include & ~uninclude
         exclude |= self.exclude & ~unexclude
         modes, values = self.modes + modes, self.values + values
-        return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
+        if include or modes or values or exclude & ~REQUIRES_GRAD:
+            return LocalState(include, exclude, modes, values)
+        return SILENT if exclude else None
 
 
 _MODE: Final = DispatchKey.Mode.mask
@@ -132,30 +125,48 @@ _changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes"
 
 def enter(owner: object, *, value: Any = None, **change: Any) -> None:
     """Make a change with the arguments of ``LocalState.changed``, or one value, until ``leave(owner)`` undoes it."""
-    found = get_state()
-    if value is not None:
-        change["values"] = (value,)
+    _enter(owner, change if value is None else {**change, "values": (value,)})
+
+
+def _enter(owner: object, change: dict[str, Any]) -> None:
+    found, changes = get_state(), _changes.get()
     state = (found or _DEFAULT).changed(**change)
-    _changes.set((*_changes.get(), (owner, change, found)))
-    set_state(state)
+    try:
+        _changes.set((*changes, (owner, change, found)))
+        set_state(state)
+    except BaseException:  # Note [Interrupts]
+        set_state(found)
+        _changes.set(changes)
+        raise
 
 
-def leave(owner: object) -> Any:
-    """Undo what ``owner`` entered last in this thread or task, and return the value it entered, if any."""
-    changes = _changes.get()
-    for i in reversed(range(len(changes))):
-        if changes[i][0] is owner:
-            break
-    else:
-        return None
-    _, undone, state = changes[i]
-    later: list[_Change] = []
-    for other, change, _ in changes[i + 1 :]:
-        later.append((other, change, state))
-        state = (state or _DEFAULT).changed(**change)
-    _changes.set((*changes[:i], *later))
-    set_state(state)
-    return undone["values"][0] if "values" in undone else None
+def leave(owner: object, *exception: object) -> None:
+    """Undo what ``owner`` entered last in this thread or task; also the ``__exit__`` of context managers."""
+    kept = None
+    try:
+        changes = _changes.get()
+        i = len(changes) - 1
+        while i >= 0 and changes[i][0] is not owner:
+            i -= 1
+        if i < 0:
+            return
+        state, later, kept = changes[i][2], changes[i + 1 :], changes[:i]
+        for other, change, _ in later:
+            kept += ((other, change, state),)
+            state = (state or _DEFAULT).changed(**change)
+        set_state(state)
+        _changes.set(kept)
+    except BaseException:  # Note [Interrupts]
+        if _changes.get() is not kept:
+            leave(owner)
+        raise
+
+
+def switched(owner: object = None, /, *others: ContextVar[Any], value: Any = None, **change: Any) -> Callable[[], Any]:
+    """Make a change like ``enter``; return the function for ``finally`` that restores the state, and ``others``."""
+    restore = restorer(state_variable, _changes, *others)
+    _enter(owner, change if value is None else {**change, "values": (value,)})
+    return restore
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:
@@ -173,16 +184,14 @@ class StateGuard:
     """
 
     __slots__ = ("_change",)
+    __exit__ = leave
 
-    def __init__(self, **change: Any) -> None:
-        self._change = change
+    def __init__(self, *, value: Any = None, **change: Any) -> None:
+        self._change = change if value is None else {**change, "values": (value,)}
 
     def __enter__(self) -> Self:
-        enter(self, **self._change)
+        _enter(self, self._change)  # without **, which an interrupt may follow
         return self
-
-    def __exit__(self, *exception: object) -> None:
-        leave(self)
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""

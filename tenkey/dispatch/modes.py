@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
-from .local_state import LocalState, current_state, enter, get_state, leave, set_state
+from .local_state import LocalState, current_state, enter, get_state, leave, set_state, switched
 from .operator import Operator
 from .registry import Registry
 from .schema import BaseType
@@ -76,15 +76,17 @@ class DispatchMode:
             set_state(found)
         state = current_state()
         word = (op.call_word(args, kwargs) | state.include) & state.keep & ~DispatchKey.Mode.mask
-        with self:
+        restore = switched(self, include=DispatchKey.Mode.mask, modes=(self,))
+        try:
             return op.cache[word](*args, **kwargs)
+        finally:
+            restore()
 
     def __enter__(self) -> Self:
         enter(self, include=DispatchKey.Mode.mask, modes=(self,))
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        leave(self)
+    __exit__ = leave
 
 
 def leaves(values: Iterable[Any]) -> Iterator[Any]:

@@ -35,7 +35,7 @@ from typing import Any, Final
 from .diagnostics.handlers import endless, unhandled
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
-from .local_state import StateGuard
+from .local_state import switched
 from .modes import leaves, types_reader
 from .operator import Operator
 from .registry import Registry
@@ -73,14 +73,14 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
             if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
                 raise endless(operator, type(instances[0]), _DEEP)
             types = types_of(args, kwargs)
-            token = _asked.set((*asked, call))
             try:
+                _asked.set((*asked, call))
                 for kind in _order(map(type, instances)):
                     result = kind.__tk_dispatch__(operator, types, args, kwargs)  # type: ignore[attr-defined]
                     if result is not NotImplemented:
                         return result
             finally:
-                _asked.reset(token)
+                _asked.set(asked)
             raise unhandled(operator, types)
 
         return ask
@@ -90,8 +90,11 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
 
 def run_unasked(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an operator with the protocol disabled, for it and for everything that its kernel calls."""
-    with StateGuard(exclude=ASKING):
+    restore = switched(exclude=ASKING)
+    try:
         return operator.call(*args, **kwargs)
+    finally:
+        restore()
 
 
 def install_subclasses(registry: Registry) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..backends.cpu.fp_warnings import QUIET, ignore, quietly, restore
+from ..backends.cpu.fp_warnings import QUIET, errors, ignore, quietly, restore
 from ..core.device import CPU, Device, base_word, chosen_device, default_device, to_device
 from ..core.dtypes import names as dtypes
 from ..core.dtypes.limits import iinfo
@@ -394,11 +394,12 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
                     f"[{function}] the value {value} is out of range for {dtype}, which holds {limits.min} to "
                     f"{limits.max}: give a wider dtype."
                 )
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         return array.astype(dtype)
     finally:
-        restore(token)
+        restore(found)
 
 
 def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Exception:

@@ -9,36 +9,35 @@ inference tensors. Guarded by ``tests/autograd/test_inference_mode.py::test_deri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import tensors_in
 from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Level, Wrapper
-from ..dispatch.local_state import current_state, enter, leave
+from ..dispatch.local_state import current_state, switched
 from .builtin.shape.views import reshape
 
-__all__ = ["Recording", "fresh", "levels_of", "repeated", "spread", "unrecorded"]
+__all__ = ["Recording", "fresh", "levels_of", "recording", "repeated", "spread", "unrecorded"]
 
 
 class Recording:
-    """A ``with`` block whose calls are recorded for a derivative: see Note [Derivatives in inference mode].
+    """The owner of the change that ``recording`` makes, for ``innermost_guard``."""
 
-    With ``recorded=False`` they only leave inference mode.
-    """
+    __slots__ = ("was_inference",)
 
-    __slots__ = ("_recorded", "was_inference")
-
-    def __init__(self, *, recorded: bool = True) -> None:
-        self._recorded = REQUIRES_GRAD if recorded else 0
+    def __init__(self) -> None:
         self.was_inference = bool(current_state().include & INFERENCE)
 
-    def __enter__(self) -> None:
-        enter(self, uninclude=INFERENCE, unexclude=self._recorded)
 
-    def __exit__(self, *error: object) -> None:
-        leave(self)
+def recording(*, recorded: bool = True) -> Callable[[], Any]:
+    """Record the calls from now on for a derivative: see Note [Derivatives in inference mode].
+
+    With ``recorded=False`` they only leave inference mode. Returns the function that restores the state, for
+    ``finally`` (Note [Interrupts]).
+    """
+    return switched(Recording(), uninclude=INFERENCE, unexclude=REQUIRES_GRAD if recorded else 0)
 
 
 def fresh(x: Tensor, recorded: int) -> Tensor:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -112,10 +111,7 @@ class autocast:
             enter(self, exclude=others | self._own)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        leave(self)
+    __exit__ = leave
 
     def __call__(self, function: _Function) -> _Function:
         """Decorate a function or a coroutine function."""

@@ -26,7 +26,7 @@ from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import RegistrationError
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import StateGuard
+from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
@@ -196,8 +196,11 @@ _WRITING: Final = DispatchKey.ADInplaceOrView.mask
 
 
 def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
-    with StateGuard(exclude=_WRITING):  # the variant itself bumps the version
+    restore = switched(exclude=_WRITING)  # the variant itself bumps the version
+    try:
         return write_out(operator, *args, out=out, **kwargs)
+    finally:
+        restore()
 
 
 def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:

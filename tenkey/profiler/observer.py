@@ -45,7 +45,7 @@ from ..dispatch.operator import Operator
 
 __all__ = [
     "BACKWARD", "OPERATOR", "PROFILER", "USER", "Event", "Recorder", "Recording", "active_recording", "get_event",
-    "get_recording", "install_observer", "observe_function", "observed", "set_recording",
+    "get_recording", "install_observer", "observe_function", "observed", "set_event", "set_recording",
 ]  # fmt: skip
 
 KEY: Final = register_key("Profiler", before=DispatchKey.Batched)
@@ -197,7 +197,6 @@ class Recording:
         while parent is not None and (parent.done or parent.thread != thread):
             parent = parent.cpu_parent
         event = Event(name, scope, parent, thread, entered)
-        set_event(event)
         for recorder in self.recorders:
             if thread not in recorder.threads:
                 found = threading.current_thread()
@@ -207,13 +206,21 @@ class Recording:
         if self.shapes:
             described = [_described(value) for value in values]
             event.shapes, event.dtypes = tuple([s for s, _ in described]), tuple([d for _, d in described])
-        if self.thread_time:
-            event.thread_time = -thread_time_ns()
-        event.begin = now()
+        try:
+            set_event(event)
+            if self.thread_time:
+                event.thread_time = -thread_time_ns()
+            event.begin = now()
+        except BaseException:  # Note [Interrupts]
+            set_event(parent)
+            raise
         return event
 
     def finish(self, event: Event, ended: int) -> None:
-        """End an event at the given time (Note [Time of the observer])."""
+        """End an event at the given time (Note [Time of the observer]).
+
+        The caller sets the event to ``event.cpu_parent`` in ``finally``, in case of an interrupt here.
+        """
         if self.thread_time:
             event.thread_time += thread_time_ns()
         event.end = ended
@@ -312,23 +319,26 @@ def _observing(operator: Operator, word: int) -> Callable[..., Any]:
         before = _node_of(args) if mutable else None
         event = recording.start(name, OPERATOR, (*args, *kwargs.values()))
         try:
-            result = cache[below](*args, **kwargs)
-        except BaseException as error:
+            try:
+                result = cache[below](*args, **kwargs)
+            except BaseException as error:
+                ended = now()
+                event.error = type(error).__name__
+                recording.finish(event, ended)
+                raise
             ended = now()
-            event.error = type(error).__name__
+            if not in_level:
+                if mutable:
+                    node = _node_of(args if result is None else result)
+                    _link(event, node if node is not before else None)
+                elif not any(result is value for value in args):
+                    _link(event, _node_of(result))
+                if recording.ledger is not None:
+                    recording.ledger.note(event, result, (*args, *kwargs.values()))
             recording.finish(event, ended)
-            raise
-        ended = now()
-        if not in_level:
-            if mutable:
-                node = _node_of(args if result is None else result)
-                _link(event, node if node is not before else None)
-            elif not any(result is value for value in args):
-                _link(event, _node_of(result))
-            if recording.ledger is not None:
-                recording.ledger.note(event, result, (*args, *kwargs.values()))
-        recording.finish(event, ended)
-        return result
+            return result
+        finally:
+            set_event(event.cpu_parent)
 
     return run
 
@@ -355,7 +365,10 @@ def observed(run: Callable[..., Any]) -> Callable[..., Any]:
             event.error = type(error).__name__
             raise
         finally:
-            recording.finish(event, now())
+            try:
+                recording.finish(event, now())
+            finally:
+                set_event(event.cpu_parent)
 
     return step
 
@@ -376,7 +389,10 @@ def observe_function(name: str, values: tuple[Any, ...], run: Callable[[], Any])
         event.error = type(error).__name__
         raise
     finally:
-        recording.finish(event, ended)
+        try:
+            recording.finish(event, ended)
+        finally:
+            set_event(event.cpu_parent)
     return result
 
 

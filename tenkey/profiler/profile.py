@@ -24,6 +24,7 @@ from .observer import (
     active_recording,
     get_event,
     get_recording,
+    set_event,
     set_recording,
 )
 
@@ -104,24 +105,36 @@ class profile:
                 ledger = Ledger()
             self._ledger = ledger if self.profile_memory else None
             self._first_record = 0 if ledger is None else len(ledger.records)
-            set_recording(Recording((*others, self._recorder), ledger))
-            enter(self, include=PROFILER)
-            self._begin = now()
+            try:
+                set_recording(Recording((*others, self._recorder), ledger))
+                self._begin = now()
+                enter(self, include=PROFILER)
+            except BaseException:  # Note [Interrupts]
+                self._finish()
+                raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.enabled:
-            return
-        self._end = now()
+        if self.enabled:
+            try:
+                self._finish()
+            except BaseException:  # Note [Interrupts]
+                self._finish()
+                raise
+
+    def _finish(self) -> None:
         self._recorder.open = False
+        self._end = now()
         leave(self)
         found = get_recording()
         if found is not None and self._recorder in found.recorders:
             rest = tuple([r for r in found.recorders if r is not self._recorder])
             kept = None if self._ledger is not None and self._owns_ledger else found.ledger
             set_recording(Recording(rest, kept) if rest else None)
+            if not rest:
+                set_event(None)  # a region whose end was interrupted
         if self._ledger is not None:
             self._records = self._ledger.records[self._first_record :]
             if self._owns_ledger:
@@ -248,7 +261,13 @@ class record_function:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ended = now()
+        try:
+            self._end(kind, now())
+        except BaseException:  # Note [Interrupts]
+            self._end(kind, now())
+            raise
+
+    def _end(self, kind: type[BaseException] | None, ended: int) -> None:
         if self._open:
             own = get_event()
             while own is not None and own.id not in self._open:

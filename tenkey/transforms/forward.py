@@ -22,7 +22,7 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
-from ..ops.aliases import Recording, spread
+from ..ops.aliases import recording, spread
 from ..ops.builtin.creation import zeros_like
 from .trace import Run, bare, check_function, check_outputs, described, differentiable, refuse_input, split_aux
 
@@ -38,7 +38,8 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     """
     check_function("jvp", fn)
     _check_tangents("jvp", primals, tangents)
-    with forward_ad.dual_level() as level:
+
+    def run(level: Any) -> tuple[Any, list[tuple[Any, Any]], Any]:
         pairs = zip(flatten(primals), flatten(tangents), strict=True)
         duals = [forward_ad.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
         result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
@@ -49,6 +50,9 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
             primal, tangent = forward_ad.unpack_dual(end, level)
             parts.append((primal, zeros_like(primal) if tangent is None else tangent))
         aux = tree_map(lambda x: forward_ad.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
+        return result, parts, aux
+
+    result, parts, aux = forward_ad.dual_level().run(run)
     output, pushed = unflatten(result, [p for p, _ in parts]), unflatten(result, [t for _, t in parts])
     return (output, pushed, aux) if has_aux else (output, pushed)
 
@@ -101,11 +105,14 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         return output, lambda *tangents: jvp(fn, primals, tangents)[1]  # a backward is written by a user
     recorded = [end for end in ends if end._word & REQUIRES_GRAD]
     pulled: list[Any] = [None] * len(run.inputs)
-    with Recording():
+    restore = recording()
+    try:
         seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]
         run.own(seeds)
         if recorded:
             pulled = list(grad(recorded, run.inputs, seeds, create_graph=True, allow_unused=True))
+    finally:
+        restore()
 
     def push(*tangents: Any) -> Any:
         _check_tangents("linearize", primals, tangents)
@@ -114,11 +121,14 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         found: list[Any] = [None] * len(seeds)
         if pairs:
             depends = elsewhere or any(t._word & REQUIRES_GRAD & current_state().keep for _, t in pairs)
-            with Recording(recorded=bool(depends)):
+            restore = recording(recorded=bool(depends))
+            try:
                 found = grad(
                     [g for g, _ in pairs], seeds, [t for _, t in pairs], create_graph=depends, retain_graph=True,
                     allow_unused=True,
                 )  # fmt: skip
+            finally:
+                restore()
         remaining = iter(found)
         pushed = [next(remaining) if end._word & REQUIRES_GRAD else None for end in ends]
         return unflatten(output, [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)])

@@ -21,7 +21,7 @@ from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
 from ..dispatch.local_state import current_state
-from ..ops.aliases import Recording, fresh, repeated, unrecorded
+from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
@@ -145,10 +145,13 @@ class Run:
         self.is_input = [differentiable(leaf) for leaf in leaves]
         self.number = number = next(_numbers)
         self.own(self.inputs)
-        _open.add(number)
         try:
-            with Recording():
+            _open.add(number)
+            restore = recording()
+            try:
                 self.output = rest(unflatten(chosen, aliases))
+            finally:
+                restore()
             for leaf in flatten(self.output):
                 if leaf.__class__ is Wrapper:
                     refreshed(leaf)
@@ -174,8 +177,11 @@ class Run:
         if pairs:
             ends, given = [o for o, _ in pairs], [s for _, s in pairs]
             options: dict[str, Any] = {"create_graph": create, "retain_graph": keep or create}
-            with Recording(recorded=create):
+            restore = recording(recorded=create)
+            try:
                 found = grad(ends, self.inputs, given, materialize_grads=True, **options)
+            finally:
+                restore()
         else:
             found = [zeros_like(x.detach()) for x in self.inputs]
         remaining = iter(found)

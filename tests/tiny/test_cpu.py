@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.fp_warnings import QUIET, ignore, quietly, restore, silenced
+from tenkey.backends.cpu.fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from tenkey.core.tensor import Tensor
 
 _HUGE = 3e38
@@ -95,8 +95,10 @@ def test_users_still_see_their_own_warnings() -> None:
 
 def test_ignore_and_restore_nest() -> None:
     with np.errstate(all="raise"):
-        outer = ignore(QUIET)
-        inner = ignore(QUIET)
+        outer = errors()
+        ignore(QUIET)
+        inner = errors()
+        ignore(QUIET)
         assert set(np.geterr().values()) == {"ignore"}
         restore(inner)
         assert set(np.geterr().values()) == {"ignore"}
@@ -106,14 +108,15 @@ def test_ignore_and_restore_nest() -> None:
 
 def test_silence_stays_in_its_thread_and_context() -> None:
     seen: list[Any] = []
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         thread = threading.Thread(target=lambda: seen.append(np.geterr()["divide"]))
         thread.start()
         thread.join()
         contextvars.Context().run(lambda: seen.append(np.geterr()["divide"]))
     finally:
-        restore(token)
+        restore(found)
     assert seen == ["warn", "warn"]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ...core.tensor import Tensor
 from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import current_state, leave
+from ...dispatch.local_state import current_state
 from ..saved_tensors.saved_tensor_hooks import enter_saver
 from .recomputation import CheckpointError, Frame, generators_of, keep, logging, name_of
 
@@ -101,12 +101,12 @@ def checkpoint(
     if preserve_rng_state:
         frame.generators = [(g, g.get_state()) for g in dict.fromkeys(generators_of(given, fn))]
     result = _UNSET
-    enter_saver(frame, frame)
+    restore = enter_saver(frame, frame)
     try:
         with logging(frame.log, debug), forward:
             result = fn(*args, **kwargs)
     finally:
-        leave(frame)
+        restore()
     if result is _UNSET:
         raise RuntimeError(
             "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the "

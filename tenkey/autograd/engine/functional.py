@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...core.gradient_errors import UNUSED_INPUT
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
 from ...core.wrapper import innermost, refreshed, released
@@ -186,12 +187,7 @@ def _grad(
     for position, one in enumerate(wanted):
         result = task.captured.get(position)
         if result is None and materialize_grads and isinstance(one, Tensor):
-            found = get_state()
-            try:  # no guard: Note [Interrupts of backward]
-                set_state(SILENT if found is None else found.silent)
-                result = zeros_like(one)
-            finally:
-                set_state(found)
+            result = silently(zeros_like, one)
         if result is None and not allow_unused:
             raise RuntimeError(UNUSED_INPUT.format(index=position))
         results.append(result)

@@ -22,7 +22,7 @@ from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import refreshed
 from ...dispatch.local_state import current_state
 from ...dispatch.operator import Operator
-from ...ops.aliases import Recording, spread
+from ...ops.aliases import recording, spread
 from ...ops.builtin.creation import ones_like, zeros_like
 from ...ops.builtin.elementwise.arithmetic import multiply
 from ...ops.builtin.elementwise.complex import conjugated
@@ -216,7 +216,8 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
             any(refreshed(t) & REQUIRES_GRAD for t in tensors_in((given, bound, out)))
             and current_state().keep & REQUIRES_GRAD
         )
-        with Recording():
+        restore = recording()
+        try:
             seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
             ends, directions = [], []
             for name, tangent in given.items():
@@ -226,6 +227,8 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
                     if gradient._word & REQUIRES_GRAD:
                         ends.append(gradient)
                         directions.append(direction)
+        finally:
+            restore()
         if not ends:
             return None
         (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)  # recorded like any call

@@ -11,9 +11,9 @@ from ...core.tree import flatten, tensors_in, tree_map, unflatten
 from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import refreshed
 from ...dispatch.keys import DispatchKey
-from ...dispatch.local_state import StateGuard, current_state
+from ...dispatch.local_state import current_state, switched
 from ...dispatch.operator import Operator
-from ...ops.aliases import Recording, fresh, spread, unrecorded
+from ...ops.aliases import fresh, recording, spread, unrecorded
 from ...ops.builtin.creation import zeros_like
 from ..engine.functional import grad
 from ..function.context import Context
@@ -177,17 +177,18 @@ def with_tangents(level: Any, name: str, out: Any, tangents: Any) -> Any:
 
 def transposed(level: Any, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
     """Differentiate a backward, which computes ``J^T g``, by ``g`` along the tangent to get the forward derivative."""
-    recording = bool(current_state().keep & REQUIRES_GRAD)
-    record = recording and any(isinstance(x, Tensor) and refreshed(x) & REQUIRES_GRAD for x in leaves)
+    records = bool(current_state().keep & REQUIRES_GRAD)
+    record = records and any(isinstance(x, Tensor) and refreshed(x) & REQUIRES_GRAD for x in leaves)
     values: list[Any] = []
     inputs: list[Tensor] = []
     directions: list[Tensor] = []
-    with Recording():
+    restore = recording()
+    try:
         for x in leaves:
             if not level.owns(x) or x.dtype.kind not in "fcV":
                 values.append(level.primal(x))
                 continue
-            own = fresh(x._value, REQUIRES_GRAD if recording else 0)
+            own = fresh(x._value, REQUIRES_GRAD if records else 0)
             values.append(own)
             inputs.append(own)
             directions.append(x._extra)
@@ -200,6 +201,8 @@ def transposed(level: Any, name: str, leaves: list[Any], call: Callable[[list[An
             why = "it has a backward, but no forward derivative can be derived from it, since it is not made of "
             why += "differentiable operators"
             raise NotImplementedError(NO_RULE.format(operator=name, why=why)) from error
+    finally:
+        restore()
     results = [unrecorded(r) if isinstance(r, Tensor) and not record else r for r in flatten(out)]
     return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
 
@@ -213,7 +216,10 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
     for gradient, direction in zip(gradients, directions, strict=True):
         if gradient is None:
             continue
-        with StateGuard(exclude=0 if record else REQUIRES_GRAD):
+        restore = switched(exclude=0 if record else REQUIRES_GRAD)
+        try:
             term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
             total = term if total is None else total + term
+        finally:
+            restore()
     return total

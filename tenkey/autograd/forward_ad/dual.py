@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -77,10 +76,8 @@ class DualLevel(Level):
         # Note [Targets without a tangent]: made for the first of them, since most levels have none
         self.adopted: WeakValueDictionary[int, Tensor] | None = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def _close(self) -> None:
+        super()._close()
         if self.adopted is not None:
             restore(self)
 

@@ -28,7 +28,7 @@ from ...core.word import INHERITED, REQUIRES_GRAD
 from ...core.wrapper import Level, Wrapper, become, open_levels, refreshed, stand_in, take_back, wrap
 from ...dispatch.local_state import current_state
 from ...dispatch.operator import Operator
-from ...ops.aliases import Recording, levels_of, repeated
+from ...ops.aliases import levels_of, recording, repeated
 from ...ops.builtin.creation import zeros, zeros_like
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import broadcast_to
@@ -47,8 +47,11 @@ def fit_tangent(x: Any) -> None:
     This must happen before there are views, which share the memory of the tangent.
     """
     if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
-        with Recording():  # in every mode, the tangent keeps its history
+        restore = recording()  # in every mode, the tangent keeps its history
+        try:
             x._extra = zeros_like(x._value) + x._extra
+        finally:
+            restore()
         x._word |= x._extra._word
 
 
@@ -124,7 +127,8 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
     """Give the tensors of a family tangents of zeros in place, which also have the levels of ``like``."""
     more = [one for one in levels_of([like]) - levels_of([x]) if type(one).repeat is not Level.repeat]
     more.sort(key=lambda one: one.number)
-    with Recording():  # in every mode, the tangent keeps its history
+    restore = recording()  # in every mode, the tangent keeps its history
+    try:
         if x.__class__ is not Wrapper or not more:
             memory = _Tangents(more)
             tangents = [memory.of(member) for member in family]
@@ -136,6 +140,8 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
                 "by a vmap that does not batch the tensor. Use the functional form, or change the tensor before views "
                 "of it are taken."
             )
+    finally:
+        restore()
     searched = len(family) > 1 or any(id(x) in one.shown for one in open_levels())
     values = _stand_ins(family)
     if searched:

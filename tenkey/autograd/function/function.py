@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...core.silence import silently
 from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
 from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper, innermost
-from ...dispatch.local_state import SILENT, StateGuard, get_state, set_state
+from ...dispatch.local_state import SILENT, get_state, set_state, switched
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled
@@ -81,12 +82,15 @@ class Function:
         context._function = cls
         recording = is_grad_enabled()
         context.needs_input_grad = tuple([recording and _wants(value) for value in args])
-        with StateGuard(exclude=REQUIRES_GRAD):
+        restore = switched(exclude=REQUIRES_GRAD)
+        try:
             if cls.setup_context is _no_setup:
                 output = cls.forward(context, *args)
             else:
                 output = cls.forward(*args)
                 cls.setup_context(context, args, output)
+        finally:
+            restore()
         if any(context.needs_input_grad):
             output = _record(context, args, output)
         return output, context
@@ -273,8 +277,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        with StateGuard(exclude=REQUIRES_GRAD):
-            results = function(ctx, *grads)
+        results = silently(function, ctx, *grads)
         if not is_grad_enabled():
             return results
         watched = [edge_of(tensor) for tensor in tensors_in(grads)]

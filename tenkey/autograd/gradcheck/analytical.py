@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import StateGuard
 from ...ops.builtin.shape.copying import stack
 from ..engine.functional import VMAP, grad
 from ..forward_ad.levels import dual_level, make_dual, unpack_dual
@@ -39,10 +39,14 @@ def pushed(
     """Return the tangent of each output along a direction of input ``at``; unless ``recorded``, without a graph."""
     given = list(inputs) if recorded else [x.detach() if isinstance(x, Tensor) else x for x in inputs]
     tangent = as_values(direction, inputs[at].shape, inputs[at].dtype)
-    with dual_level() as level, StateGuard(exclude=0 if recorded else REQUIRES_GRAD):
+
+    def run(level: Any) -> list[np.ndarray]:
         given[at] = make_dual(given[at], from_array(tangent), level)
         found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
         return [parts(primal) * 0.0 if moved is None else parts(moved) for primal, moved in found]
+
+    moved: list[np.ndarray] = dual_level().run(run, exclude=0 if recorded else REQUIRES_GRAD)
+    return moved
 
 
 def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[np.ndarray]:
@@ -59,13 +63,15 @@ def batched_push(fn: Callable[..., Any], inputs: Sequence[Any], at: int, tangent
 
     def push(tangent: Tensor) -> Any:
         given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-        with dual_level() as level:
+
+        def run(level: Any) -> tuple[Any, ...]:
             given[at] = make_dual(given[at], tangent, level)
             found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
             return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
 
-    with StateGuard(exclude=REQUIRES_GRAD):
-        return _by_sample(VMAP[0](push)(stack(list(tangents), axis=0)))
+        return dual_level().run(run)
+
+    return _by_sample(silently(VMAP[0](push), stack(list(tangents), axis=0)))
 
 
 def _by_sample(batches: Sequence[Tensor]) -> list[np.ndarray]:

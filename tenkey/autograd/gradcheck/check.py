@@ -27,7 +27,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
-from ...ops.aliases import Recording
+from ...ops.aliases import recording
 from ..engine.functional import grad
 from .analytical import analytical, batched_pull, batched_push, pulled, pushed
 from .numerical import (
@@ -98,7 +98,8 @@ def sequence(given: Any, what: str) -> tuple[Any, ...]:
 def run(fn: Callable[..., Any], inputs: tuple[Any, ...], settings: Settings, *, raises: bool) -> bool:
     """Make the checks; return whether all of them passed."""
     try:
-        with Recording():
+        restore = recording()
+        try:
             check = _Check(fn, inputs, settings)
             check.compare_jacobians()
             if settings.backward and settings.undefined:
@@ -109,6 +110,8 @@ def run(fn: Callable[..., Any], inputs: tuple[Any, ...], settings: Settings, *, 
                 check.compare_batched()
             if settings.forward and settings.batched_forward:
                 check.compare_batched_forward()
+        finally:
+            restore()
     except GradcheckError:
         if raises:
             raise

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...ops.aliases import Recording
+from ...ops.aliases import recording
 from ..engine.functional import grad
 from .numerical import GradcheckError, outputs_of
 
@@ -99,8 +99,11 @@ def gradgradcheck(
     settings = Settings(*numbers, *checks, recorded=True)
     settings.check(fn)
     given = sequence(inputs, _INPUTS)
-    with Recording():
+    restore = recording()
+    try:
         outputs = [t for t in outputs_of(fn, given) if t.requires_grad]
+    finally:
+        restore()
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
         seeds: tuple[Any, ...] = tuple(
@@ -118,10 +121,13 @@ def gradgradcheck(
         own = list(args[:count])
         for i in checked:
             own[i] = own[i] if own[i].requires_grad else own[i].detach().requires_grad_()
-        with Recording():
+        restore = recording()
+        try:
             made = [t for t in outputs_of(fn, own) if t.requires_grad]
             sources = [own[i] for i in checked]
             found = grad(made, sources, list(args[count:]), create_graph=True, allow_unused=True)
+        finally:
+            restore()
         return tuple([g for g in found if g is not None])
 
     return run(first, (*given, *seeds), settings, raises=raise_exception)

@@ -13,12 +13,13 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from ...core.silence import silently
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
 from ...core.tree import tensors_in
-from ...core.word import INFERENCE, REQUIRES_GRAD
+from ...core.word import INFERENCE
 from ...core.wrapper import Wrapper
-from ...dispatch.local_state import StateGuard, innermost_guard, leave
+from ...dispatch.local_state import StateGuard, current_state, innermost_guard, leave
 from ...dispatch.modes import DispatchMode
 from ..tape.node import Node
 from .saved import alone
@@ -38,8 +39,7 @@ class _Kept:
 
     def copy(self) -> None:
         if self.tensor is not None and not self.copied:
-            with StateGuard(exclude=REQUIRES_GRAD):
-                self.tensor = self.tensor.clone()
+            self.tensor = silently(self.tensor.clone)
             self.copied = True
 
 
@@ -112,9 +112,14 @@ class allow_mutation_on_saved_tensors(StateGuard):
         return made
 
     def __exit__(self, *error: object) -> None:
-        made = leave(self)
-        if made is not None:
-            made.clear()
+        try:
+            made = [value for value in current_state().values if isinstance(value, _CopyOnWrite)]
+            leave(self)
+        except BaseException:
+            leave(self)  # Note [Interrupts]
+            raise
+        for one in made:
+            one.clear()
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

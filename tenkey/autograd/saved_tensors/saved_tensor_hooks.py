@@ -30,7 +30,15 @@ from ...core.tree import flatten, unflatten
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.keys import DispatchKey, register_trait
-from ...dispatch.local_state import StateGuard, current_state, enter, get_state, innermost_guard, make_state, set_state
+from ...dispatch.local_state import (
+    StateGuard,
+    current_state,
+    get_state,
+    innermost_guard,
+    make_state,
+    set_state,
+    switched,
+)
 from ..grad_mode import is_grad_enabled
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import Saved, SavedTensor, alone
@@ -280,10 +288,10 @@ def check_hooks(call: str, pack_hook: Any, unpack_hook: Any) -> None:
             raise TypeError(f"[{call}] {name} must be a function, got {type(hook).__name__}.")
 
 
-def enter_saver(owner: object, saver: Saver, modes: tuple[Any, ...] = ()) -> None:
-    """Let ``saver`` pack saved values, with ``modes`` active, until ``leave(owner)``."""
+def enter_saver(owner: object, saver: Saver, modes: tuple[Any, ...] = ()) -> Callable[[], Any]:
+    """Let ``saver`` pack saved values, with ``modes`` active, until ``leave(owner)``, or as ``switched`` does."""
     _refuse_disabled()
-    enter(owner, include=HOOKED | (DispatchKey.Mode.mask if modes else 0), modes=modes, value=saver)
+    return switched(owner, include=HOOKED | (DispatchKey.Mode.mask if modes else 0), modes=modes, value=saver)
 
 
 def _refuse_disabled() -> None:

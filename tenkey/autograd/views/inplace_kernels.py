@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, dtypes_of
-from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from ...ops.builtin.indexing.basic_indexing import basic_index
 from ...ops.builtin.shape.copying import cast, clone, to_device
@@ -49,8 +49,7 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
         if functional is None:
             if not args[0]._word & REQUIRES_GRAD:
                 before = edge_of(x)
-                with StateGuard(exclude=REQUIRES_GRAD):
-                    cache[below](x, *args)
+                silently(cache[below], x, *args)
                 rebase(x, (_constants_node(x, before), 0))
                 return x
             result = _copied(x, args[0])
@@ -59,15 +58,13 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
             keeps = any(bool(getattr(given[i], "_word", 0) & REQUIRES_GRAD) for i in users)
             result = functional.call(_copy_of_values(x) if keeps else x, *args)
         if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
-            with StateGuard(exclude=REQUIRES_GRAD):
-                return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error
+            return silently(cache[below], x, *args)  # type: ignore[no-any-return]  # raises the error
         if result.dtype != x.dtype:
             result = cast(result, x.dtype)
         edge = edge_of(result)
         if edge[0] is None and x._word & REQUIRES_GRAD:
             edge = (_constants_node(x, edge_of(x)), 0)
-        with StateGuard(exclude=REQUIRES_GRAD):
-            copy_(x, result)  # increments the version
+        silently(copy_, x, result)  # increments the version
         if edge[0] is not None:
             rebase(x, edge)
         return x
@@ -98,8 +95,7 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
             if source._data.__class__ is not x._data.__class__ or source.device != x.device:
                 source = to_device(source, x.device)
         if not (x._word | source._word) & REQUIRES_GRAD:  # an integer tensor
-            with StateGuard(exclude=REQUIRES_GRAD):
-                return operator.call(x, where, source)  # type: ignore[no-any-return]
+            return silently(operator.call, x, where, source)  # type: ignore[no-any-return]
         before, word = x._autograd, x._word
         if before is not None and word & REQUIRES_GRAD:
             x._autograd = plain_meta(before.edge)  # the edge before the version is incremented
@@ -119,8 +115,7 @@ def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
     data = x._data
     if data.__class__ is not np.ndarray:
         return False
-    with StateGuard(exclude=REQUIRES_GRAD):
-        own: np.ndarray = basic_index(x, where)._data
+    own: np.ndarray = silently(basic_index, x, where)._data
     given = source._data
     return bool(
         own.shape == given.shape
@@ -138,8 +133,7 @@ def _users_of_first(functional: Operator) -> list[int]:
 
 def _copy_of_values(x: Tensor) -> Tensor:
     """Return a copy with the history of ``x``, to be saved in its place (Note [Views and reference cycles])."""
-    with StateGuard(exclude=REQUIRES_GRAD):
-        made = clone(x)
+    made = silently(clone, x)
     if x._word & REQUIRES_GRAD:
         made._word |= REQUIRES_GRAD
         made._autograd = plain_meta(edge_of(x))

@@ -23,7 +23,7 @@ from ...core.tree import map_tensors
 from ...core.word import BFLOAT16_TRAIT, DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.kernel import Kernel
 from ...dispatch.operator import Operator
-from .fp_warnings import QUIET, ignore, restore, silenced
+from .fp_warnings import QUIET, errors, ignore, restore, silenced
 
 __all__ = ["with_bfloat16"]
 
@@ -60,12 +60,13 @@ def _rounding(inner: Callable[..., Any], promoted: np.dtype, kinds: str) -> Call
         if target is not None and target.kind == "V":
             kwargs["dtype"] = dtypes.float32
         wanted = promoted if target is None else target
-        token = ignore(QUIET)
+        found = errors()
         try:
+            ignore(QUIET)
             wide = [_widened(value, kinds) for value in args]
             named = {name: _widened(value, kinds) for name, value in kwargs.items()}
         finally:
-            restore(token)
+            restore(found)
         result = inner(*wide, **named)
         return _narrowed(result, wanted) if _is_narrow(wanted, kinds) else result
 

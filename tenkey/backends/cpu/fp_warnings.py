@@ -4,7 +4,7 @@ Note [Floating-point flags]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``1 / 0`` is ``inf`` without a warning, as in the array API standard and IEEE 754. NumPy warns unless its error state
 says otherwise, and ``np.errstate`` costs about 1 us per block. The state is one object in one context variable, which a
-kernel sets and resets in 0.15 us where NumPy exposes it; otherwise ``np.errstate`` is used.
+kernel sets and resets in 0.15 us where NumPy exposes it; otherwise ``np.geterr`` and ``np.seterr`` are used.
 Guarded by ``tests/tiny/test_cpu.py::test_no_floating_point_warnings``.
 
 Note [A context without warnings]
@@ -27,43 +27,42 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["QUIET", "ignore", "quietly", "restore", "silenced"]
+__all__ = ["QUIET", "errors", "ignore", "quietly", "restore", "silenced"]
 
 
-def _find() -> tuple[Callable[[Any], Any], Any, Callable[[Any], None]]:
+def _find() -> tuple[Callable[[], Any], Callable[[Any], Any], Any]:
+    """Return functions that read and set NumPy's error state, and the state without warnings."""
     try:
         from numpy._core.umath import _extobj_contextvar as variable
 
+        found = variable.get()
         with np.errstate(all="ignore"):
             quiet = variable.get()
-        token = variable.set(quiet)
         try:
+            variable.set(quiet)
             if np.geterr() != {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "ignore"}:
                 raise ImportError("the error state is kept elsewhere")
         finally:
-            variable.reset(token)
+            variable.set(found)
     except (ImportError, AttributeError, LookupError):
-
-        def enter(_: Any) -> Any:
-            state = np.errstate(all="ignore")
-            state.__enter__()
-            return state
-
-        return enter, None, lambda state: state.__exit__(None, None, None)
-    return variable.set, quiet, variable.reset
+        return np.geterr, lambda state: np.seterr(**(state or {"all": "ignore"})), None
+    return variable.get, variable.set, quiet
 
 
-ignore, QUIET, restore = _find()
-"""``token = ignore(QUIET)`` silences warnings until ``restore(token)``: two calls into C, without a Python frame."""
+errors, ignore, QUIET = _find()
+"""After ``found = errors()``, ``ignore(QUIET)`` in ``try`` silences warnings until ``restore(found)`` in ``finally``:
+three calls into C, without a Python frame, in the order of Note [Interrupts]."""
+restore = ignore
 
 
 def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function without warnings, in the current context."""
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         return function(*args, **kwargs)
     finally:
-        restore(token)
+        restore(found)
 
 
 def _find_context() -> Callable[..., Any]:

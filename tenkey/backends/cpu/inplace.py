@@ -12,7 +12,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
-from .fp_warnings import QUIET, ignore, restore
+from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .numba.program import program_of
 from .pointwise import converted, pointwise_into
 
@@ -41,11 +41,10 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
             if plan is not None and target.flags.carray and (not other._data.ndim or other._data.shape == target.shape):
                 ufunc, dtype = plan
                 operands = (target, converted(operator.schema.base_name, other, dtype)) if args else (target,)
-                token = ignore(QUIET)
                 try:
-                    ufunc(*operands, out=target)
-                finally:
-                    restore(token)
+                    quietly(ufunc, *operands, out=target)
+                except RuntimeError:  # Note [A context without warnings]
+                    silenced(ufunc, *operands, out=target)
                 return x
         check_pointwise(operator, x, *args)
         pointwise_into(functional, x._data, (x, *args))
@@ -76,9 +75,10 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
     check_copy(operator, x, source)
     values = source._values(operator.schema.base_name)
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         x._data[...] = values
     finally:
-        restore(token)
+        restore(found)
     return x

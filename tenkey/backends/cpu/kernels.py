@@ -17,7 +17,7 @@ from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
-from .fp_warnings import QUIET, ignore, quietly, restore, silenced
+from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "own_error", "wrap"]
 
@@ -69,8 +69,9 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         if not same:
             a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
         try:
-            token = ignore(QUIET)
+            found = errors()
             try:
+                ignore(QUIET)
                 # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
                 if a.ndim == 2 and b.ndim == 2:
                     data = a.dot(b)
@@ -83,7 +84,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
                 if computed is not dtype:
                     data = data.astype(dtype, copy=False)
             finally:
-                restore(token)
+                restore(found)
         except ValueError:
             check("matmul", x1, x2)
             raise
@@ -102,14 +103,15 @@ def clone(x: Tensor) -> Tensor:
 
 
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         data = x._data
         if data.dtype.kind == "c" and dtype.kind in "iufV":
             data = data.real
         return wrap(data.astype(dtype))
     finally:
-        restore(token)
+        restore(found)
 
 
 def to_device_kernel(x: Tensor, device: Device) -> Tensor:
@@ -188,10 +190,9 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
     check("full", shape, fill_value, dtype=dtype)
     wanted = dtype or dtypes.to_dtype(type(fill_value))
     try:
-        with np.errstate(all="ignore"):
-            if fill_value.__class__ is int and wanted.kind in "fVc":  # not all of these accept an int beyond 64 bits
-                fill_value = float(fill_value)
-            return wrap(np.full(shape, fill_value, wanted))
+        if fill_value.__class__ is int and wanted.kind in "fVc":  # not all of these accept an int beyond 64 bits
+            fill_value = float(fill_value)
+        return wrap(silenced(np.full, shape, fill_value, wanted))
     except ValueError:
         own_error(refuse_shape, "full", shape, wanted.itemsize)
         raise
@@ -202,9 +203,8 @@ def linspace(
 ) -> Tensor:
     spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
     try:
-        with np.errstate(all="ignore"):
-            first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
-            return wrap(np.linspace(first, last, num, endpoint=endpoint, dtype=spec.dtype))
+        first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
+        return wrap(silenced(np.linspace, first, last, num, endpoint=endpoint, dtype=spec.dtype))
     except ValueError:
         own_error(refuse_shape, "linspace", spec.shape, 8)  # NumPy computes in double precision
         raise

@@ -15,7 +15,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import NumPyKernel
-from .fp_warnings import QUIET, ignore, restore
+from .fp_warnings import QUIET, errors, ignore, restore
 from .kernels import WORDS, own_error, wrap
 
 __all__ = ["numpy_kernel", "numpy_kernel_rule"]
@@ -66,8 +66,9 @@ def _tensor(data: Any) -> Tensor:
 _SOURCE: Final = """
 def kernel({parameters}):
     {check}
-    {silence}
+    {begin}
     try:
+        {silence}
         $data = $function({passed})
     except $Exception as $error:
         $data = $failed($error, {arguments})
@@ -136,8 +137,9 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
     source = _SOURCE.format(
         parameters=codegen.parameters(schema, defaults=True),
         check="" if facet.strict else f"$otherwise({called})",
-        silence="" if facet.quiet else "$token = $ignore($QUIET)",
-        end="" if facet.quiet else "finally: $restore($token)",
+        begin="" if facet.quiet else "$found = $errors()",
+        silence="" if facet.quiet else "$ignore($QUIET)",
+        end="" if facet.quiet else "finally: $restore($found)",
         passed=codegen.call(schema, _passed),
         arguments=called,
         result=(
@@ -149,7 +151,8 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         ).strip(),
     )
     scope: dict[str, Any] = {
-        "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,
+        "QUIET": QUIET, "errors": errors, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor,
+        "failed": failed,
         "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "array0": np.array,
         "words": WORDS, "new": object.__new__, "Tensor": Tensor,
     }  # fmt: skip

@@ -23,7 +23,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
-from .fp_warnings import QUIET, ignore, quietly, restore, silenced
+from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .numba.program import Program, program_of
 from .threads import PIECE, for_pieces, for_shares
@@ -234,11 +234,10 @@ def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
         refuse_out_of_range(name, value, dtype)
     else:
         refuse_number(name, value, dtype)
-    token = ignore(QUIET)
     try:
-        return a.astype(dtype)
-    finally:
-        restore(token)
+        return quietly(a.astype, dtype)  # type: ignore[no-any-return]
+    except RuntimeError:  # Note [A context without warnings]
+        return silenced(a.astype, dtype)  # type: ignore[no-any-return]
 
 
 def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable[..., Tensor]:
@@ -262,14 +261,15 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
                 return make_tensor(large(program, tuple(operands), shape), word)
         if not program.is_ufunc:
             program.count()
-        token = ignore(QUIET)
+        found = errors()
         try:
+            ignore(QUIET)
             data = program.call(*operands)
         except ValueError:
             own_error(_shape, name, operands)
             raise
         finally:
-            restore(token)
+            restore(found)
         if data.__class__ is not np.ndarray:
             data = np.asarray(data)
         if data.dtype is not program.result and data.dtype != program.result:
@@ -296,15 +296,16 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
     for parameter, value in zip(facet.parameters, args):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
         arrays.append(converted(operator.name, value, dtype))
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         call = program.call
         if isinstance(call, np.ufunc) and result == out.dtype:
             call(*arrays, out=out)
         else:
             out[...] = call(*arrays)
     finally:
-        restore(token)
+        restore(found)
 
 
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -346,12 +347,13 @@ def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: lis
 
 
 def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
-    token = ignore(QUIET)
+    found = errors()
     try:
+        ignore(QUIET)
         call = program.large
         if isinstance(call, np.ufunc):
             call(*arrays, out=out)
         else:
             out[...] = call(*arrays)
     finally:
-        restore(token)
+        restore(found)

@@ -14,7 +14,7 @@ from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
-from .fp_warnings import QUIET, ignore, restore
+from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .numba.program import Program, program_of
 from .pointwise import LARGE
@@ -74,16 +74,16 @@ def _direct(
             return _in_dtype(operator, facet, a, dtype, axis, keepdims)
         if a.size >= LARGE:
             return general(a, axis, keepdims)
-        token = ignore(QUIET)
         try:
-            if is_sum and axis is None and a.size <= SHORT and a.ndim and not keepdims:
-                data = a.ravel().dot(ones[a.size])
-            else:
-                data = reduce(a, axis, wanted, None, keepdims)
+            try:
+                if is_sum and axis is None and a.size <= SHORT and a.ndim and not keepdims:
+                    data = quietly(a.ravel().dot, ones[a.size])
+                else:
+                    data = quietly(reduce, a, axis, wanted, None, keepdims)
+            except RuntimeError:  # Note [A context without warnings]
+                data = silenced(reduce, a, axis, wanted, None, keepdims)
         except (ValueError, IndexError, OverflowError):
             data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
-        finally:
-            restore(token)
         if data.__class__ is not np.ndarray:
             data = np.asarray(data)
         made: Tensor = _new(Tensor)
@@ -114,8 +114,9 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
     may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
 
     def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
-        token = ignore(QUIET)
+        found = errors()
         try:
+            ignore(QUIET)
             if mapping is not None:
                 a = np.asarray(mapping.call(a if a.dtype == dtype else a.astype(dtype)))
             if reduce is None:
@@ -127,7 +128,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
         except (ValueError, IndexError, OverflowError):
             data = own_error(_of_nothing, operator, facet, a, axis, dtype, keepdims)
         finally:
-            restore(token)
+            restore(found)
         if data.__class__ is not np.ndarray:
             data = np.asarray(data)
         return make_tensor(data, word)

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from ...core.device import CPU, Device, default_device, to_device
+from ...core.silence import silently
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
 from ...core.tree import map_tensors, tensors_in
-from ...core.word import REQUIRES_GRAD, WEAK_MASK
+from ...core.word import WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
-from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from .interface import Backend, extent, memory_of
 
@@ -72,8 +72,7 @@ def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, 
             else:
                 cpu_kwargs[argument.name] = CPU
     target = device or to_device(backend.name)
-    with StateGuard(exclude=REQUIRES_GRAD):
-        result = operator.call(*cpu_args, **cpu_kwargs)
+    result = silently(operator.call, *cpu_args, **cpu_kwargs)
     for position, argument in enumerate(operator.schema.arguments):
         if argument.is_mutable:
             value = args[position] if position < len(args) else kwargs.get(argument.name)

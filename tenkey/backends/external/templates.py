@@ -12,6 +12,7 @@ fills are the identity function, so a backend with ``pointwise`` has these too. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, Final
 
 import numpy as np
@@ -123,6 +124,10 @@ def convert_number(operator: str, value: Any, dtype: np.dtype) -> Any:
         value = value._data
     else:
         refuse_number(operator, value, dtype)
+    return copy_context().run(_cast_silently, value, dtype)  # a context ends in C: Note [Interrupts]
+
+
+def _cast_silently(value: Any, dtype: np.dtype) -> Any:
     with np.errstate(all="ignore"):
         return np.asarray(value).astype(dtype)[()]
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from ..._util.checked_integer import checked_integer
+from ..._util.interrupts import switch
 from .philox import ELEMENT_LIMIT, Key, derive_keys
 
-__all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "replace_generators", "seed"]
+__all__ = ["Generator", "GeneratorState", "default_generator", "note_draws", "replace_generators", "seed"]
 
 
 class GeneratorState(NamedTuple):
@@ -206,24 +207,24 @@ class Generator:
         return _from_state, (self.get_state(),)
 
 
-_noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_noted_draws", default=())
+_noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_note_draws", default=())
 
 
-@contextmanager
-def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
-    """Record in ``states`` each generator used in the block, with its state before the first draw.
+def note_draws(states: dict[Generator, GeneratorState]) -> Callable[[], Any]:
+    """Record in ``states`` each generator used from now on, with its state before the first draw.
+
+    Returns the function that ends this, for ``finally`` (Note [Interrupts]).
 
     >>> generator, states = Generator(7), {}
-    >>> with noted_draws(states):
+    >>> end = note_draws(states)
+    >>> try:
     ...     first = generator.next_key(3)
+    ... finally:
+    ...     _ = end()
     >>> states[generator].offset, generator.state.offset
     (0, 3)
     """
-    token = _noting.set((*_noting.get(), states))
-    try:
-        yield
-    finally:
-        _noting.reset(token)
+    return switch(_noting, (*_noting.get(), states))
 
 
 _replaced: ContextVar[dict[Generator, Generator] | None] = ContextVar("tenkey_replaced_generators", default=None)

@@ -11,19 +11,9 @@ from ..diagnostics.schema_errors import quoted
 from ..errors import SchemaError
 
 __all__ = [
-    "CONSTANTS",
-    "NAMED_TYPES",
-    "SPECIAL_NUMBERS",
-    "AliasInfo",
-    "Argument",
-    "BaseType",
-    "FunctionSchema",
-    "ListType",
-    "OptionalType",
-    "Return",
-    "SchemaType",
-    "TupleType",
-]
+    "CONSTANTS", "NAMED_TYPES", "SPECIAL_NUMBERS", "AliasInfo", "Argument", "BaseType", "FunctionSchema", "ListType",
+    "OptionalType", "Return", "SchemaType", "TupleType",
+]  # fmt: skip
 
 NAMED_TYPES: Final = ("DType", "Device")
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)

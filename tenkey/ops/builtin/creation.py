@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, Final
 
 import numpy as np
@@ -173,6 +174,10 @@ def _arange_on_numpy(
     if spec.dtype.kind in "iu":  # modulo 2**64, where a negative step is in range too
         first, step = (np.uint64(value % (1 << 64)) for value in _whole_steps(first, step))
         exact = np.uint64
+    return copy_context().run(_evenly_spaced, first, step, spec, exact)  # a context ends in C: Note [Interrupts]
+
+
+def _evenly_spaced(first: Any, step: Any, spec: Any, exact: Any) -> Any:
     with np.errstate(all="ignore"):
         return (np.arange(spec.shape[0], dtype=exact) * step + first).astype(spec.dtype)
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -31,7 +30,7 @@ from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import broadcast_prefix, flatten, unflatten
 from ...core.word import REQUIRES_GRAD
-from ...core.wrapper import Level, Wrapper, _open, open_levels, wrap
+from ...core.wrapper import Level, Wrapper, wrap
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.tags import Tag
@@ -127,15 +126,6 @@ class BatchLevel(Level):
         if missing > 0:
             value = reshape(value, (value.shape[0], *[1] * missing, *value.shape[1:]))
         return value
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Hide this level and those inside it, to call code that is written for plain tensors."""
-        token = _open.set(tuple([level for level in open_levels() if level.number < self.number]))
-        try:
-            yield
-        finally:
-            _open.reset(token)
 
     move = staticmethod(move)
 
@@ -304,14 +294,17 @@ class BatchLevel(Level):
         self, grad: Callable[..., Any], ends: list[Any], inputs: list[Any], *, retain_graph: Any, **flags: Any
     ) -> list[Any]:
         """Return the gradients by shared inputs, from one seed for each sample with zeros for the others."""
-        with BatchLevel(self.size) as level:
+
+        def differentiate(level: BatchLevel) -> list[tuple[Any, int | None]]:
             seeds = []
             for value, seed, dim in ends:
                 one = eye(self.size, dtype=np.dtype(bool), device=value.device)
                 one = reshape(one, (self.size, *[1] * dim, self.size, *[1] * (value.ndim - 1 - dim)))
                 seeds.append(level.batch(where(one, seed, 0), 0))
             found = grad([value for value, _, _ in ends], inputs, seeds, retain_graph=retain_graph, **flags)
-            split = [level.split(x) for x in found]
+            return [level.split(x) for x in found]
+
+        split = BatchLevel(self.size).run(differentiate)
         return [value if dim is None else self.hide(value, dim) for value, dim in split]
 
     def expose(self, x: Tensor) -> Tensor:
@@ -350,8 +343,11 @@ def _run_rule(
 ) -> Any:
     values = [_map(level, value, lambda x: level.split(x)[0]) for value in args]
     dims = tuple([_map(level, value, lambda x: level.split(x)[1] if isinstance(x, Tensor) else None) for value in args])
-    with level.outside():
+    restore = level.outside()
+    try:
         result = rule(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
+    finally:
+        restore()
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
         raise RuntimeError(f"[{name}] its vmap rule must return (out, out_dims), got {got}.")
@@ -402,7 +398,8 @@ def _loop(
     results = []
     same: list[Any] = []
     structure: Any = None
-    with level.outside():
+    restore = level.outside()
+    try:
         for b in range(level.size):
             sample = [value if dim is None else select_index(value, dim, b) for value, dim in split]
             positional, keywords = unflatten((args, kwargs), sample)
@@ -417,6 +414,8 @@ def _loop(
         for k, column in enumerate(zip(*results, strict=True)):
             place = same[k]
             stacked.append(leaves[place] if place is not None else _stacked(level, name, column))
+    finally:
+        restore()
     return unflatten(structure, stacked)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
-from ...core.random.generator import Generator, GeneratorState, noted_draws
+from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor
 from ...core.tree import broadcast_prefix, flatten, unflatten
 from ...dispatch.keys import DispatchKey
-from ...dispatch.local_state import StateGuard
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
 from . import function_rule as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
@@ -86,11 +84,13 @@ def vmap(
         return at_once(sizes[0], leaves, dims, args, kwargs)
 
     def at_once(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
-        level = BatchLevel(size, randomness)
-        with level, StateGuard(include=DispatchKey.VmapMode.mask):
+        def run(level: BatchLevel) -> Any:
             level.shown.update(map(id, leaves))
             given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
-            result = fn(*unflatten(args, given), **kwargs)
+            return fn(*unflatten(args, given), **kwargs)
+
+        level = BatchLevel(size, randomness)
+        result = level.run(run, include=DispatchKey.VmapMode.mask)
         ends = broadcast_prefix(out_dims, result, what=f"[vmap] ({name}) out_dims", of="the results")
         return unflatten(result, [_output(level, name, leaf, dim) for leaf, dim in zip(flatten(result), ends)])
 
@@ -103,8 +103,11 @@ def vmap(
                 for generator, state in before.items():
                     generator.set_state(state)
             given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
-            with noted_draws(before) if randomness == "same" else contextlib.nullcontext():
+            restore = note_draws(before if randomness == "same" else {})
+            try:
                 parts.append(at_once(stop - start, given, dims, args, kwargs))
+            finally:
+                restore()
         ends = broadcast_prefix(out_dims, parts[0], what=f"[vmap] ({name}) out_dims", of="the results")
         columns = zip(*[flatten(part) for part in parts], strict=True)
         joined = [

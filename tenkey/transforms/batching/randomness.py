@@ -44,7 +44,8 @@ def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: A
         return operator.redispatch(keyset.below(DispatchKey.VmapMode), *args, **kwargs)
     if level.randomness == "error":
         raise RuntimeError(_RANDOM.format(operator=operator.name))
-    with level.outside():
+    restore = level.outside()
+    try:
         if level.randomness == "same":
             return operator.call(*args, **kwargs)
         bound = operator.bind(*args, **kwargs)
@@ -60,6 +61,8 @@ def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: A
                 own = {**bound, "stream": _mixed(bound["stream"], b)}
                 draws.append(operator.call(*[own[n] for n in names if n not in kwargs], **{n: own[n] for n in kwargs}))
             drawn = stack(draws, axis=0)
+    finally:
+        restore()
     return level.batch(drawn, 0)
 
 

@@ -22,6 +22,7 @@ from ....ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, fun
 from ....ops.scalar.expression import Expression
 from ... import libm
 from ..complex_functions import COMPLEX_FUNCTIONS
+from ..fp_warnings import silenced
 from ..threads import Pace
 from . import compiler
 
@@ -108,8 +109,7 @@ class Program:
             if fraction or (self.dtype.kind == "b" and value not in (0, 1)):
                 scope[name] = value
                 return name
-            with np.errstate(over="ignore"):  # infinite beyond the range of float16, as in compiled code
-                scope[name] = kind(value)
+            scope[name] = silenced(kind, value)  # infinite beyond the range of float16, as in compiled code
             return name
 
         eps = repr(float(np.finfo(self.dtype).eps)) if self.dtype.kind in "fc" else "0"

@@ -30,7 +30,7 @@ from ....core.tensor import Tensor, from_host
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.keys import DispatchKey
-from ....dispatch.local_state import StateGuard, current_state, get_state
+from ....dispatch.local_state import current_state, get_state, switched
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.schema import parse_schema
@@ -175,9 +175,12 @@ _WRITING: Final = DispatchKey.ADInplaceOrView.mask
 
 
 def _write(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    with StateGuard(exclude=_WRITING):  # basic_put_ itself bumps the version
+    restore = switched(exclude=_WRITING)  # basic_put_ itself bumps the version
+    try:
         check_basic_put(operator_of(basic_put_), x, index, source)
         copy_(basic_index(x, index), source)
+    finally:
+        restore()
     return x
 
 

@@ -299,8 +299,7 @@ def of_one_shape(
     parameters = schema.count("Tensor ") - 1
 
     def on_numpy(*arguments: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*arguments)).astype(_like(arguments[parameters]).dtype)
+        return np.asarray(function(*arguments)).astype(_like(arguments[parameters]).dtype)
 
     return structured(
         schema,
