@@ -16,7 +16,7 @@ from ..dispatch.local_state import current_state
 from .engine.engine import execute
 from .engine.functional import backward
 from .engine.graph_task import GraphTask
-from .tape.node import HookHandle, Hooks, edge_of, meta_of
+from .tape.node import HookHandle, Hooks, edge_of, making, meta_of
 
 __all__ = ["attach_gradient_attributes"]
 
@@ -182,15 +182,18 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_hook"))
     meta = meta_of(self)
-    if meta.node is None:
-        if meta.leaf_hooks is None:
-            meta.leaf_hooks = Hooks()
-            if meta.edge is not None:
-                meta.edge[0].tensor_hooks = {0: meta.leaf_hooks}
-        return meta.leaf_hooks.add(hook)  # type: ignore[no-any-return]
-    if meta.node.tensor_hooks is None:
-        meta.node.tensor_hooks = {}
-    own: Hooks = meta.node.tensor_hooks.setdefault(meta.output_nr, Hooks())
+    own: Hooks
+    with making:
+        if meta.node is None:
+            if meta.leaf_hooks is None:
+                meta.leaf_hooks = Hooks()
+                if meta.edge is not None:
+                    meta.edge[0].tensor_hooks = {0: meta.leaf_hooks}
+            own = meta.leaf_hooks
+        else:
+            if meta.node.tensor_hooks is None:
+                meta.node.tensor_hooks = {}
+            own = meta.node.tensor_hooks.setdefault(meta.output_nr, Hooks())
     return own.add(hook)
 
 
@@ -204,10 +207,11 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
             "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf "
             "tensors: register it on the leaf, or use register_hook() or retain_grad() here."
         )
-    if meta.post_accumulate_hooks is None:
-        meta.post_accumulate_hooks = Hooks()
-        if meta.edge is not None:
-            meta.edge[0].kept = self
+    with making:
+        if meta.post_accumulate_hooks is None:
+            meta.post_accumulate_hooks = Hooks()
+            if meta.edge is not None:
+                meta.edge[0].kept = self
     return meta.post_accumulate_hooks.add(hook, "register_post_accumulate_grad_hook")  # type: ignore[no-any-return]
 
 

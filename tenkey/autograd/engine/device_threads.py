@@ -44,7 +44,7 @@ from ...core.device import Device
 from ...core.tensor import Tensor
 from ..tape.node import Node
 from .graph_task import GraphTask
-from .input_buffer import InputBuffer, deliver, validate
+from .input_buffer import InputBuffer, deliver, take, validate
 
 __all__ = ["acquire", "belongs_to_worker", "is_worker", "run_on_workers"]
 
@@ -119,7 +119,7 @@ class _Queue:
 
 _home: ContextVar[_Queue | None] = ContextVar("tenkey_backward_queue", default=None)
 _queues: dict[Device, _Queue] = {}
-_starting: Final = threading.Lock()
+_starting: Final = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_queues.clear)  # a child process does not inherit threads
 
@@ -133,7 +133,7 @@ def _queue_of(device: Device) -> _Queue:
             if queue is None:
                 queue = _Queue()
                 threading.Thread(target=_work, args=(queue,), name=f"tenkey-backward-{device}", daemon=True).start()
-                _queues[device] = queue
+                queue = _queues.setdefault(device, queue)
     return queue
 
 
@@ -243,8 +243,13 @@ class _Run:
                 with contextlib.nullcontext() if target is None else target:
                     _order_streams(node._stream, target, grad)
                     grad = validate(next_node, nr, grad, node, results)
-                    with self.lock:
-                        deliver(buffer, nr, grad)
+                    while grad is not None:  # take out what another thread has put there, and put the sum there
+                        with self.lock:
+                            held = take(buffer, nr)
+                            if held is None:
+                                deliver(buffer, nr, grad)
+                        grad = None if held is None else held + grad
+                        held = None
             with self.lock:
                 buffer[0] -= 1
                 if buffer[0] == 0:

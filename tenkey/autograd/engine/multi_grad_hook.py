@@ -25,7 +25,7 @@ def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
     # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
     nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
     arrived: WeakKeyDictionary[Any, tuple[int, dict[int, Tensor]]] = WeakKeyDictionary()
-    lock = threading.Lock()
+    lock = threading.RLock()  # Note [Locks of autograd]
 
     def call(grads: dict[int, Tensor]) -> None:
         fn([grads.get(index) for index in range(len(nodes))])
@@ -49,7 +49,7 @@ def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
 def _for_any(fn: Any) -> Callable[[Tensor], None]:
     """Return a hook that calls the function with the first gradient of each backward."""
     done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-    lock = threading.Lock()
+    lock = threading.RLock()  # Note [Locks of autograd]
 
     def arrive(grad: Tensor) -> None:
         task: Any = current_task.get()

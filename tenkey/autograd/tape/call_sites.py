@@ -32,7 +32,7 @@ _DEPTH: Final = 64  # the number of frames kept
 _PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 
 _changes: WeakKeyDictionary[Storage, tuple[str, Trace]] = WeakKeyDictionary()
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()  # Note [Locks of autograd]
 
 
 def _take() -> Trace:

@@ -2,6 +2,13 @@
 
 A node represents one recorded call. ``next_edges`` lead to the nodes that computed the call's inputs; an edge is a pair
 ``(node, input_nr)``, and an input that does not require a gradient has the edge ``(None, 0)``.
+
+Note [Locks of autograd]
+~~~~~~~~~~~~~~~~~~~~~~~~
+Locks are held for a few assignments. Code of users (hooks, formulas, modes, backends) runs without them, because it may
+wait for a thread that needs the same lock; only the addition to ``.grad`` of a leaf is locked as a whole, where a mode
+can see it. Locks are reentrant, because the collector may run a finalizer, which can use tensors, while one is held.
+Guarded by ``tests/autograd/engine/test_locks.py``.
 """
 
 from __future__ import annotations
@@ -24,8 +31,8 @@ from ..grad_mode import is_grad_enabled
 
 __all__ = [
     "DTYPE_OF_WORD", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge", "HookHandle",
-    "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "meta_of", "record_node", "set_history", "settle",
-    "walk",
+    "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "making", "meta_of", "record_node",
+    "set_history", "settle", "walk",
 ]  # fmt: skip
 
 Edge = tuple["Node | None", int]
@@ -356,15 +363,19 @@ class AccumulateGrad(Node):
                 hook(variable)
 
 
+making: Final = threading.RLock()
+"""Guards what threads make for a tensor at its first use: autograd data, accumulator, collections of hooks."""
+
+
 def meta_of(tensor: Tensor) -> AutogradMeta:
     """Return the autograd data of a tensor, created if absent."""
     meta = tensor._autograd
     if meta is None:
-        meta = tensor._autograd = AutogradMeta()
+        with making:
+            meta = tensor._autograd
+            if meta is None:
+                meta = tensor._autograd = AutogradMeta()
     return meta  # type: ignore[no-any-return]
-
-
-_accumulator_lock = threading.Lock()
 
 
 def leaf_edge(leaf: Tensor) -> Edge:
@@ -372,12 +383,12 @@ def leaf_edge(leaf: Tensor) -> Edge:
     if leaf.__class__ is Wrapper:  # the leaf is its value
         return edge_of(leaf._value)
     meta = meta_of(leaf)
-    with _accumulator_lock:
+    accumulator = AccumulateGrad()
+    accumulator.leaf = weakref.ref(leaf)
+    accumulator.describe([leaf])  # calls the backend of the leaf
+    with making:
         edge: Edge | None = meta.edge
         if edge is None:
-            accumulator = AccumulateGrad()
-            accumulator.leaf = weakref.ref(leaf)
-            accumulator.describe([leaf])
             if meta.leaf_hooks is not None:
                 accumulator.tensor_hooks = {0: meta.leaf_hooks}
             if meta.post_accumulate_hooks:
