@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey import Tensor
 from tenkey.autograd import grad
 from tenkey.dispatch import registry
 from tests._gradients import constant, leaf, values_of
@@ -143,6 +145,24 @@ def test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak() -> No
     x = leaf([0.0, 4.0])
     tk.where(x > 0.0, tk.sqrt(x), 0.0).sum().backward()
     assert values_of(x.grad).tolist() == [0.0, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("function", "slopes"),
+    [
+        (tk.relu, [0.0, 0.0, 1.0]),
+        (tk.relu6, [0.0, 0.0, 1.0]),
+        (lambda x: tk.clip(x, -0.5, 1.0), [0.0, 1.0, 0.0]),
+        (lambda x: tk.maximum(x, constant([0.5, 0.5, 0.5])), [0.0, 0.0, 1.0]),
+    ],
+)
+def test_an_infinite_gradient_does_not_pass_a_zero_derivative(
+    function: Callable[[Tensor], Tensor], slopes: Any
+) -> None:
+    for given in (math.inf, math.nan):  # as PyTorch: the gradient of 1 / relu(x) is 0 where x < 0
+        x = leaf([-1.0, 0.0, 2.0])
+        function(x).backward(constant([given] * 3))
+        assert np.array_equal(values_of(x.grad), [given if slope else 0.0 for slope in slopes], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])

@@ -21,8 +21,10 @@ Note [Zero times infinity]
 infinite there: the product would be nan, for a branch that was not even taken. Therefore, where a derivative is not
 finite, a gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative with
 respect to the gradient must be right at zero too. Derivatives made of operations that keep finite numbers finite skip
-the test. Guarded by
-``tests/autograd/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
+the test. Conversely a derivative that is zero on one side of a condition (``relu``) selects a zero there, and does not
+multiply by it a gradient that may be infinite or nan. Guarded by
+``tests/autograd/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak`` and
+``::test_an_infinite_gradient_does_not_pass_a_zero_derivative``.
 """
 
 from __future__ import annotations
@@ -107,10 +109,22 @@ def _is_output_worth_saving(facet: Pointwise, derivative: Expression, shorter: E
 
 def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: bool) -> Expression:
     """Return direction times derivative (Note [Zero times infinity])."""
-    product = direction * derivative
+    product = _product(direction, derivative)
     if may_be_infinite:
         product = where(isfinite(derivative), product, where(direction == 0, 0, product))
     return product
+
+
+def _product(direction: Expression, derivative: Expression) -> Expression:
+    """Return the product, in which a zero of the derivative is a zero whatever the direction is."""
+    if derivative.kind == "boolean":
+        return where(derivative, direction, constant(0))
+    if derivative.operation == "where":
+        condition, *branches = derivative.operands
+        return where(condition, *[_product(direction, branch) for branch in branches])
+    if derivative.operation == "constant" and derivative.value in (0, 1):
+        return direction if derivative.value == 1 else constant(0)
+    return direction * derivative
 
 
 def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
