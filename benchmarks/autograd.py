@@ -37,6 +37,7 @@ from benchmarks._harness import (
     parse_options,
     write_json,
 )
+from benchmarks.memory import traced_peak
 
 __all__ = ["TABLES", "Table", "main"]
 
@@ -188,31 +189,6 @@ def _step(library: Any) -> Callable[[], None]:
     return step
 
 
-def peak_of_tenkey() -> int:
-    """Return the peak tensor memory of a training step in bytes, relative to its start, as recorded by the profiler."""
-    step = _step(tk)
-    with tk.autograd.profile(profile_memory=True) as profiler:
-        step()
-    now = peak = 0
-    for record in profiler.memory_timeline():
-        now += record.bytes
-        peak = max(peak, now)
-    return peak
-
-
-def peak_of_torch(torch: Any) -> int:
-    """Return the same for PyTorch."""
-    step = _step(torch)
-    with torch.profiler.profile(profile_memory=True) as profiler:
-        step()
-    now = peak = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            peak = max(peak, now)
-    return peak
-
-
 def main() -> None:
     """Measure and print every table."""
     options = parse_options(__doc__ or "", rounds=40, one_thread=True)
@@ -234,10 +210,10 @@ def main() -> None:
             print(format_table(table.title, rows, list(libraries), against=["PyTorch"], limit=table.limit), "\n")
     if options.only in "memory":
         print(f"{DEEP:,} chained nodes leave {left_over()} memory blocks behind (collector off)")
-        ours = peak_of_tenkey()
+        ours = traced_peak(_step(tk))
         line = f"Peak memory of a training step of the MLP: tenkey {ours:,} bytes"
         if torch is not None:
-            theirs = peak_of_torch(torch)
+            theirs = traced_peak(_step(torch), torch)
             line += f", PyTorch {theirs:,}: {ours / theirs:.2f} x (at most 1.00 x)"
         print(line)
     if options.json is not None:

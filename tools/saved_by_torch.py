@@ -1,7 +1,8 @@
 """Write what PyTorch's operators save for backward: ``python -m tools.saved_by_torch``, with torch 2.13.0 installed.
 
 The result is ``tests/operators/saved_by_torch.json``, which ``tests/operators/test_saved_tensors.py`` compares with
-what tenkey saves. The calls are those of ``tests/operators/_saved_cases.py``; a pack hook sees the saved tensors.
+what tenkey saves. The calls are those of ``tests/operators/_saved_cases.py``; a pack hook sees the saved tensors. The
+peaks are of the programs of ``benchmarks/memory.py``, as PyTorch's profiler sees them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import torch
 
-from tests.operators._saved_cases import CASES, TABLE, operands, roles_of, wanted
+from benchmarks.memory import PROGRAMS, traced_peak
+from tests.operators._saved_cases import CASES, PEAK_SIZE, TABLE, operands, roles_of, wanted
 
 
 def saved(expression: str, need: tuple[str, ...]) -> dict[str, int]:
@@ -45,6 +47,10 @@ def main() -> None:
     for name, (_, expression) in CASES.items():
         for need in wanted(expression):
             table[f"{name} by {', '.join(need)}"] = saved(expression, need)
+    for name, program in PROGRAMS.items():
+        step = program(torch, PEAK_SIZE)
+        step()
+        table[f"peak of a {name}"] = traced_peak(step, torch)
     lines = [f"{json.dumps(name)}: {json.dumps(value, sort_keys=True)}" for name, value in table.items()]
     TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

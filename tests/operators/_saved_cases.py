@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["CASES", "TABLE", "operands", "roles_of", "wanted"]
+__all__ = ["CASES", "PEAK_SIZE", "TABLE", "operands", "roles_of", "wanted"]
 
 TABLE: Final = Path(__file__).with_name("saved_by_torch.json")
+PEAK_SIZE: Final = 100
+"""Rows and columns of the matrices of programs whose peaks are compared."""
 _ROWS, _COLUMNS = 20, 30
 
 

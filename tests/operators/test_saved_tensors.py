@@ -8,9 +8,10 @@ from typing import Any, Final
 import pytest
 
 import tenkey as tk
+from benchmarks.memory import PROGRAMS, traced_peak
 from tenkey.autograd.graph import saved_tensors_hooks
 from tenkey.core.tensor import Tensor
-from tests.operators._saved_cases import CASES, TABLE, operands, roles_of, wanted
+from tests.operators._saved_cases import CASES, PEAK_SIZE, TABLE, operands, roles_of, wanted
 
 _TABLE: Final = json.loads(TABLE.read_text())
 
@@ -66,7 +67,14 @@ def test_no_more_is_saved_than_by_pytorch(name: str) -> None:
     assert bool(different) == (name in _JUSTIFIED), different
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_peak_is_at_most_that_of_pytorch(name: str) -> None:
+    step = PROGRAMS[name](tk, PEAK_SIZE)
+    step()
+    assert traced_peak(step) <= _TABLE[f"peak of a {name}"]
+
+
 def test_the_table_has_the_cases() -> None:
     cases = {f"{name} by {', '.join(need)}" for name, (ours, _) in CASES.items() for need in wanted(ours)}
-    assert _TABLE.keys() - {"source"} == cases
+    assert _TABLE.keys() - {"source"} == cases | {f"peak of a {name}" for name in PROGRAMS}
     assert _JUSTIFIED.keys() <= CASES.keys()
