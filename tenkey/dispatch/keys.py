@@ -39,10 +39,10 @@ from __future__ import annotations
 
 import itertools
 import keyword
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from .._util.locks import new_lock
 from .._util.record import Record
 from .errors import RegistrationError
 
@@ -51,7 +51,7 @@ __all__ = [
     "key_mask", "register_backend_key", "register_key", "register_trait", "runtime_keys", "trait_names", "word_below",
 ]  # fmt: skip
 
-_lock = threading.RLock()
+_lock = new_lock()
 _DIGIT: Final = 30  # bits in one digit of an int in CPython
 _common_bits, _rare_bits = iter(range(_DIGIT)), itertools.count(_DIGIT)
 _keys: dict[str, DispatchKey] = {}

@@ -10,10 +10,10 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from .._util.locks import new_lock
 from .calling.bindings import make_entry
 from .calling.overloads import OperatorNamespace, OperatorPacket
 from .diagnostics.registration_checks import check_signature
@@ -86,7 +86,7 @@ class Registry(Listing):
     compute_slot = staticmethod(compute_slot)
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self.operators: _Operators = _Operators()
         self.fallbacks: dict[DispatchKey, list[Kernel]] = {}
         self.pending: dict[str, list[Kernel]] = {}  # kernels whose operator is not defined yet

@@ -499,7 +499,7 @@ def test_threads_get_numbers_of_their_own() -> None:
     assert sorted(itertools.chain.from_iterable(taken)) == list(range(0, 8 * 2000 * 3, 3))
     # The interpreter seldom interrupts so short a function, so see also that the lock is respected.
     late = threading.Thread(target=source.next_key, args=(1,))
-    with source._lock:
+    with generator._lock:
         late.start()
         late.join(0.05)
         assert late.is_alive()

@@ -48,6 +48,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..._util.locks import new_lock
 from ...core.device import Device
 from ...core.random.generator import Generator, default_generator, replace_generators
 from ...core.storage import Storage
@@ -223,7 +224,7 @@ class _Wait:
 
 _under_way: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("tenkey_recomputations", default=())
 _waits: Final[list[_Wait]] = []
-_waits_lock: Final = threading.RLock()
+_waits_lock: Final = new_lock()
 _CROWD: Final = 200  # more threads than any program has reason to recompute one checkpoint in at once
 
 
@@ -277,7 +278,7 @@ class Frame(Saver):
         self.levels = open_levels()
         self.complete = False  # the forward pass is over
         self.log: list[str] = []
-        self.lock = threading.RLock()  # a level can be open in one thread
+        self.lock = new_lock(waits=False)  # a level can be open in one thread
         self.turns: weakref.WeakKeyDictionary[Any, _Turn] = weakref.WeakKeyDictionary()
         self.threads: list[int] = []  # those that are recomputing it
 

@@ -40,6 +40,7 @@ from contextvars import Context, ContextVar, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
+from ..._util.locks import new_lock
 from ...core.device import Device
 from ...core.tensor import Tensor
 from ..tape.node import Node
@@ -119,7 +120,7 @@ class _Queue:
 
 _home: ContextVar[_Queue | None] = ContextVar("tenkey_backward_queue", default=None)
 _queues: dict[Device, _Queue] = {}
-_starting: Final = threading.RLock()
+_starting: Final = new_lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_queues.clear)  # a child process does not inherit threads
 

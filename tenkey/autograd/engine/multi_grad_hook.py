@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary, ref
 
+from ..._util.locks import new_lock
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
 from ..tape.node import HookHandle, edge_of
 from .graph_task import current_task, queue_callback
 
 __all__ = ["register_multi_grad_hook"]
+
+_lock: Final = new_lock()  # one for all hooks: Note [Locks of autograd]
 
 
 def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
@@ -25,14 +27,13 @@ def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
     # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
     nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
     arrived: WeakKeyDictionary[Any, tuple[int, dict[int, Tensor]]] = WeakKeyDictionary()
-    lock = threading.RLock()  # Note [Locks of autograd]
 
     def call(grads: dict[int, Tensor]) -> None:
         fn([grads.get(index) for index in range(len(nodes))])
 
     def arrive(index: int, grad: Tensor) -> None:
         task: Any = current_task.get()
-        with lock:
+        with _lock:
             if task not in arrived:
                 expected, grads = arrived[task] = sum(task.will_run(node()) for node in nodes), {}
                 if expected > 1:
@@ -49,11 +50,10 @@ def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
 def _for_any(fn: Any) -> Callable[[Tensor], None]:
     """Return a hook that calls the function with the first gradient of each backward."""
     done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-    lock = threading.RLock()  # Note [Locks of autograd]
 
     def arrive(grad: Tensor) -> None:
         task: Any = current_task.get()
-        with lock:
+        with _lock:
             first = task not in done
             done[task] = True
         if first:

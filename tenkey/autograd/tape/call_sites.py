@@ -13,13 +13,13 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import threading
 import traceback
 from pathlib import Path
 from types import CodeType
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ..._util.locks import new_lock
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
 from .node import Node
@@ -32,7 +32,7 @@ _DEPTH: Final = 64  # the number of frames kept
 _PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 
 _changes: WeakKeyDictionary[Storage, tuple[str, Trace]] = WeakKeyDictionary()
-_lock: Final = threading.RLock()  # Note [Locks of autograd]
+_lock: Final = new_lock()  # Note [Locks of autograd]
 
 
 def _take() -> Trace:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from ..._util.locks import new_lock
 from ...core.device import CPU, Device
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, dtypes_of
@@ -288,7 +289,7 @@ class DelayedError(Node):
 
 
 # The lock that guards a leaf's gradient is chosen by address: a lock per leaf would cost more than the addition.
-_locks: Final = tuple(threading.RLock() for _ in range(64))
+_locks: Final = tuple(new_lock() for _ in range(64))
 
 
 class AccumulateGrad(Node):
@@ -363,7 +364,7 @@ class AccumulateGrad(Node):
                 hook(variable)
 
 
-making: Final = threading.RLock()
+making: Final = new_lock()
 """Guards what threads make for a tensor at its first use: autograd data, accumulator, collections of hooks."""
 
 

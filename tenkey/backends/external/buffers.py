@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
+
+from ..._util.locks import new_lock
 
 __all__ = ["MemoryStatistics", "Owner", "statistics_of"]
 
@@ -22,8 +23,7 @@ class MemoryStatistics(NamedTuple):
     frees: int = 0
 
 
-# reentrant, because a garbage collection, which frees buffers, may start while the lock is held
-_lock = threading.RLock()
+_lock = new_lock()  # a garbage collection, which frees buffers, may start while it is held: it is reentrant
 
 
 class Owner:

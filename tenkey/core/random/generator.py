@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..._util.checked_integer import checked_integer
 from ..._util.interrupts import switch
+from ..._util.locks import new_lock
 from .philox import ELEMENT_LIMIT, Key, derive_keys
 
 __all__ = ["Generator", "GeneratorState", "default_generator", "note_draws", "replace_generators", "seed"]
@@ -36,6 +36,9 @@ class GeneratorState(NamedTuple):
 def _checked_seed(seed: Any) -> int:
     message = f"[Generator] got the seed {seed!r}: a seed is an integer in [0, 2**64)."
     return checked_integer(seed, message, limit=1 << 64)
+
+
+_lock: Final = new_lock()  # one for all generators: it is held for less than a microsecond
 
 
 def _checked_count(method: str, count: Any) -> int:
@@ -59,10 +62,9 @@ class Generator:
     (((7, 0), 0), ((7, 0), 100))
     """
 
-    __slots__ = ("__weakref__", "_lock", "_offset", "_seed", "_stream")
+    __slots__ = ("__weakref__", "_offset", "_seed", "_stream")
 
     def __init__(self, seed: int | None = None) -> None:
-        self._lock = threading.Lock()
         self._seed = int.from_bytes(os.urandom(8)) if seed is None else _checked_seed(seed)
         self._stream = 0
         self._offset = 0
@@ -76,7 +78,7 @@ class Generator:
         """Restart from ``seed``, like a new ``Generator(seed)``, and return the generator."""
         value = _checked_seed(seed)
         own = self._in_use
-        with own._lock:
+        with _lock:
             own._seed, own._stream, own._offset = value, 0, 0
         return self
 
@@ -87,7 +89,7 @@ class Generator:
         """
         number = _checked_count("next_key", count)
         own = self if _replaced.get() is None else self._in_use
-        with own._lock:
+        with _lock:
             return own._reserve(number)
 
     @property
@@ -96,14 +98,14 @@ class Generator:
         return (_replaced.get() or {}).get(self, self)
 
     def _reserve(self, count: int) -> tuple[Key, int]:
-        start = self._offset
-        if start + count > ELEMENT_LIMIT:
+        if self._offset + count > ELEMENT_LIMIT:
             raise RuntimeError(
-                f"[Generator.next_key] got a request for {count} elements after {start}: a stream has 2**60. Continue "
-                "with a generator made by `split`, or seed this one again."
+                f"[Generator.next_key] got a request for {count} elements after {self._offset}: a stream has 2**60. "
+                "Continue with a generator made by `split`, or seed this one again."
             )
         for states in _noting.get():
-            states.setdefault(self, GeneratorState(self._seed, self._stream, start))
+            states.setdefault(self, GeneratorState(self._seed, self._stream, self._offset))
+        start = self._offset  # read last: a garbage collection may have run a finalizer that draws
         self._offset = start + count
         return (self._seed, self._stream), start
 
@@ -124,7 +126,7 @@ class Generator:
         try:
             yield (*key, start)
         except BaseException:
-            with own._lock:
+            with _lock:
                 if (own._seed, own._stream, own._offset) == (*key, start + count):
                     own._offset = start
             raise
@@ -141,7 +143,7 @@ class Generator:
         """
         number = _checked_count("split", n)
         own = self._in_use
-        with own._lock:
+        with _lock:
             key, start = own._reserve(number)
         return [_from_state(GeneratorState(seed, stream, 0)) for seed, stream in derive_keys(key, start, number)]
 
@@ -156,7 +158,7 @@ class Generator:
     def get_state(self) -> GeneratorState:
         """Return the state, from which ``set_state`` repeats all later draws."""
         own = self._in_use
-        with own._lock:
+        with _lock:
             return GeneratorState(own._seed, own._stream, own._offset)
 
     def set_state(self, state: tuple[int, int, int]) -> None:
@@ -180,7 +182,7 @@ class Generator:
         if not (0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT):
             raise ValueError(message)
         own = self._in_use
-        with own._lock:
+        with _lock:
             own._seed, own._stream, own._offset = seed, stream, offset
 
     @property

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import keyword
 import numbers
-import threading
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import ClassVar, Final, NoReturn, Self, TypeAlias, cast
 from weakref import WeakValueDictionary
 
+from ..._util.locks import new_lock
 from .operations import ATOM_PRECEDENCE, OPERATIONS, POWER_PRECEDENCE, UNARY_PRECEDENCE, Kind
 
 __all__ = [
@@ -189,7 +189,7 @@ Operand: TypeAlias = Expression | float
 
 _Key: TypeAlias = tuple[str, tuple[int, ...], object, str | None, Kind]
 _nodes: WeakValueDictionary[_Key, Expression] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant, because allocation may start a garbage collection that runs foreign code
+_lock = new_lock()
 
 
 def _intern(

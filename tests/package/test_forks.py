@@ -1,0 +1,242 @@
+"""Forks while other threads are at work: the child has no lock of theirs, and nothing that they left half done.
+
+Note [Locks and forks] in ``tenkey/_util/locks.py``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tenkey._util import locks
+from tests._tiers import tier
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+# ``fork(child)`` returns the exit status of a child that calls a function and exits; a child that hangs is killed.
+_HEAD = """
+import os, signal, sys, threading, traceback
+import numpy as np
+import tenkey as tk
+from tenkey._util import locks
+from tenkey.dispatch import registry
+
+def fork(child):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(120)
+        code = 1
+        try:
+            child()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def start(function, *args):
+    thread = threading.Thread(target=function, args=args, daemon=True)
+    thread.start()
+    return thread
+"""
+
+
+def run(program: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _HEAD + program],
+        capture_output=True, text=True, timeout=900, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.splitlines()
+
+
+_WORK = """
+import itertools
+count = itertools.count()
+
+def register():
+    number = next(count)
+    with tk.library.Library("forks", "FRAGMENT").define(f"op{number}(Tensor x) -> Tensor"):
+        tk.library.register_kernel(f"forks::op{number}", "cpu", lambda x: tk.multiply(x, 2.0))
+        assert getattr(tk.ops.forks, f"op{number}")(tk.ones(2)).tolist() == [2.0, 2.0]
+
+def train():
+    weight = tk.tensor(np.full((4, 4), 0.5), requires_grad=True)
+    (tk.tanh(weight @ weight) + tk.random.normal((4, 4))).sum().backward()
+    assert weight.grad.shape == (4, 4)
+
+def compiled():
+    number = next(count)
+    call = tk.library.pointwise(f"forks::square{number}(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x + number)
+    assert call(tk.ones(1 << 16)).sum().item() == (1 + number) * (1 << 16)
+    registry.undefine(call.operator)
+
+def show():
+    assert "2" in repr(tk.arange(4)) and "CPU" in str(tk.dispatch.explain(tk.add, tk.ones(2), 1.0))
+
+stopped = threading.Event()
+
+def repeat(task):
+    while not stopped.is_set():
+        task()
+
+def child():
+    for task in (register, train, compiled, show):
+        task()
+
+child()
+sys.setswitchinterval(1e-4)
+threads = [start(repeat, task) for task in WHAT]
+print(*{fork(child) for _ in range(FORKS)})
+stopped.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("what", ["register, register", "train, train", "show, train, register"])
+def test_forks_while_threads_work(what: str) -> None:
+    program = _WORK.replace("WHAT", f"[{what}]").replace("FORKS", str(tier(15, 200)))
+    assert run(program, TENKEY_COMPILE="off") == ["0"]
+
+
+_HELD = """
+from tenkey.autograd.checkpointing.recomputation import Frame
+from tenkey.autograd.engine import device_threads, multi_grad_hook
+from tenkey.autograd.tape import call_sites, node
+from tenkey.backends.external import buffers
+from tenkey.core.random import generator
+from tenkey.dispatch import keys
+from tenkey.ops.scalar import expression
+
+frame = Frame(len, checks=True, early_stop=True, debug=False)
+all_locks = [module._lock for module in (keys, expression, multi_grad_hook, call_sites, buffers, generator)]
+all_locks += [registry.lock, frame.lock, device_threads._starting, node.making, *node._locks]
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    for lock in all_locks:
+        lock.acquire()
+    held.set()
+    done.wait()
+    for lock in reversed(all_locks):
+        lock.release()
+"""
+
+
+def test_locks_that_stay_locked_are_free_in_the_child() -> None:
+    program = """
+locks.PATIENCE = 0.05
+thread = start(hold)
+held.wait()
+
+def child():
+    assert all(lock.acquire(blocking=False) for lock in all_locks)
+    assert {*map(id, locks.missed)} == {*map(id, all_locks)} - {id(frame.lock)}
+
+print(fork(child), any(lock.acquire(blocking=False) for lock in all_locks))
+done.set()
+thread.join()
+print(all(lock.acquire(blocking=False) for lock in all_locks), locks.missed)
+"""
+    assert run(_HELD + program) == ["0 False", "True []"]
+
+
+def test_a_fork_waits_for_a_registration() -> None:
+    """The child has the whole of what another thread was about to do under a lock."""
+    program = """
+entered, go_on = threading.Event(), threading.Event()
+
+def install(operator):
+    if operator.name == "forks::slow":
+        entered.set()
+        go_on.wait()
+        operator.facets["Last"] = True
+
+registry.subscribe(install)
+library = tk.library.Library("forks", "DEF")
+thread = start(library.define, "slow(Tensor x) -> Tensor")
+entered.wait()
+os.register_at_fork(before=go_on.set)  # runs before those registered earlier
+
+def child():
+    assert registry.find("forks::slow").facets["Last"] and not locks.missed
+
+print(fork(child))
+thread.join()
+print(registry.find("forks::slow").facets["Last"])
+"""
+    assert run(program) == ["0", "True"]
+
+
+def test_a_fork_by_the_holder() -> None:
+    program = """
+def child():
+    assert registry.lock._is_owned()
+    registry.lock.release()
+    taken = []
+    start(lambda: taken.append(registry.lock.acquire(blocking=False))).join()
+    assert taken == [True]
+
+with registry.lock:
+    print(fork(child))
+start(lambda: print(registry.lock.acquire(blocking=False))).join()
+"""
+    assert run(program) == ["0", "True"]
+
+
+def test_no_order_of_locks_is_needed() -> None:
+    """A thread that holds one lock and wants the others makes the forking thread give way."""
+    program = """
+own = [locks.new_lock() for _ in range(4)]
+locks.BRIEFLY = 0.001
+begun = threading.Event()
+os.register_at_fork(before=lambda: begun.set())
+
+def want(first):
+    with own[first]:
+        ready.set()
+        begun.wait()
+        for lock in own:
+            with lock:
+                pass
+
+for first in range(4):
+    ready = threading.Event()
+    begun.clear()
+    thread = start(want, first)
+    ready.wait()
+    print(fork(lambda: print(locks.missed)))
+    thread.join()
+taken = []
+start(lambda: taken.extend(lock.acquire(blocking=False) for lock in own)).join()
+print(taken)
+"""
+    assert run(program) == ["[]", "0"] * 4 + ["[True, True, True, True]"]
+
+
+def test_forks_in_several_threads() -> None:
+    program = """
+results = []
+threads = [start(lambda: results.extend(fork(lambda: None) for _ in range(5))) for _ in range(4)]
+for thread in threads:
+    thread.join()
+print(len(results), *{*results}, registry.lock.acquire(blocking=False))
+"""
+    assert run(program) == ["20 0 True"]
+
+
+def test_locks_are_not_kept_alive() -> None:
+    gc.collect()
+    before = len(locks._waiting), len(locks._renewed)
+    made = [locks.new_lock() for _ in range(3)], [locks.new_lock(waits=False) for _ in range(3)]
+    assert (len(locks._waiting), len(locks._renewed)) == (before[0] + 3, before[1] + 3)
+    del made
+    gc.collect()
+    assert (len(locks._waiting), len(locks._renewed)) == before
