@@ -1,6 +1,7 @@
 """Forks while other threads are at work: the child has no lock of theirs, and nothing that they left half done.
 
-Note [Locks and forks] in ``tenkey/_util/locks.py``.
+Note [Locks and forks] in ``tenkey/_util/locks.py``; Note [Forks and the compiler] in
+``tenkey/backends/cpu/numba/compiler.py``.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tenkey._util import locks
-from tests._tiers import tier
+from tests._tiers import only_full, tier
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
@@ -104,6 +106,12 @@ for thread in threads:
 def test_forks_while_threads_work(what: str) -> None:
     program = _WORK.replace("WHAT", f"[{what}]").replace("FORKS", str(tier(15, 200)))
     assert run(program, TENKEY_COMPILE="off") == ["0"]
+
+
+@pytest.mark.full
+def test_forks_while_threads_compile(tmp_path: Path) -> None:
+    program = _WORK.replace("WHAT", "[compiled, train]").replace("FORKS", "200")
+    assert run(program, TENKEY_CACHE_DIR=str(tmp_path)) == ["0"]
 
 
 _HELD = """
@@ -240,3 +248,113 @@ def test_locks_are_not_kept_alive() -> None:
     del made
     gc.collect()
     assert (len(locks._waiting), len(locks._renewed)) == before
+
+
+_COMPILER = """
+from tenkey._util.record import replaced
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program
+from tenkey.dispatch import registry
+
+def program_of(name):
+    facet = registry.find(name).facets["Pointwise"]
+    return Program(name, replaced(facet, ufunc=None), np.dtype("float64"), np.dtype("float64"))
+
+def compiles(name, expected):
+    program = program_of(name)
+    program.request()
+    compiler.wait()
+    assert program.compiled
+    assert np.allclose(program.large(np.array([0.5, 1.0])), expected)
+
+entered, go_on = threading.Event(), threading.Event()
+
+def slow():
+    entered.set()
+    go_on.wait()
+
+def exit_of(child):
+    # the status of a child that ends like a program, with the functions of ``atexit``
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(120)
+        child()
+        sys.exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_a_fork_while_a_kernel_compiles(tmp_path: Path) -> None:
+    """The fork waits for the kernel; the child compiles what the parent had requested and a kernel of its own."""
+    program = """
+locks.PATIENCE = 100.0
+requested = program_of("tk::tanh")
+compiler.request("slow", slow)
+entered.wait()
+os.register_at_fork(before=go_on.set)
+requested.request()
+
+def child():
+    assert not locks.missed and compiler._compiler.thread is None
+    compiles("tk::exp", np.exp([0.5, 1.0]))
+    assert requested.compiled
+
+print(exit_of(lambda: None), exit_of(child))
+compiler.wait()
+print(requested.compiled)
+"""
+    assert run(_COMPILER + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="background") == ["7 7", "True"]
+
+
+@pytest.mark.parametrize("how", only_full(["background", "sync"], fast=["background"]))
+def test_a_fork_while_a_kernel_compiles_for_long(how: str, tmp_path: Path) -> None:
+    """A child that got an interrupted compiler leaves its kernels to NumPy, and ends like any other process."""
+    program = """
+locks.PATIENCE = 0.05
+thread = start(compiler.request, "slow", slow)
+entered.wait()
+
+def child():
+    assert locks.missed == [compiler._compiling]
+    program = program_of("tk::exp")
+    program.request()
+    compiler.wait()
+    assert not program.compiled
+    assert np.allclose(program.large(np.array([0.5, 1.0])), np.exp([0.5, 1.0]))
+
+print(exit_of(child))
+go_on.set()
+thread.join()
+compiles("tk::exp", np.exp([0.5, 1.0]))
+"""
+    assert run(_COMPILER + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE=how) == ["7"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("which", ["numba", "llvmlite"])
+def test_a_fork_while_others_use_numba(which: str, tmp_path: Path) -> None:
+    program = f"""
+from llvmlite.binding.ffi import lib
+from numba.core.compiler_lock import global_compiler_lock
+lock = {{"numba": global_compiler_lock, "llvmlite": lib._lock}}[{which!r}]
+
+def hold():
+    with lock:
+        slow()
+
+start(hold)
+entered.wait()
+locks.PATIENCE = 0.05
+
+def unusable():
+    assert locks.missed == [lock._lock]
+    program = program_of("tk::exp")
+    program.request()
+    assert not program.compiled
+
+print(exit_of(unusable))
+locks.PATIENCE = 100.0
+os.register_at_fork(before=go_on.set)
+print(exit_of(lambda: compiles("tk::exp", np.exp([0.5, 1.0]))))
+"""
+    assert run(_COMPILER + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="sync") == ["7", "7"]

@@ -11,6 +11,14 @@ import numba. ``TENKEY_COMPILE=sync`` compiles at once (for tests and measuremen
 
 A compiled ufunc serves all ranks, layouts and broadcasts, because NumPy's iterator drives it.
 
+Note [Forks and the compiler]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A fork waits until no kernel is being compiled (Note [Locks and forks] in ``tenkey/_util/locks.py``), because Numba and
+LLVM, which were interrupted, would be unusable in the child; their own locks are taken too, for programs that use Numba
+themselves. If one of these locks does not become free, the child leaves its kernels to NumPy. A child has no compiler
+thread until it needs one, which then also compiles what the parent had requested. Guarded by
+``tests/package/test_forks.py``.
+
 Note [A kernel that is not compiled]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A program that cannot be compiled keeps running on NumPy, and a kernel that cannot be loaded from the cache or saved in
@@ -29,14 +37,16 @@ import os
 import queue
 import sys
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from ...._util import locks
 from ... import libm
 from .compiler_warnings import keep_apart
 
@@ -164,10 +174,25 @@ def _complain(text: str, error: Exception | None = None) -> None:
         _complaints.append((text, error))
 
 
+_compiling: Final = locks.new_lock()  # held while a kernel compiles: Note [Forks and the compiler]
+
+
+def _numba_locks() -> list[Any]:
+    """Return the locks of Numba and llvmlite, if they are imported; each has its reentrant lock as ``_lock``."""
+    numba, llvmlite = map(sys.modules.get, ("numba.core.compiler_lock", "llvmlite.binding.ffi"))
+    owners = getattr(numba, "global_compiler_lock", None), getattr(getattr(llvmlite, "lib", None), "_lock", None)
+    found = [getattr(owner, "_lock", None) for owner in owners]
+    return [lock for lock in found if hasattr(lock, "_is_owned")]
+
+
+locks.foreign.append(_numba_locks)
+
+
 def _run(name: str, job: Callable[[], None]) -> None:
     """Run a job; issue warnings for all that went wrong: Note [A kernel that is not compiled]."""
     try:
-        job()
+        with _compiling:
+            job()
     except ImportError as error:  # all kernels fail for this reason
         _complain(f"kernels are not compiled ({type(error).__name__}: {error}): they keep running on NumPy.", error)
     except Exception as error:
@@ -190,6 +215,8 @@ def _run(name: str, job: Callable[[], None]) -> None:
 class _Compiler:
     """A background thread that processes a queue; the first request starts it."""
 
+    usable: ClassVar[bool] = True  # false in a child that was forked while a kernel was being compiled
+
     def __init__(self) -> None:
         self.queue: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
         self.thread: threading.Thread | None = None
@@ -197,19 +224,26 @@ class _Compiler:
         self.stopping = False
 
     def request(self, name: str, job: Callable[[], None]) -> None:
+        if not self.usable:
+            return
         if mode() == "sync":
             _run(name, job)
             return
         with self.lock:
-            if self.stopping:
-                return
-            self.queue.put((name, job))
-            if self.thread is None:
-                self.thread = threading.Thread(target=self._work, name="tenkey compiler", daemon=True)
-                self.thread.start()
-                atexit.register(self.stop)
+            if not self.stopping:
+                self.queue.put((name, job))
+                self.start()
+
+    def start(self) -> None:
+        """Start the thread, unless it runs or there is nothing to do."""
+        if self.thread is None and not self.queue.empty():
+            self.thread = threading.Thread(target=self._work, name="tenkey compiler", daemon=True)
+            self.thread.start()
 
     def _work(self) -> None:
+        import logging  # noqa: F401  # Numba logs, and logging takes its lock before a fork
+
+        locks.register()
         while True:
             item = self.queue.get()
             try:
@@ -217,6 +251,7 @@ class _Compiler:
                     return
                 if not self.stopping:
                     _run(item[0], functools.partial(_apart, item[1]))
+                    time.sleep(1e-3)  # lets a thread that forks take the lock before the next kernel
             except Exception:  # the thread must survive where warnings are errors
                 kind, error, trace = sys.exc_info()
                 threading.excepthook(threading.ExceptHookArgs((kind, error, trace, threading.current_thread())))
@@ -227,8 +262,8 @@ class _Compiler:
         """Finish the current kernel and drop the others: LLVM must not run while the interpreter shuts down."""
         with self.lock:
             self.stopping = True
-        self.queue.put(None)
         if self.thread is not None:
+            self.queue.put(None)
             self.thread.join()
 
 
@@ -238,6 +273,7 @@ def _apart(job: Callable[[], None]) -> None:
 
 
 _compiler = _Compiler()
+atexit.register(lambda: _compiler.stop())  # not that of the parent, after a fork
 
 
 def request(name: str, job: Callable[[], None]) -> None:
@@ -247,12 +283,20 @@ def request(name: str, job: Callable[[], None]) -> None:
 
 def wait() -> None:
     """Wait until every requested kernel is compiled."""
+    with _compiler.lock:
+        _compiler.start()
     _compiler.queue.join()
 
 
 def _after_fork() -> None:
     global _compiler
+    requested = [item for item in _compiler.queue.queue if item is not None]
     _compiler = _Compiler()
+    if any(lock in locks.missed for lock in (_compiling, *_numba_locks())):
+        _Compiler.usable = False
+    else:
+        for item in requested:
+            _compiler.queue.put(item)
 
 
 if hasattr(os, "register_at_fork"):
