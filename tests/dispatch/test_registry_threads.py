@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -15,6 +13,7 @@ from tenkey.dispatch import (
     Registry,
     compute_table,
 )
+from tests._threads import run_threads
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,
@@ -35,37 +34,6 @@ def reg() -> Registry:
     return fresh(F)
 
 
-def run_threads(*functions: Callable[[], None]) -> None:
-    """Run all at once; the first exception of any is raised here."""
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(functions))
-
-    def run(function: Callable[[], None]) -> None:
-        try:
-            barrier.wait(10)
-            function()
-        except BaseException as error:  # handed to the main thread
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
-
-
-@pytest.fixture
-def _switch_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("_switch_often")
 class TestThreads:
     def test_registration_while_others_call(self, reg: Registry) -> None:
         """A call sees the state before or after a registration, never a mixture, and no old slot stays."""

@@ -269,17 +269,18 @@ def derived_operator(
     """Return the pointwise operator of an expression derived from an operator; define it on the first call."""
     overload = f"_{operator.schema.overload_name}" if operator.schema.overload_name else ""
     name = f"{operator.schema.name}{overload}_{suffix}"
-    while (known := registry.operators.get(name)) is not None:
-        if known.facets.get("DerivedFrom") is operator:
-            return known
-        name += "_"  # the name belongs to an unrelated operator
-    schema = parse_schema(f"{name}({arguments}) -> Tensor")
 
     def scalar(T: Any) -> Callable[..., Any]:
         return lambda *values: substitute(expression, dict(zip(variables, values, strict=True)))
 
-    facets = {"Pointwise": Pointwise(schema, scalar, SAME, domain, boolean), "DerivedFrom": operator}
-    return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
+    with registry.lock:  # of several threads that need it at the same time, one defines it
+        while (known := registry.operators.get(name)) is not None:
+            if known.facets.get("DerivedFrom") is operator:
+                return known
+            name += "_"  # the name belongs to an unrelated operator
+        schema = parse_schema(f"{name}({arguments}) -> Tensor")
+        facets = {"Pointwise": Pointwise(schema, scalar, SAME, domain, boolean), "DerivedFrom": operator}
+        return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
 
 
 TANGENT: Final = "~"  # prefix of the names of tangents in a formula
