@@ -216,14 +216,14 @@ class _Wait:
     def __init__(self, turn: _Turn) -> None:
         self.thread = get_ident()
         self.holds: set[_Turn] = set(_under_way.get())
-        for outer in tuple(_waits):  # a thread of an accelerator can begin to wait while it waits
+        for outer in list(_waits):  # a thread of an accelerator can begin to wait while it waits
             if outer.thread == self.thread:
                 self.holds |= outer.holds
         self.turn = turn
 
 
 _under_way: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("tenkey_recomputations", default=())
-_waits: Final[list[_Wait]] = []
+_waits: Final[dict[_Wait, None]] = {}
 _waits_lock: Final = new_lock()
 _CROWD: Final = 200  # more threads than any program has reason to recompute one checkpoint in at once
 
@@ -231,8 +231,7 @@ _CROWD: Final = 200  # more threads than any program has reason to recompute one
 def _needed_by(turn: _Turn) -> set[_Turn]:
     """Return the turn, and all turns that threads wait for without which it cannot end."""
     found = {turn}
-    with _waits_lock:
-        waits = list(_waits)
+    waits = list(_waits)
     for _ in waits:
         found |= {wait.turn for wait in waits if not found.isdisjoint(wait.holds)}
     return found
@@ -249,14 +248,8 @@ def _is_possible(wait: _Wait) -> bool:
     with _waits_lock:
         if not _needed_by(wait.turn).isdisjoint(wait.holds):
             return False
-        _waits.append(wait)
+        _waits[wait] = None
         return True
-
-
-def _is_over(wait: _Wait) -> None:
-    with _waits_lock:
-        if wait in _waits:
-            _waits.remove(wait)
 
 
 class Frame(Saver):
@@ -314,10 +307,10 @@ class Frame(Saver):
             finally:
                 turn.lock.release()
         finally:
-            _is_over(wait)
+            _waits.pop(wait, None)
 
     def _taken_in(self, turn: _Turn, wait: _Wait, number: int) -> Tensor:
-        _is_over(wait)
+        _waits.pop(wait, None)
         found = None if turn.run is None else turn.run.take(number)  # another thread may have completed it
         if found is None:
             turn.run = self.run_again(turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import re
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import CheckpointError, checkpoint, grad
 from tenkey.autograd.checkpointing import recomputation
+from tests._interrupts import changed_variables, interrupted
 from tests.autograd.engine.test_workers import Lab
 
 
@@ -285,3 +287,31 @@ def test_a_function_may_seed_the_generator() -> None:
     (again,) = grad(tk.sum(y), x)
     np.testing.assert_array_equal(again.numpy(), plain.numpy())
     assert tk.random.get_state() == state
+
+
+@pytest.mark.full
+def test_an_interrupt_at_any_place_of_a_recomputation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: None)  # of those in the callback of a weak reference
+
+    def inner(x: Any) -> Any:
+        return tk.exp(tk.sin(x) * tk.random.uniform(x.shape, dtype=tk.float64))
+
+    x = leaf()
+    y = tk.sum(checkpoint(lambda x: checkpoint(inner, x), x))
+    (expected,) = grad(y, x, retain_graph=True)
+    found: list[Any] = []
+
+    def run() -> None:
+        found.extend(grad(y, x, retain_graph=True))
+
+    before, state = contextvars.copy_context(), tk.random.get_state()
+    number, place = 0, None
+    while number == 0 or place is not None:
+        number += 1
+        place = interrupted(run, number)
+        assert changed_variables(before) == {}, place
+        assert not recomputation._waits, place
+        assert tk.random.get_state() == state, place
+        run()
+        np.testing.assert_array_equal(found[-1].numpy(), expected.numpy())
+    assert number > 100

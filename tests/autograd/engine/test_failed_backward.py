@@ -20,6 +20,8 @@ from tenkey import Tensor
 from tenkey.autograd import Function, grad
 from tenkey.autograd.engine import reentrant
 from tenkey.autograd.graph import get_gradient_edge, queue_callback
+from tests._interrupts import interrupted
+from tests._tiers import only_full
 from tests.autograd.engine.test_workers import Lab
 
 AGAIN = "Trying to backward through the graph a second time after an earlier backward through it failed"
@@ -362,58 +364,43 @@ class TestWorkers:
 
 
 @pytest.mark.parametrize("device", ["cpu", "lab"])
-@pytest.mark.parametrize("way", ["Tensor.backward", "inputs", "nested"])
+@pytest.mark.parametrize("way", only_full(["plain", "inputs", "nested"], fast=["plain"]))
 def test_an_interrupt_at_any_place(device: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python sees a signal where a function begins, and when the call of a C function has returned."""
-    lost: list[type] = []  # those in the callback of a weak reference
-    monkeypatch.setattr(sys, "unraisablehook", lambda info: lost.append(info.exc_type))
-
-    def interrupt(frame: Any, event: str, function: Any) -> None:
-        nonlocal steps
-        if event in ("call", "c_return") and armed:
-            steps += 1
-            if steps > place:
-                raise KeyboardInterrupt(f"{frame.f_code.co_name} {event} {function}")
-
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: None)  # of those in the callback of a weak reference
     outcomes: set[str] = set()
-    place, steps = -1, 0
+    number, place = 0, None
     with tk.backends.register(Lab()):
-        while place < steps:  # else the last interrupt came too late
-            place, steps = place + 1, 0
+        while number == 0 or place is not None:
+            number += 1
             a, b = leaf(1.0, device=device), leaf(1.0, device=device)
             b.register_post_accumulate_grad_hook(lambda x: None)
             h = tk.sum((b + a).to("cpu") * 2.0 + 1.0)
             again = functools.partial(h.backward, retain_graph=True)
             y = Calls.apply(h, again) if way == "nested" else h + 0.0
-            inputs: Any = [a, b, h] if way == "inputs" else None
-            armed = True
-            try:
-                sys.setprofile(interrupt)
-                if inputs is None:
-                    y.backward()
+            tensors = [a, b, h] if way == "inputs" else [a, b]
+            expected: Any = [[4.0 if way == "nested" else 2.0]] * 2 + ([1.0] if way == "inputs" else [])
+            complete: list[bool] = []
+
+            def run(y: Tensor = y, tensors: Any = tensors, complete: list[bool] = complete) -> None:
+                if way == "inputs":
+                    y.backward(inputs=tensors)  # not through a C function, where the interrupt can come at its return
                 else:
-                    y.backward(inputs=inputs)
-            except KeyboardInterrupt as error:
-                at = str(error)
-            else:
-                at = "none"
-            finally:
-                armed = False
-                sys.setprofile(None)
+                    y.backward()
+                complete.append(True)
+
+            place = interrupted(run, number)
             tk.sum(leaf(1.0, device=device) * 1.0).backward()  # a worker that was interrupted in a node has left it now
-            tensors = [a, b, h] if inputs else [a, b]
             before = [values(x) for x in tensors]
-            expected: Any = [[4.0 if way == "nested" else 2.0]] * 2 + ([1.0] if inputs else [])
-            if at == "none":
-                assert before == expected
+            if complete:
+                assert before == expected, place
                 continue
             try:
-                y.backward(inputs=inputs)
+                y.backward(inputs=tensors if way == "inputs" else None)
             except RuntimeError as error:
                 outcomes.add(str(error).partition("] ")[2].partition(", which")[0])
                 expected = before
             else:
                 outcomes.add("accepted")
-            assert [values(x) for x in tensors] == expected, at
+            assert [values(x) for x in tensors] == expected, place
     assert outcomes == {AGAIN, "accepted"}
-    assert place > 50
+    assert number > 50
