@@ -3,11 +3,25 @@
 This module is the composition root: it imports the layers and lets each subscribe to the operators. Public are the
 names without an underscore that are imported or assigned here, and every operator with a docstring
 (``tenkey/_names.py``). Type checkers read the stub beside this file, which ``python -m tools.make_stubs`` writes.
+
+Note [A failed import]
+~~~~~~~~~~~~~~~~~~~~~~
+When an import fails, by an interrupt for example, Python removes the module that failed and keeps those below it that
+were complete. They hold registrations that a second import would repeat, which is an error. So the package begins by
+removing what it finds of itself, and everything is made anew. A place that an interrupt cannot skip is the beginning of
+the next import and not the end of the failed one. Guarded by ``tests/package/test_failed_import.py``.
 """
 
 import math as _math
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
+
+if "Tensor" not in globals():  # otherwise it is a reload
+    if (_left := f"{__name__}._util.gc_pause") in _sys.modules:
+        _sys.modules[_left].resume()
+    for _left in [name for name in [*_sys.modules] if name.startswith(f"{__name__}.")]:  # Note [A failed import]
+        _sys.modules.pop(_left, None)
 
 from ._util import gc_pause as _gc_pause  # isort: skip  # first: Note [No collections during the import]
 from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms

@@ -15,12 +15,22 @@ import pytest
 @pytest.mark.parametrize("fails", [True, False])
 def test_it_is_as_before(enabled: bool, fails: bool) -> None:
     program = (
-        f"import gc\nif not {enabled}: gc.disable()\ntry: import tenkey\nexcept ValueError: print('failed')\n"
-        f"assert gc.isenabled() is {enabled}"
+        f"import gc\nif not {enabled}: gc.disable()\nbefore = gc.get_threshold()\n"
+        "try: import tenkey\nexcept ValueError: print('failed')\n"
+        f"assert gc.isenabled() is {enabled} and gc.get_threshold() == before"
     )
     settings = os.environ | {"TENKEY_DEFAULT_FLOAT": "nonsense" if fails else "float32"}
     done = subprocess.run([sys.executable, "-c", program], env=settings, capture_output=True, text=True, check=True)
     assert ("failed" in done.stdout) is fails
+
+
+def test_an_error_that_only_the_collector_frees() -> None:
+    program = (
+        "import gc\nbefore = gc.get_threshold()\ntry: import tenkey\nexcept ValueError as e: e.cycle = [e]\n"
+        "lists = [[] for _ in range(1_000_000)]\nassert gc.get_threshold() == before"
+    )
+    settings = os.environ | {"TENKEY_DEFAULT_FLOAT": "nonsense"}
+    subprocess.run([sys.executable, "-c", program], env=settings, check=True)
 
 
 def test_here() -> None:
