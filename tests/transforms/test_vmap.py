@@ -350,6 +350,102 @@ class TestRandomness:
         assert tk.random.uniform((2,)).shape == (2,)
 
 
+class TestRandomChunks:
+    """``chunk_size`` changes no random number, and not the state in which the generators are left."""
+
+    DRAWS: tuple[Callable[[Tensor], Any], ...] = (
+        lambda v: tk.random.uniform((3,)) + v,
+        lambda v: tk.random.uniform((), dtype="float64") + v,
+        lambda v: tk.random.normal((2, 3), mean=1.0) + v,
+        lambda v: tk.random.normal((3,), dtype="complex64") + v,
+        lambda v: tk.random.integers(0, 1000, (3,)) + v,
+        lambda v: tk.random.integers(0, 2**40, (3,)) + v,
+        lambda v: tk.random.permutation(50)[:3] + v,
+        lambda v: tk.random.exponential((3,), scale=v + 1.0),
+        lambda v: tk.random.gamma((3,), a=v + 1.0),
+        lambda v: tk.random.poisson((3,), lam=v * 1000 + 1.0),
+        lambda v: tk.random.binomial((3,), n=10**6, p=0.3) + v,
+        lambda v: tk.random.choice(1000, (3,)) + v,
+        lambda v: tk.random.bernoulli((20,), p=0.5) + v,
+        lambda v: tk.random.uniform(()) * v + tk.random.gamma((2,), a=v + 0.5) + tk.random.normal(()),
+    )
+
+    @staticmethod
+    def _drawn(function: Callable[..., Any], x: Tensor, chunk_size: int | None, randomness: str) -> tuple[Any, Any]:
+        tk.random.seed(5)
+        tk.random.uniform((7,))  # an address that is not the first
+        found = vmap(function, randomness=randomness, chunk_size=chunk_size)(x).numpy()
+        return found, tk.random.default_generator().state
+
+    @pytest.mark.parametrize("randomness", ["different", "same"])
+    @pytest.mark.parametrize("draw", DRAWS)
+    def test_the_numbers_of_the_whole_batch(self, draw: Callable[[Tensor], Any], randomness: str) -> None:
+        x = tk.arange(7.0)
+        whole, state = self._drawn(draw, x, None, randomness)
+        for chunk_size in (1, 2, 3, 6, 7, 9):
+            found, left = self._drawn(draw, x, chunk_size, randomness)
+            np.testing.assert_array_equal(found, whole)
+            assert left == state
+
+    @pytest.mark.parametrize("inner", ["different", "same"])
+    @pytest.mark.parametrize("outer", ["different", "same"])
+    @pytest.mark.parametrize("draw", [DRAWS[0], DRAWS[6], DRAWS[8], DRAWS[13]])
+    def test_nested(self, draw: Callable[[Tensor], Any], outer: str, inner: str) -> None:
+        x = tk.arange(20.0).reshape((4, 5))
+        whole, state = self._drawn(vmap(draw, randomness=inner), x, None, outer)
+        for outer_size, inner_size in ((None, 2), (3, None), (3, 2), (1, 4), (2, 1)):
+            function = vmap(draw, randomness=inner, chunk_size=inner_size)
+            found, left = self._drawn(function, x, outer_size, outer)
+            np.testing.assert_array_equal(found, whole)
+            assert left == state
+
+    def test_three_levels(self) -> None:
+        x = tk.arange(24.0).reshape((2, 3, 4))
+
+        def nested(*sizes: int | None) -> Any:
+            def draw(v: Tensor) -> Tensor:
+                return tk.random.normal((2,)) + v
+
+            function: Callable[..., Any] = draw
+            for size in reversed(sizes):
+                function = vmap(function, randomness="different", chunk_size=size)
+            tk.random.seed(5)
+            return function(x).numpy()
+
+        whole = nested(None, None, None)
+        assert len(np.unique(whole - x.numpy()[..., None])) >= 47
+        for sizes in ((1, 2, 3), (None, 2, None), (None, None, 3), (1, None, 1)):
+            np.testing.assert_array_equal(nested(*sizes), whole)
+
+    def test_an_operator_without_a_rule(self) -> None:
+        @tk.library.custom_op("vmap_chunks::noisy", mutates_args=())
+        def noisy(v: tk.Tensor) -> tk.Tensor:
+            return v + tk.random.uniform((3,))
+
+        def function(v: Tensor) -> Any:
+            return noisy(v) + tk.random.normal(()) + noisy(v)
+
+        x = tk.zeros((7, 1))
+        whole, state = self._drawn(function, x, None, "different")
+        assert len(np.unique(whole)) == 21
+        for chunk_size in (1, 2, 3, 6):
+            found, left = self._drawn(function, x, chunk_size, "different")
+            np.testing.assert_array_equal(found, whole)
+            assert left == state
+
+    def test_a_generator_of_the_caller(self) -> None:
+        x = tk.zeros((5,))
+        found = []
+        for chunk_size in (None, 2):
+            generator = tk.random.Generator(3)
+            draws = vmap(
+                lambda v, g=generator: v + tk.random.normal((2,), generator=g),
+                randomness="different", chunk_size=chunk_size,
+            )(x)  # fmt: skip
+            found.append((draws.tolist(), generator.state))
+        assert found[0] == found[1]
+
+
 # ---- with autograd
 
 

@@ -109,6 +109,18 @@ class Generator:
         self._offset = start + count
         return (self._seed, self._stream), start
 
+    def skip(self, count: int) -> None:
+        """Advance past ``count`` elements that other calls draw.
+
+        >>> generator = Generator(7)
+        >>> generator.skip(3)
+        >>> generator.state.offset
+        3
+        """
+        own = self._in_use
+        with own._lock:
+            own._offset = min(own._offset + count, ELEMENT_LIMIT)
+
     @contextmanager
     def reserved(self, count: int) -> Iterator[tuple[int, int, int]]:
         """Reserve ``count`` elements for a ``with`` block, which gets (seed, stream, start).

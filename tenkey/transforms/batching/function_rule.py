@@ -73,7 +73,6 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
             f"[{name}] In order to use a Function with generate_vmap_rule=True under vmap, it must override the "
             "setup_context staticmethod: write forward(*args) without a ctx, and setup_context(ctx, inputs, output)."
         )
-    size, randomness = level.size, level.randomness
     pairs = [level.split(x) for x in args]
     dims = [dim for _, dim in pairs]
     shapes = [x.shape if isinstance(x, Tensor) else None for x in args]
@@ -88,7 +87,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
         return [v for v, _ in found], [d for _, d in found]
 
     def forward(*values: Any) -> Any:
-        with BatchLevel(size, randomness) as own:
+        with level.again() as own:
             out = function.forward(*batched(own, values, dims))
             single[0] = not isinstance(out, (tuple, list))
             listed = [out] if single[0] else list(out)
@@ -99,7 +98,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = [output] if single[0] else list(output)
-        with BatchLevel(size, randomness) as own:
+        with level.again() as own:
             given, made = batched(own, inputs, dims), batched(own, results, out_dims)
             sample = _SampleContext(name, ctx.needs_input_grad)
             function.setup_context(sample, tuple(given), made[0] if single[0] else tuple(made))
@@ -115,14 +114,14 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
         ctx.sample = sample
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        with BatchLevel(size, randomness) as own:
+        with level.again() as own:
             sample = _again(ctx, batched(own, ctx.saved_tensors, ctx.behind_dims))
             found = (function.vjp or function.backward)(sample, *batched(own, grads, out_dims))
             found = found if isinstance(found, (tuple, list)) else (found,)
             return tuple([_fitted(own, g, d, s) for g, d, s in zip(found, dims, shapes, strict=False)])
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        with BatchLevel(size, randomness) as own:
+        with level.again() as own:
             sample = _again(ctx, batched(own, ctx.saved_tensors, ctx.ahead_dims))
             found = function.jvp(sample, *batched(own, tangents, dims))
             listed = [found] if single[0] else list(found)

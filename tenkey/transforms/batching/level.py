@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 
 from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
+from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor
 from ...core.tree import broadcast_prefix, flatten, unflatten
 from ...core.word import REQUIRES_GRAD
@@ -83,14 +84,29 @@ def move(value: Tensor, source: int, target: int) -> Tensor:
 
 
 class BatchLevel(Level):
-    """One run of ``vmap`` over ``size`` samples."""
+    """One run of ``vmap`` over ``size`` samples, from sample ``first`` of ``total`` on (Note [Random chunks])."""
 
     name = "vmap"
 
-    def __init__(self, size: int, randomness: str = "error") -> None:
+    def __init__(
+        self,
+        size: int,
+        randomness: str = "error",
+        first: int = 0,
+        total: int | None = None,
+        drawn: list[dict[Generator, int]] | None = None,
+    ) -> None:
         super().__init__()
         self.size = size
         self.randomness = randomness
+        self.first = first
+        self.total = size if total is None else total
+        self.drawn = [] if drawn is None else drawn  # by the loops of a chunk: numbers for each sample
+        self.loops = 0
+
+    def again(self) -> BatchLevel:
+        """Return another level over the same samples."""
+        return BatchLevel(self.size, self.randomness, self.first, self.total)
 
     # ---- values and dimensions
 
@@ -399,7 +415,9 @@ def _loop(
     same: list[Any] = []
     structure: Any = None
     restore = level.outside()
+    end = None
     try:
+        end = None if level.size == level.total else _draw_in_turn(level)
         for b in range(level.size):
             sample = [value if dim is None else select_index(value, dim, b) for value, dim in split]
             positional, keywords = unflatten((args, kwargs), sample)
@@ -416,7 +434,34 @@ def _loop(
             stacked.append(leaves[place] if place is not None else _stacked(level, name, column))
     finally:
         restore()
+        if end is not None:
+            end()
     return unflatten(structure, stacked)
+
+
+def _draw_in_turn(level: BatchLevel) -> Callable[[], None]:
+    """Let the draws of a loop over a chunk go on where those of the samples before end (Note [Random chunks]).
+
+    Returns the function that ends this and advances the generators past the draws of all samples.
+    """
+    number, level.loops = level.loops, level.loops + 1
+    if number == len(level.drawn):  # the first chunk, which finds out what a sample draws
+        level.drawn.append({})
+    known = level.drawn[number]
+    for generator, count in known.items():
+        generator.skip(level.first * count)
+    before: dict[Generator, GeneratorState] = {}
+    restore = note_draws(before)
+
+    def end() -> None:
+        restore()
+        for generator, state in before.items():
+            count, rest = divmod(generator.get_state().offset - state.offset, level.size)
+            if not rest:
+                known[generator] = count
+                generator.skip((level.total - level.first - level.size) * count)
+
+    return end
 
 
 def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:

@@ -33,7 +33,7 @@ def vmap(
     dimension of each input that counts the samples, None for an input that all samples share; one int for all inputs,
     or a structure like that of the inputs; out_dims: the position of this dimension in the results; randomness:
     ``"error"``, ``"different"`` or ``"same"`` random numbers for the samples; chunk_size: the number of samples
-    computed at once, which bounds the memory. Keyword arguments are shared by all samples.
+    computed at once, which bounds the memory and changes no random number. Keyword arguments are shared by all samples.
 
     Raises ValueError for dimensions that do not fit, and RuntimeError where ``fn`` needs the value of a sample
     (``if``, ``item()``): use ``tk.where``.
@@ -81,31 +81,31 @@ def vmap(
             )
         if chunk_size is not None and chunk_size < sizes[0]:
             return in_chunks(sizes[0], leaves, dims, args, kwargs)
-        return at_once(sizes[0], leaves, dims, args, kwargs)
+        return at_once(BatchLevel(sizes[0], randomness), leaves, dims, args, kwargs)
 
-    def at_once(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
+    def at_once(level: BatchLevel, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         def run(level: BatchLevel) -> Any:
             level.shown.update(map(id, leaves))
             given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
             return fn(*unflatten(args, given), **kwargs)
 
-        level = BatchLevel(size, randomness)
         result = level.run(run, include=DispatchKey.VmapMode.mask)
         ends = broadcast_prefix(out_dims, result, what=f"[vmap] ({name}) out_dims", of="the results")
         return unflatten(result, [_output(level, name, leaf, dim) for leaf, dim in zip(flatten(result), ends)])
 
     def in_chunks(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         parts = []
-        before: dict[Generator, GeneratorState] = {}  # each chunk of "same" begins where the first one did
+        before: dict[Generator, GeneratorState] = {}  # each chunk begins where the first one did: Note [Random chunks]
+        drawn: list[dict[Generator, int]] = []
         for start in range(0, size, chunk_size or size):
             stop = min(size, start + (chunk_size or size))
-            if randomness == "same":
-                for generator, state in before.items():
-                    generator.set_state(state)
+            for generator, state in before.items():
+                generator.set_state(state)
             given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
-            restore = note_draws(before if randomness == "same" else {})
+            level = BatchLevel(stop - start, randomness, start, size, drawn)
+            restore = note_draws(before)
             try:
-                parts.append(at_once(stop - start, given, dims, args, kwargs))
+                parts.append(at_once(level, given, dims, args, kwargs))
             finally:
                 restore()
         ends = broadcast_prefix(out_dims, parts[0], what=f"[vmap] ({name}) out_dims", of="the results")

@@ -7,22 +7,36 @@ every call of its thread or task. It falls through except for operators that dra
 arguments ``seed``, ``stream`` and ``start``. ``different`` draws for all samples at once from a separate stream, which
 is computed from the address of the call, so that no number is drawn twice. Guarded by
 ``tests/transforms/test_vmap.py::TestRandomness``.
+
+Note [Random chunks]
+~~~~~~~~~~~~~~~~~~~~
+``chunk_size`` must not change a number. So every chunk starts with the generators in the state in which the first one
+found them, and its draw is the part of the draw for all samples that belongs to its samples: the stream is computed
+from the number of all samples, and the elements begin where those of the samples before end. Within another vmap, whose
+samples each have a part of such a draw, and for operators whose elements are not addressed one by one, the draw for all
+samples is made and cut. An operator without a batching rule, which runs sample by sample, may draw from a generator
+itself: the first chunk counts what a sample takes, and every chunk skips what the samples before and behind it take.
+Guarded by ``tests/transforms/test_vmap.py::TestRandomChunks``.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
+from ...core import random as core_random
 from ...core.wrapper import open_levels
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey, DispatchKeySet
 from ...dispatch.operator import Operator
 from ...ops.builtin.shape.copying import stack
+from ...ops.builtin.shape.views import slice
 
 __all__ = ["install_randomness"]
 
 _ADDRESS: Final = {"seed", "stream", "start"}
 _MASK: Final = (1 << 64) - 1
+_ONE_BY_ONE: Final = frozenset({"random_uniform", "random_normal", "random_integers", "random_standard"})
 
 
 def _mixed(*numbers: int) -> int:
@@ -36,28 +50,47 @@ def _mixed(*numbers: int) -> int:
     return state
 
 
+def _per_element(operator: Operator) -> int | None:
+    """Return how many element numbers of its stream an element of a draw takes, or None if that is unknown."""
+    if operator.schema.namespace != "tk":
+        return None
+    if operator.schema.base_name == "random_addresses":
+        return core_random.samplers.BLOCKS_PER_ELEMENT
+    return 1 if operator.schema.base_name in _ONE_BY_ONE else None
+
+
 def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
     from .level import _RANDOM, BatchLevel  # Note [Delayed modules]: this module is loaded at import
 
-    level = next((level for level in reversed(open_levels()) if isinstance(level, BatchLevel)), None)
+    levels = [level for level in open_levels() if isinstance(level, BatchLevel)]
+    level = levels.pop() if levels else None
     if level is None:
         return operator.redispatch(keyset.below(DispatchKey.VmapMode), *args, **kwargs)
     if level.randomness == "error":
         raise RuntimeError(_RANDOM.format(operator=operator.name))
+    nested = any(outer.randomness == "different" for outer in levels)
     restore = level.outside()
     try:
         if level.randomness == "same":
             return operator.call(*args, **kwargs)
         bound = operator.bind(*args, **kwargs)
         names = [a.name for a in operator.schema.arguments]
-        bound["stream"] = _mixed(bound["stream"], bound["start"], level.size)
+        bound["stream"] = _mixed(bound["stream"], bound["start"], level.total)
         bound["start"] = 0
+        first, stop = level.first, level.first + level.size
         if "shape" in bound:
-            bound["shape"] = (level.size, *bound["shape"])
+            count = _per_element(operator)
+            is_part = level.size < level.total
+            is_cut = is_part and (count is None or nested)
+            if is_part and not is_cut:
+                bound["start"] = first * prod(bound["shape"]) * count
+            bound["shape"] = (level.total if is_cut else level.size, *bound["shape"])
             drawn = operator.call(*[bound[n] for n in names if n not in kwargs], **{n: bound[n] for n in kwargs})
+            if is_cut:
+                drawn = slice(drawn, 0, first, stop, 1)
         else:
             draws = []
-            for b in range(level.size):
+            for b in range(first, stop):
                 own = {**bound, "stream": _mixed(bound["stream"], b)}
                 draws.append(operator.call(*[own[n] for n in names if n not in kwargs], **{n: own[n] for n in kwargs}))
             drawn = stack(draws, axis=0)
