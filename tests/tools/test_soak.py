@@ -1,0 +1,151 @@
+"""tools/soak: it finds planted faults, reduces them to what is needed, and repeats a run by its seed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tests.tools import _soak_faults
+from tools.soak.__main__ import Soak, main
+from tools.soak.checking import FAILURES, check
+from tools.soak.operators import LIBRARIES, OPERATORS
+from tools.soak.programs import MODES, Input, Program, Step, generate, source, used
+from tools.soak.shrinking import script, shrink
+from tools.soak.worker import Worker
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _program(*steps: Step, mode: str = "forward", dtype: str = "float32", values: tuple[float, ...] = ()) -> Program:
+    values = values or (0.3, -1.2, 0.7, 1.9)
+    given = Input("x0", dtype, (2, 2), values, differentiable=True, batched=False)
+    return Program((given,), steps, ((steps[-1].target or steps[-1].operands[0], "f"),), mode)
+
+
+def test_a_seed_gives_the_same_programs() -> None:
+    first = [generate(5, number) for number in range(60)]
+    assert first == [generate(5, number) for number in range(60)]
+    assert first != [generate(6, number) for number in range(60)]
+    assert {program.mode for program in first} == set(MODES)
+    assert {program.threads for program in first} == {1, 2, 3, 4}
+    many = [generate(5, number) for number in range(500)]
+    assert {program.compiled for program in many} == {"off", "sync", "background"}
+    assert {name for program in many for name in used(program)} >= set(OPERATORS) - {"det", "inv", "outer", "einsum"}
+
+
+def test_every_spelling_is_an_expression_of_its_library() -> None:
+    for number in range(300):
+        program = generate(7, number)
+        for library in LIBRARIES:
+            compile(source(program, library), "<program>", "exec")
+
+
+def test_programs_agree() -> None:
+    """Against NumPy and finite differences, so that the tests need no PyTorch."""
+    outcomes = [check(generate(11, number), torch=False) for number in range(60)]
+    assert not [outcome for outcome in outcomes if outcome.kind in FAILURES]
+    assert sum(outcome.kind == "agrees" for outcome in outcomes) > 30
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_mode_runs(mode: str) -> None:
+    program = _program(Step("v0", "sin", ("x0",)), Step("v1", "multiply", ("v0", "x0")), mode=mode)
+    if mode.startswith("vmap"):
+        given = program.inputs[0]
+        program = program._replace(inputs=(given._replace(batched=True, values=given.values * 3),))
+    assert check(program, torch=False).kind == "agrees"
+
+
+def test_rounding_is_no_failure() -> None:
+    """Cancellation in single precision: far from exact, and as near as can be; near zero it is skipped."""
+    steps = Step("v0", "exp", ("x0",)), Step("v1", "subtract", ("v0", "x0")), Step("v2", "log", ("v1",))
+    assert check(_program(*steps), torch=False).kind == "agrees"
+    nothing = Step("v0", "half", ("x0",)), Step("v1", "subtract", ("v0", "v0")), Step("v2", "sign", ("v1",))
+    assert check(_program(*nothing), torch=False).kind in {"skipped: ill-conditioned", "skipped: near a discontinuity"}
+
+
+def test_wrong_kernel() -> None:
+    """The fault is found in a random program and reduced to the wrong operator and one or two numbers."""
+    handle = _soak_faults.wrong_tanh()
+    try:
+        wrong = next(
+            program for program in (generate(3, number) for number in range(2000))
+            if program.mode == "forward" and check(program, torch=False).kind == "wrong value"
+        )  # fmt: skip
+        small = shrink(wrong, "wrong value", lambda program: check(program, torch=False))
+        assert small == shrink(wrong, "wrong value", lambda program: check(program, torch=False))
+        outcome = check(small, torch=False)
+        assert outcome.kind == "wrong value"
+        text = script(small, outcome)
+    finally:
+        handle.remove()
+    assert len(small.steps) == 1
+    assert "tanh" in small.steps[0].operator
+    assert (len(small.inputs), small.threads, small.callers) == (1, 1, 1)
+    assert np.prod(small.inputs[0].shape) == 1
+    assert "tools" not in text
+    (expected,) = re.findall(r"# expected: \[*([^\]\s]+)", text)
+    ran = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True)
+    printed = re.findall(r"tensor\(\[*([-+.e\d]+)", ran.stdout)
+    np.testing.assert_allclose(float(printed[0]), float(expected), rtol=1e-3)  # the fault is not planted there
+    assert check(small, torch=False).kind == "agrees"
+
+
+def test_an_exception_that_is_not_documented_is_a_failure() -> None:
+    handle = _soak_faults.failing_tanh()
+    try:
+        outcome = check(_program(Step("v0", "tanh", ("x0",))), torch=False)
+    finally:
+        handle.remove()
+    assert outcome.kind == "internal error"
+    assert "KeyError" in outcome.detail
+
+
+def test_refusals_are_no_failures() -> None:
+    saved = _program(Step("v0", "exp", ("x0",)), Step("", "sin_", ("v0",)), mode="backward")
+    assert check(saved, torch=False).kind == "known difference"
+    both = _program(Step("v0", "matmul", ("x0", "x1")))
+    other = Input("x1", "float32", (3,), (1.0, 2.0, 3.0), differentiable=False, batched=False)
+    assert check(both._replace(inputs=(*both.inputs, other)), torch=False).kind == "refused by both"
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("crashing_tanh", "crash"), ("hanging_tanh", "hang")])
+def test_a_worker_survives(fault: str, kind: str) -> None:
+    worker = Worker("off", f"tests.tools._soak_faults:{fault}", torch=False, limit=3.0)
+    try:
+        outcome = worker.run(_program(Step("v0", "tanh", ("x0",))))
+        assert outcome[0] == kind
+        if kind == "crash":
+            assert "_soak_faults.py" in outcome[1], "where it crashed"
+        worker.limit = 60.0
+        assert worker.run(_program(Step("v0", "sin", ("x0",))))[0] == "agrees"
+    finally:
+        worker.close()
+
+
+@pytest.mark.full
+def test_a_run_reports_a_crash(capsys: pytest.CaptureFixture[str]) -> None:
+    soak = Soak(3, "tests.tools._soak_faults:crashing_tanh", torch=False, checks=6)
+    try:
+        numbers = (n for n in range(2000) if "tanh" in set(used(generate(3, n))) and generate(3, n).compiled == "off")
+        assert soak.run(next(numbers)).kind == "crash"
+    finally:
+        soak.close()
+    printed = capsys.readouterr().out
+    assert "crash" in printed
+    assert "results = " in printed
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "11", "--programs", "12", "--numpy"]) == 0
+    printed = capsys.readouterr().out
+    assert "soak: seed 11" in printed
+    assert "12 programs" in printed
+    assert "0 failures (seed 11)" in printed
+    assert tk.get_num_threads() >= 1

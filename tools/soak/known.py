@@ -1,0 +1,39 @@
+"""Differences from the references that are documented: what is not reported, and why."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from .programs import Program, used
+
+__all__ = ["DIFFERENCES", "Difference", "known"]
+
+
+class Difference(NamedTuple):
+    """A difference in programs that have one of the operators (empty: any), by the kind and text of the outcome."""
+
+    operators: tuple[str, ...]
+    kind: str
+    text: str
+    reason: str
+
+
+DIFFERENCES: Final[tuple[Difference, ...]] = (
+    Difference((), "refused here", "modified by an inplace operation", "the libraries save other values for backward"),
+    Difference((), "refused here", "not batched and '.*' is", "vmap: a value shared by samples takes none of one"),
+    Difference(
+        ("assign", "assign_sum", "assign_rows", "copy_"), "refused here", "dtype complex.* cannot be written into",
+        "an imaginary part is not dropped silently",
+    ),
+)  # fmt: skip
+
+
+def known(program: Program, kind: str, text: str) -> str:
+    """Return the reason for a known difference, or an empty text."""
+    names = set(used(program))
+    for difference in DIFFERENCES:
+        fits = not difference.operators or names & set(difference.operators)
+        if fits and difference.kind == kind and re.search(difference.text, text):
+            return difference.reason
+    return ""
