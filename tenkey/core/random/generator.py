@@ -118,7 +118,7 @@ class Generator:
         3
         """
         own = self._in_use
-        with own._lock:
+        with _lock:
             own._offset = min(own._offset + count, ELEMENT_LIMIT)
 
     @contextmanager

@@ -403,6 +403,31 @@ def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwar
 def _loop(
     level: BatchLevel, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    """Call a function for every sample; those of a chunk draw in turn with the others (Note [Random chunks])."""
+    if level.size == level.total:
+        return _one_by_one(level, name, function, args, kwargs)
+    number, level.loops = level.loops, level.loops + 1
+    if number == len(level.drawn):  # the first chunk, which finds out what a sample draws
+        level.drawn.append({})
+    for generator, count in level.drawn[number].items():
+        generator.skip(level.first * count)
+    before: dict[Generator, GeneratorState] = {}
+    restore = note_draws(before)
+    try:
+        result = _one_by_one(level, name, function, args, kwargs)
+    finally:
+        restore()
+    for generator, state in before.items():
+        count, rest = divmod(generator.get_state().offset - state.offset, level.size)
+        if not rest:
+            level.drawn[number][generator] = count
+            generator.skip((level.total - level.first - level.size) * count)
+    return result
+
+
+def _one_by_one(
+    level: BatchLevel, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     if level.size == 0:
         raise RuntimeError(
             f"[{name}] has no batching rule, and vmap over a batch of size 0 cannot find out what it returns: give it "
@@ -415,9 +440,7 @@ def _loop(
     same: list[Any] = []
     structure: Any = None
     restore = level.outside()
-    end = None
     try:
-        end = None if level.size == level.total else _draw_in_turn(level)
         for b in range(level.size):
             sample = [value if dim is None else select_index(value, dim, b) for value, dim in split]
             positional, keywords = unflatten((args, kwargs), sample)
@@ -434,34 +457,7 @@ def _loop(
             stacked.append(leaves[place] if place is not None else _stacked(level, name, column))
     finally:
         restore()
-        if end is not None:
-            end()
     return unflatten(structure, stacked)
-
-
-def _draw_in_turn(level: BatchLevel) -> Callable[[], None]:
-    """Let the draws of a loop over a chunk go on where those of the samples before end (Note [Random chunks]).
-
-    Returns the function that ends this and advances the generators past the draws of all samples.
-    """
-    number, level.loops = level.loops, level.loops + 1
-    if number == len(level.drawn):  # the first chunk, which finds out what a sample draws
-        level.drawn.append({})
-    known = level.drawn[number]
-    for generator, count in known.items():
-        generator.skip(level.first * count)
-    before: dict[Generator, GeneratorState] = {}
-    restore = note_draws(before)
-
-    def end() -> None:
-        restore()
-        for generator, state in before.items():
-            count, rest = divmod(generator.get_state().offset - state.offset, level.size)
-            if not rest:
-                known[generator] = count
-                generator.skip((level.total - level.first - level.size) * count)
-
-    return end
 
 
 def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
