@@ -114,6 +114,8 @@ def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
     >>> flatten({"a": [1, 2], "b": (3, None)})
     [1, 2, 3, None]
     """
+    if _kinds.get(id(tree.__class__)) == _LEAF:
+        return [tree]
     leaves: list[Any] = []
     _flatten(tree, leaf, leaves)
     return leaves
@@ -137,7 +139,7 @@ def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None, *, bare: b
     >>> unflatten({"a": [1, 2]}, [5, 6])
     {'a': [5, 6]}
     """
-    return _rebuild(tree, iter(leaves), leaf, bare)
+    return leaves[0] if _kinds.get(id(tree.__class__)) == _LEAF else _rebuild(tree, iter(leaves), leaf, bare)
 
 
 def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None, bare: bool) -> Any:

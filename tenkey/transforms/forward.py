@@ -37,10 +37,9 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     ([1.0, 4.0], [2.0, 40.0])
     """
     check_function("jvp", fn)
-    _check_tangents("jvp", primals, tangents)
+    pairs = _check_tangents("jvp", primals, tangents)
 
     def run(level: Any) -> tuple[Any, list[tuple[Any, Any]], Any]:
-        pairs = zip(flatten(primals), flatten(tangents), strict=True)
         duals = [forward_ad.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
         result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
         ends = flatten(result)
@@ -49,7 +48,8 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
         for end in ends:
             primal, tangent = forward_ad.unpack_dual(end, level)
             parts.append((primal, zeros_like(primal) if tangent is None else tangent))
-        aux = tree_map(lambda x: forward_ad.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
+        if has_aux:
+            aux = tree_map(lambda x: forward_ad.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
         return result, parts, aux
 
     result, parts, aux = forward_ad.dual_level().run(run)
@@ -57,7 +57,8 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     return (output, pushed, aux) if has_aux else (output, pushed)
 
 
-def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
+def _check_tangents(call: str, primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
+    """Return the pairs of leaves; raise TypeError or ValueError if they do not fit."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
             f"[{call}] primals and tangents are tuples, one entry for each argument, got {type(primals).__name__} "
@@ -70,7 +71,8 @@ def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
         raise ValueError(
             f"[{call}] Expected primals and tangents to have the same structure: {len(ahead)} and {len(along)} leaves."
         )
-    for index, (primal, tangent) in enumerate(zip(ahead, along, strict=True)):
+    pairs = [*zip(ahead, along, strict=True)]
+    for index, (primal, tangent) in enumerate(pairs):
         if not differentiable(primal):
             if isinstance(primal, Tensor) or not any(map(differentiable, ahead)):
                 refuse_input(call, index, primal)
@@ -80,6 +82,7 @@ def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
                 f"[{call}] tangent {index} must be a Tensor of shape {primal.shape}, dtype {primal.dtype} like its "
                 f"primal; got {described(tangent)}."
             )
+    return pairs
 
 
 def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
