@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -228,3 +229,35 @@ def test_a_formula_is_known_by_identity_not_by_name() -> None:
         x = leaf([2.0])
         op(x).sum().backward()
         assert values_of(x.grad).tolist() == [3.0]
+
+
+@pytest.mark.parametrize("schema", ["(Tensor y, Tensor[] xs, Tensor z)", "(Tensor[] ys, Tensor[] xs, Tensor z)"])
+def test_formulas_beside_a_list_run_only_where_a_gradient_is_needed(schema: str) -> None:
+    from tenkey.ops.declare import structured
+
+    given = "ys" if "ys" in schema else "y"
+
+    formulas: Any = {
+        "xs": lambda g, z, xs: [g * z * len(xs), g * z],
+        "z": lambda g, xs, out: g * (xs[0] * 2 + xs[1]) + out * 0,
+        "y": lambda g, y, out: g * y * 0 + out * 0 + g,
+        "ys": lambda g, ys, out: [g * ys[0] * 0 + out * 0 + g, g],
+    }
+    with tk.library.Library("beside_a_list", "DEF"):
+        op = structured(
+            f"beside_a_list::of_{given}{schema} -> Tensor",
+            meta=lambda y, xs, z: tk.ops.declare.TensorSpec(z.shape, z.dtype),
+            vjp={name: formulas[name] for name in (given, "xs", "z")},
+        )
+        tk.library.register_kernel(
+            op, "cpu", lambda y, xs, z: (xs[0] * 2 + xs[1]) * z + (y[0] + y[1] if given == "ys" else y)
+        )
+        for chosen in itertools.product([False, True], repeat=4):
+            tensors = [constant([v, v + 1]).requires_grad_(need) for v, need in zip((1.0, 2.0, 3.0, 4.0), chosen)]
+            y, first, second, z = tensors
+            if not any(chosen):
+                continue
+            op([y, y] if given == "ys" else y, [first, second], z).sum().backward()
+            wanted = [[2.0, 2.0] if given == "ys" else [1.0, 1.0], [8.0, 10.0], [4.0, 5.0], [7.0, 10.0]]
+            for tensor, need, gradient in zip(tensors, chosen, wanted, strict=True):
+                assert (None if tensor.grad is None else tensor.grad.tolist()) == (gradient if need else None)

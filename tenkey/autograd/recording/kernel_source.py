@@ -64,7 +64,7 @@ class Writer:
         tensors = [a for a in self.arguments.values() if a.type.is_tensor_like]
         self.tensors = [a.name for a in tensors]
         self.differentiable = [a for a in tensors if a.name in self.formulas]
-        self.has_lists = any(map(_is_list, self.differentiable))
+        self.lists = [a.name for a in self.differentiable if _is_list(a)]
         self.scope: dict[str, Any] = dict(_SCOPE)
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in self.formulas.items():
@@ -101,7 +101,7 @@ class Writer:
                 lines += self._edge_lines(a, first=not edges)
                 edges.append(f"$edge_{a.name}, ")
         lines.append(f"$node.next_edges = ({''.join(edges)})")
-        lines.append("$node.topological_nr = " + ("$longest($node.next_edges)" if self.has_lists else "$number"))
+        lines.append("$node.topological_nr = " + ("$longest($node.next_edges)" if self.lists else "$number"))
         lines += ["$data = $out._data", "$node.shape = $data.shape"]
         if not on_cpu:
             lines += ["$node.dtype = $data.dtype", "$settle($node, $out)"]
@@ -136,8 +136,8 @@ class Writer:
 
     def _if_needed(self, users: list[str], lines: list[str]) -> list[str]:
         """Put the lines under the condition that one of these arguments needs a gradient, unless that is certain."""
-        if len(self.differentiable) == 1:
-            return lines  # the only differentiable argument is the reason for this call
+        if len(self.differentiable) == 1 or len(self.lists) > 1:
+            return lines  # the only differentiable argument is the reason for this call; see also _needed
         tests = [
             f"$any($e[0] is not None for $e in $edges_{user})"
             if _is_list(self.arguments[user])
@@ -223,13 +223,27 @@ class Writer:
             passed = ", ".join("g" if name == "g" else f"value_{name}" for name in formula.names)
             self.scope[f"formula_{a.name}"] = formula.function
             own.append(f"grad_{a.name} = formula_{a.name}({passed})")
-            if len(self.differentiable) > 1 and not self.has_lists:
-                own = [f"grad_{a.name} = None", *_under(f"edges[{index}][0] is not None", own)]
+            if len(self.differentiable) > 1 and len(self.lists) < 2:
+                needed, nothing = self._needed(index)
+                own = [f"grad_{a.name} = {nothing}", *_under(needed, own)]
             lines += own
             results.append(f"{star}grad_{a.name}, ")
-        first = ["edges = self.next_edges"] if len(self.differentiable) > 1 and lines and not self.has_lists else []
+        first = ["edges = self.next_edges"] if len(self.differentiable) > 1 and lines and len(self.lists) < 2 else []
         first += [f"value_{name} = None" for name in shared]
         return "\n    ".join(["def apply(self, g):", *first, *lines, f"return ({''.join(results)})"]) + "\n"
+
+    def _needed(self, index: int) -> tuple[str, str]:
+        """Return the condition that a differentiable argument needs a gradient, and the gradient if it does not.
+
+        An argument behind the only list is counted from the end, because the list has an edge for each item. With
+        several lists every formula runs.
+        """
+        count = len(self.differentiable)
+        is_list = [a.name in self.lists for a in self.differentiable]
+        if is_list[index]:
+            part = f"edges[{index}:len(edges) - {count - index - 1}]"
+            return f"any([edge[0] is not None for edge in {part}])", f"[None] * len({part})"
+        return f"edges[{index - count if any(is_list[:index]) else index}][0] is not None", "None"
 
     def node_class(self, *, on_cpu: bool = False) -> type[Node]:
         """Return the class of the nodes, with ``apply`` and ``release``."""
