@@ -126,11 +126,13 @@ class Operator:
         self.site = site
         self.outstanding: tuple[Any, ...] = ()  # installers that have not run yet: Note [Installers that wait]
         self._kernels: dict[DispatchKey, list[Kernel]] = {}
+        self.own_kernels: tuple[Kernel, ...] = ()  # those that the definition brought, which are removed with it
         self.removed = False
         self.cache = _Cache(self)
         self._slots: dict[DispatchKey, Slot] = {}
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
+        self.notes: dict[Any, Any] = {}  # what other packages keep as long as there is the operator, by their own keys
         self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
         self.takes_single_tensors = not any(isinstance(a.type.required, ListType) for a in self.tensor_arguments)
         self.__name__ = schema.base_name

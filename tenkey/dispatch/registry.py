@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from .._util.locks import new_lock
 from .calling.bindings import make_entry
@@ -42,7 +43,7 @@ class _Operators(dict[str, Operator]):
         super().__init__()
         self.overloads: dict[str, tuple[Operator, ...]] = {}
         self.namespaces: dict[str | None, int] = {}
-        self.packets: dict[str, OperatorPacket] = {}
+        self.packets: WeakValueDictionary[str, OperatorPacket] = WeakValueDictionary()
         self._cached: dict[str | None, list[tuple[dict[str, Any], str]]] = {}
 
     def __setitem__(self, name: str, operator: Operator) -> None:
@@ -67,8 +68,9 @@ class _Operators(dict[str, Operator]):
                 del index[place]
                 for attributes, attribute in self._cached.pop(place, ()):
                     attributes.pop(attribute, None)
-        if key in self.packets:
-            self.packets[key].follow()
+        packet = self.packets.get(key)
+        if packet is not None:
+            packet.follow()
 
     def cached_in(self, attributes: dict[str, Any], attribute: str, key: str, value: Any) -> None:
         """Keep the packet or namespace ``key`` as an attribute of an object while there are operators of that name."""
@@ -148,7 +150,8 @@ class Registry(Listing):
                 self.installers.install(operator)
                 if not operator.outstanding:
                     warn_of_shadowed(operator, asked_for=False)
-                for kernel in kernels:
+                operator.own_kernels = tuple(kernels)
+                for kernel in operator.own_kernels:
                     self.impl(name, kernel)
             except BaseException:
                 self.undefine(operator, keep_kernels=False)
@@ -169,7 +172,7 @@ class Registry(Listing):
             if self.operators.get(operator.name) is operator:
                 self.installers.uninstall(operator)
                 del self.operators[operator.name]
-                kept = [kernel for stack in operator.kernels.values() for kernel in stack]
+                kept = [k for stack in operator.kernels.values() for k in stack if k not in operator.own_kernels]
                 if kept and keep_kernels:
                     self.pending[operator.name] = kept
             operator.removed = True
@@ -210,7 +213,8 @@ class Registry(Listing):
     def packet(self, name: str) -> OperatorPacket:
         """Return the overloads of one qualified name as one object, always the same one."""
         packets = self.operators.packets
-        return packets.get(name) or packets.setdefault(name, OperatorPacket(self, name))
+        with self.lock:
+            return packets.get(name) or packets.setdefault(name, OperatorPacket(self, name))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "registry"  # the registry of the process, by name; for any other one pickle reports the difference

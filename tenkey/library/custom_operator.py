@@ -33,7 +33,6 @@ from .schema_inference import infer
 
 __all__ = ["CustomOperator", "custom_op"]
 
-_custom: dict[str, CustomOperator] = {}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -173,11 +172,8 @@ def _switch_kernel(kernel: Kernel) -> None:
 
 
 def _find(name: str) -> CustomOperator:
-    try:
-        return _custom[name]
-    except KeyError:
-        registry.find(name)
-        raise
+    found: CustomOperator = registry.find(name).notes[CustomOperator]
+    return found
 
 
 @overload
@@ -282,14 +278,14 @@ def define_custom(
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
     with registry.lock:
         previous = registry.operators.get(name)
-        if previous is not None and name not in _custom:
+        if previous is not None and CustomOperator not in previous.notes:
             raise RegistrationError(
                 f"[{name}] is defined already at {previous.site}, and not by custom_op: choose another name."
             )
         operator = registry.define(
             schema, facets=facets, tags=tags, kernels=kernels, replace=[name], site=site, doc=doc
         )
-        made = _custom[name] = CustomOperator(function or operator.call, operator)
+        made = operator.notes[CustomOperator] = CustomOperator(function or operator.call, operator)
     return made
 
 

@@ -213,7 +213,7 @@ class Library:
         self.ns = ns
         self.site = site
         self.kind = kind
-        self._handles: list[Handle] = []
+        self._handles: dict[Handle, None] = {}  # in the order of registration; those that are removed leave
 
     def define(self, schema: str, *, tags: str | Iterable[str] = (), differentiable: bool = True) -> Handle:
         """Define an operator; the schema may omit the namespace. The handle removes it.
@@ -266,9 +266,8 @@ class Library:
 
     def remove(self) -> None:
         """Remove everything that was registered through this library."""
-        for handle in reversed(self._handles):
+        for handle in reversed([*self._handles]):
             handle.remove()
-        self._handles.clear()
         if _owners.get(self.ns) is self:
             del _owners[self.ns]
 
@@ -292,8 +291,13 @@ class Library:
         return text
 
     def _keep(self, handle: Handle) -> Handle:
-        self._handles.append(handle)
-        return handle
+        def remove() -> None:
+            self._handles.pop(kept, None)
+            handle.remove()
+
+        kept = Handle(remove, handle.description)
+        self._handles[kept] = None
+        return kept
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -54,15 +53,12 @@ class Plan:
         return self.rules[is_complex]
 
 
-_plans: weakref.WeakKeyDictionary[Operator, Plan] = weakref.WeakKeyDictionary()
-
-
 def plan_of(operator: Operator) -> Plan:
     """Return the plan of an operator."""
     facets = tuple(map(id, operator.facets.values()))
-    known = _plans.get(operator)
+    known: Plan | None = operator.notes.get(Plan)
     if known is None or known.facets != facets:
-        known = _plans[operator] = Plan(operator, facets)
+        known = operator.notes[Plan] = Plan(operator, facets)
     return known
 
 

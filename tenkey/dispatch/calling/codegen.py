@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
+from weakref import KeyedRef
 
 from ..schema import Argument, FunctionSchema
 
@@ -71,7 +72,6 @@ def define(
         if name in own or hasattr(builtins, name):
             own[new] = own.pop(name, getattr(builtins, name, None))
     source = _MARKED.sub(lambda match: other.get(match[1], match[1]), source) if other else source.replace("$", "")
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     head, parenthesis, rest = source.partition("(")
     made: dict[str, Any] = {}
     exec(_compiled(f"def function{parenthesis}{rest}"), own, made)
@@ -79,7 +79,19 @@ def define(
     name = head.removeprefix("def ")
     function.__code__ = _relabelled(function.__code__, filename).replace(co_name=name, co_qualname=name)
     function.__name__ = function.__qualname__ = name
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    _texts[filename] = KeyedRef(function.__code__, _forget, filename)
     return function
+
+
+_texts: Final[dict[str, KeyedRef[str, CodeType]]] = {}  # the code that was generated last for each text
+
+
+def _forget(text: KeyedRef[str, CodeType]) -> None:
+    """Remove the text of code that was freed."""
+    if _texts.get(text.key) is text:
+        del _texts[text.key]
+        linecache.cache.pop(text.key, None)
 
 
 @lru_cache(maxsize=512)

@@ -34,6 +34,7 @@ from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Level, Wrapper, wrap
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
 from ...dispatch.tags import Tag
 from ...ops.builtin.creation import eye, ones_like, zeros_like
 from ...ops.builtin.elementwise.comparison import where
@@ -48,6 +49,7 @@ Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 
 LOOPS: Final[Counter[str]] = Counter()
 """The number of calls that ran sample by sample, for each operator without a rule."""
+MOST_NAMES = 256  # with more, the numbers of operators that were removed are forgotten
 
 batching_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
@@ -434,6 +436,9 @@ def _one_by_one(
             f"a rule with tk.library.register_vmap({name!r}, rule)."
         )
     LOOPS[name] += 1
+    if len(LOOPS) > MOST_NAMES:
+        for known in [known for known in LOOPS if "::" in known and known not in registry.operators]:
+            del LOOPS[known]
     leaves = flatten((args, kwargs))
     split = [level.split(leaf) for leaf in leaves]
     results = []
