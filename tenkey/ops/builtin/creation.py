@@ -52,7 +52,7 @@ def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     return made
 
 
-def _filled(name: str, make: Any, doc: str, tags: tuple[Tag, ...] = ()) -> Entry:
+def _filled(name: str, make: Any, what: str, example: str, shown: str, tags: tuple[Tag, ...] = ()) -> Entry:
     return factory(
         f"{name}(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
         meta=_filled_meta(name),
@@ -61,40 +61,17 @@ def _filled(name: str, make: Any, doc: str, tags: tuple[Tag, ...] = ()) -> Entry
         quiet=True,
         tags=tags,
         positional=1,
-        doc=doc,
+        doc=f"""Return {what}; float32 unless ``dtype`` says otherwise.
+
+    >>> tk.{name}(2).{example}
+    {shown}
+    """,
     )
 
 
-empty = _filled(
-    "empty",
-    np.empty,
-    """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise.
-
-    >>> tk.empty((2, 3)).shape
-    (2, 3)
-    """,
-    (Tag.NONDETERMINISTIC,),
-)
-
-zeros = _filled(
-    "zeros",
-    np.zeros,
-    """Return a tensor of zeros; float32 unless ``dtype`` says otherwise.
-
-    >>> tk.zeros(2).tolist()
-    [0.0, 0.0]
-    """,
-)
-
-ones = _filled(
-    "ones",
-    array_of_ones,
-    """Return a tensor of ones; float32 unless ``dtype`` says otherwise.
-
-    >>> tk.ones(2).tolist()
-    [1.0, 1.0]
-    """,
-)
+empty = _filled("empty", np.empty, "an uninitialized tensor", "shape", "(2,)", (Tag.NONDETERMINISTIC,))
+zeros = _filled("zeros", np.zeros, "a tensor of zeros", "tolist()", "[0.0, 0.0]")
+ones = _filled("ones", array_of_ones, "a tensor of ones", "tolist()", "[1.0, 1.0]")
 
 
 def _refuse_number(operator: str, value: complex, dtype: np.dtype) -> None:
@@ -280,18 +257,23 @@ geomspace = factory(
 )
 
 
-def _eye_meta(
-    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
-) -> TensorSpec:
-    shape = (n_rows, n_rows if n_cols is None else n_cols)
-    if min(shape) < 0:
-        raise ValueError(f"[eye] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
-    return TensorSpec(shape, dtype or dtypes.default_float())
+def matrix_meta(operator: str) -> Callable[..., TensorSpec]:
+    """Return the meta rule of a factory of matrices."""
+
+    def rule(
+        n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
+    ) -> TensorSpec:
+        shape = (n_rows, n_rows if n_cols is None else n_cols)
+        if min(shape) < 0:
+            raise ValueError(f"[{operator}] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
+        return TensorSpec(shape, dtype or dtypes.default_float())
+
+    return rule
 
 
 eye = factory(
     "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_eye_meta,
+    meta=matrix_meta("eye"),
     positional=1,
     doc="""Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
 
@@ -304,14 +286,18 @@ eye = factory(
 _like_samples = normal([2, 3], ([], {"dtype": np.dtype("int64")}), [0, 2])
 
 
-def _like(name: str, make: Entry, doc: str, tags: tuple[Tag, ...] = ()) -> Entry:
+def _like(name: str, make: Entry, what: str, example: str, shown: str, tags: tuple[Tag, ...] = ()) -> Entry:
     @composite(
         f"{name}(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
         sample_inputs=_like_samples,
         batch=same_dim,
         tags=tags,
         positional=1,
-        doc=doc,
+        doc=f"""Return {what} with the shape, dtype and device of ``x``.
+
+    >>> tk.{name}(tk.asarray([1, 2])).{example}
+    {shown}
+    """,
     )
     def function(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
         return make(x.shape, dtype=dtype or x.dtype, device=device or x.device)
@@ -319,36 +305,9 @@ def _like(name: str, make: Entry, doc: str, tags: tuple[Tag, ...] = ()) -> Entry
     return function
 
 
-empty_like = _like(
-    "empty_like",
-    empty,
-    """Return an uninitialized tensor with the shape, dtype and device of ``x``.
-
-    >>> tk.empty_like(tk.asarray([1, 2])).shape
-    (2,)
-    """,
-    (Tag.NONDETERMINISTIC,),
-)
-
-zeros_like = _like(
-    "zeros_like",
-    zeros,
-    """Return zeros with the shape, dtype and device of ``x``.
-
-    >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
-    [0, 0]
-    """,
-)
-
-ones_like = _like(
-    "ones_like",
-    ones,
-    """Return ones with the shape, dtype and device of ``x``.
-
-    >>> tk.ones_like(tk.asarray([1, 2])).tolist()
-    [1, 1]
-    """,
-)
+empty_like = _like("empty_like", empty, "an uninitialized tensor", "shape", "(2,)", (Tag.NONDETERMINISTIC,))
+zeros_like = _like("zeros_like", zeros, "zeros", "tolist()", "[0, 0]")
+ones_like = _like("ones_like", ones, "ones", "tolist()", "[1, 1]")
 
 
 @composite(

@@ -39,45 +39,22 @@ greater = _comparison("greater", ">", lambda T: lambda x1, x2: x1 > x2, "__gt__"
 greater_equal = _comparison("greater_equal", ">=", lambda T: lambda x1, x2: x1 >= x2, "__ge__")
 
 
-def _predicate(name: str, doc: str, promote: Promotion = COMPARISON) -> Entry:
+def _predicate(
+    name: str, what: str, value: str, shown: str = "[False, True]", promote: Promotion = COMPARISON
+) -> Entry:
+    doc = f"""Return True where {what}.
+
+    >>> tk.{name}(tk.asarray([1.0, float("{value}")])).tolist()
+    {shown}
+    """
     return scalar_function(name, doc, promote=promote, methods=(), inplace=False)
 
 
-isnan = _predicate(
-    "isnan",
-    """Return True where an element is nan.
-
-    >>> tk.isnan(tk.asarray([1.0, float("nan")])).tolist()
-    [False, True]
-    """,
-)
-
-isinf = _predicate(
-    "isinf",
-    """Return True where an element, or its real or imaginary part, is infinite.
-
-    >>> tk.isinf(tk.asarray([1.0, float("-inf")])).tolist()
-    [False, True]
-    """,
-)
-
-isfinite = _predicate(
-    "isfinite",
-    """Return True where an element is neither infinite nor nan.
-
-    >>> tk.isfinite(tk.asarray([1.0, float("inf")])).tolist()
-    [True, False]
-    """,
-)
-
+isnan = _predicate("isnan", "an element is nan", "nan")
+isinf = _predicate("isinf", "an element, or its real or imaginary part, is infinite", "-inf")
+isfinite = _predicate("isfinite", "an element is neither infinite nor nan", "inf", "[True, False]")
 signbit = _predicate(
-    "signbit",
-    """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too.
-
-    >>> tk.signbit(tk.asarray([1.0, -0.0])).tolist()
-    [False, True]
-    """,
-    _ORDER,
+    "signbit", "the sign of an element is minus, for real dtypes; zeros and nan have signs too", "-0.0", promote=_ORDER
 )
 
 # ---- logic

@@ -10,22 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, scalar_function, unary_function
+from ...declare import REAL_TO_FLOAT, elementwise, scalar_function, unary_function
 
 _LOG2: Final = math.log(2)
 _CUT: Final = "The branch cut for complex numbers is the negative real axis."
 
-exp = scalar_function(
-    "exp",
-    """Return the exponential function of each element.
-
-    >>> tk.exp(tk.asarray([0.0, float("-inf")])).tolist()
-    [1.0, 0.0]
-    """,
-)
-
+exp = unary_function("exp", "Return the exponential function of each element.", {0.0: 1.0})
 exp2 = unary_function("exp2", "Return 2 to the power ``x``; integers give floats.", {3.0: 8.0, -1.0: 0.5})
 expm1 = unary_function("expm1", "Return ``exp(x) - 1``, accurate near 0.", {0.0: 0.0})
 log = unary_function(
@@ -59,17 +50,7 @@ cbrt = unary_function(
     promote=REAL_TO_FLOAT,
     domain=(0.2, 5.0),
 )
-
-
-@elementwise(promote=INT_TO_FLOAT, domain=(0.2, 5.0), methods=("rsqrt",), tags=(Tag.INPLACE,))
-def rsqrt(T: Any, x: Any) -> Any:
-    """Return ``1 / sqrt(x)``.
-
-    >>> tk.rsqrt(tk.asarray([4.0])).tolist()
-    [0.5]
-    """
-    return s.rsqrt(x)
-
+rsqrt = unary_function("rsqrt", "Return ``1 / sqrt(x)``.", {4.0: 0.5}, domain=(0.2, 5.0))
 
 logaddexp = scalar_function(
     "logaddexp",

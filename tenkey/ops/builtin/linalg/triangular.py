@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, composite, factory, linear
+from ...declare import Entry, composite, factory, linear
 from ...declare.samples import normal
+from ..creation import matrix_meta
 from ..elementwise.comparison import where
-
-
-def _tri_meta(
-    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
-) -> TensorSpec:
-    shape = (n_rows, n_rows if n_cols is None else n_cols)
-    if min(shape) < 0:
-        raise ValueError(f"[tri] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
-    return TensorSpec(shape, dtype or default_float())
-
 
 tri = factory(
     "tri(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_tri_meta,
+    meta=matrix_meta("tri"),
     numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
         n_rows, n_cols, k, dtype or default_float()
     ),
@@ -43,55 +32,37 @@ _triangle_samples = normal(
 )  # fmt: skip
 
 
-def _numpy_triangle(compare: np.ufunc) -> Any:
+def _triangle(name: str, side: str, other: str, compare: np.ufunc, shown: str) -> Entry:
     def on_numpy(x: np.ndarray, *, k: int = 0) -> np.ndarray:
         rows, columns = x.shape[-2:]
         kept = compare.outer(np.arange(k, k + rows), np.arange(columns))
         return np.where(kept, x, x.dtype.type(0))
 
-    return on_numpy
+    @composite(
+        f"{name}(Tensor x, *, int k=0) -> Tensor",
+        numpy=on_numpy,
+        vjp={"x": lambda g, k: function(g, k=k)},
+        jvp=linear("x"),
+        sample_inputs=_triangle_samples,
+        reference=getattr(np, name),
+        methods=(name,),
+        positional=1,
+        doc=f"""Return the {side} triangle of the last two dimensions, with zeros {other} the ``k``-th diagonal; a copy.
+
+    >>> tk.{name}(tk.asarray([[1, 2], [3, 4]])).tolist()
+    {shown}
+    """,
+    )
+    def function(x: Tensor, *, k: int = 0) -> Tensor:
+        if x.ndim < 2:
+            raise ValueError(f"[{name}] needs at least two dimensions, got shape {x.shape}.")
+        n_rows, n_cols = x.shape[-2:]
+        if name == "tril":
+            return where(tri(n_rows, n_cols, k=k, dtype=bool_dtype, device=x.device), x, False)
+        return where(tri(n_rows, n_cols, k=k - 1, dtype=bool_dtype, device=x.device), False, x)
+
+    return function
 
 
-def _below(operator: str, x: Tensor, k: int) -> Tensor:
-    """Return a mask of the elements on the ``k``-th diagonal and below."""
-    if x.ndim < 2:
-        raise ValueError(f"[{operator}] needs at least two dimensions, got shape {x.shape}.")
-    return tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device)
-
-
-@composite(
-    "tril(Tensor x, *, int k=0) -> Tensor",
-    numpy=_numpy_triangle(np.greater_equal),
-    vjp={"x": lambda g, k: tril(g, k=k)},
-    jvp=linear("x"),
-    sample_inputs=_triangle_samples,
-    reference=np.tril,
-    methods=("tril",),
-    positional=1,
-)
-def tril(x: Tensor, *, k: int = 0) -> Tensor:
-    """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy.
-
-    >>> tk.tril(tk.asarray([[1, 2], [3, 4]])).tolist()
-    [[1, 0], [3, 4]]
-    """
-    return where(_below("tril", x, k), x, False)
-
-
-@composite(
-    "triu(Tensor x, *, int k=0) -> Tensor",
-    numpy=_numpy_triangle(np.less_equal),
-    vjp={"x": lambda g, k: triu(g, k=k)},
-    jvp=linear("x"),
-    sample_inputs=_triangle_samples,
-    reference=np.triu,
-    methods=("triu",),
-    positional=1,
-)
-def triu(x: Tensor, *, k: int = 0) -> Tensor:
-    """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy.
-
-    >>> tk.triu(tk.asarray([[1, 2], [3, 4]])).tolist()
-    [[1, 2], [0, 4]]
-    """
-    return where(_below("triu", x, k - 1), False, x)
+tril = _triangle("tril", "lower", "above", np.greater_equal, "[[1, 0], [3, 4]]")
+triu = _triangle("triu", "upper", "below", np.less_equal, "[[1, 2], [0, 4]]")

@@ -92,11 +92,6 @@ def _half_samples(rng: np.random.Generator) -> Any:
     return [(args, options) for args, options in _samples(rng) if args[0].shape != (1,)]
 
 
-def _numpys(name: str) -> Callable[..., Any]:
-    """Return a function of ``numpy.fft``, which NumPy loads on first use."""
-    return lambda *args, **kwargs: getattr(np.fft, name)(*args, **kwargs)
-
-
 def _transform(
     name: str,
     *,

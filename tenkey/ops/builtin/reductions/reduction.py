@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -63,57 +64,42 @@ prod = reduction(
 )
 
 
-max = reduction(
-    "max(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    combine=lambda T: lambda a, b: s.maximum(a, b),
-    promote=ORDERED,
-    methods=("max",),
-    doc="""Return the largest element along axes; nan if an element is nan. Equal elements share the gradient.
+def _extreme(name: str, size: str, larger: Callable[[Any, Any], Any], shown: str) -> Entry:
+    return reduction(
+        f"{name}(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+        combine=lambda T: lambda a, b: larger(a, b),
+        promote=ORDERED,
+        methods=(name,),
+        doc=f"""Return the {size} element along axes; nan if an element is nan. Equal elements share the gradient.
 
-    >>> tk.max(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
-    [5.0, 4.0]
+    >>> tk.{name}(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
+    {shown}
     """,
-)
+    )
 
-min = reduction(
-    "min(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    combine=lambda T: lambda a, b: s.minimum(a, b),
-    promote=ORDERED,
-    methods=("min",),
-    doc="""Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient.
 
-    >>> tk.min(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
-    [1.0, 3.0]
+max = _extreme("max", "largest", s.maximum, "[5.0, 4.0]")
+min = _extreme("min", "smallest", s.minimum, "[1.0, 3.0]")
+
+
+def _test(name: str, what: str, both: Callable[[Any, Any], Any], identity: bool) -> Entry:
+    return reduction(
+        f"{name}(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+        combine=lambda T: lambda a, b: both(a, b),
+        identity=identity,
+        promote=BOOLEAN,
+        differentiable=False,
+        methods=(name,),
+        doc=f"""Test whether {what} along axes {"are" if identity else "is"} true (nonzero).
+
+    >>> tk.{name}(tk.asarray([True, False])).item()
+    {not identity}
     """,
-)
+    )
 
-all = reduction(
-    "all(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    combine=lambda T: lambda a, b: s.logical_and(a, b),
-    identity=True,
-    promote=BOOLEAN,
-    differentiable=False,
-    methods=("all",),
-    doc="""Test whether all elements along axes are true (nonzero).
 
-    >>> tk.all(tk.asarray([True, False])).item()
-    False
-    """,
-)
-
-any = reduction(
-    "any(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    combine=lambda T: lambda a, b: s.logical_or(a, b),
-    identity=False,
-    promote=BOOLEAN,
-    differentiable=False,
-    methods=("any",),
-    doc="""Test whether any element along axes is true (nonzero).
-
-    >>> tk.any(tk.asarray([True, False])).item()
-    True
-    """,
-)
+all = _test("all", "all elements", s.logical_and, True)
+any = _test("any", "any element", s.logical_or, False)
 
 
 def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
