@@ -25,11 +25,7 @@ _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating 
 
 @elementwise(promote=_FLOATS, differentiable=False, tags=(Tag.INTERNAL,))
 def close_floats(T: Any, x1: Any, x2: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
-    """Compute ``isclose`` for floats.
-
-    >>> tk.ops.tk.close_floats(tk.asarray([1.0]), tk.asarray([1.1])).tolist()
-    [False]
-    """
+    """Compute ``isclose`` for floats."""
     near = s.abs(x1 - x2) <= atol + rtol * s.abs(x2)
     return s.logical_or(s.logical_and(near, s.isfinite(x2)), x1 == x2)
 

@@ -117,11 +117,7 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
         sample_inputs=_integer_samples,
         batch=broadcast,
         tags=(Tag.INTERNAL,),
-        doc=f"""Compute ``tk.{name}`` of two tensors.
-
-    >>> tk.ops.tk.{name}_of(tk.asarray([4]), tk.asarray([6])).tolist()
-    [{ufunc(4, 6)}]
-    """,
+        doc=f"Compute ``tk.{name}`` of two tensors.",
     )
 
     @composite(

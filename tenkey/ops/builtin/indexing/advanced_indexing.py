@@ -106,11 +106,7 @@ scatter_add_zeros = structured(
     ],
     batch=prepend("shape", along=("axis",)),
     tags=(Tag.INTERNAL,),
-    doc="""Add ``source`` to zeros of ``shape`` at ``indices`` along an axis: the adjoint of ``take_along_axis``.
-
-    >>> tk.ops.tk.scatter_add_zeros(tk.asarray([1.0, 2.0]), tk.asarray([1, 1]), (3,), 0).tolist()
-    [0.0, 3.0, 0.0]
-    """,
+    doc="Add ``source`` to zeros of ``shape`` at ``indices`` along an axis: the adjoint of ``take_along_axis``.",
 )
 
 
@@ -153,11 +149,7 @@ index: Entry = structured(
     ],
     batch=index_batch,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""Return ``x[indices]`` for integer or bool tensors, one for each leading dimension; None selects all of it.
-
-    >>> tk.ops.tk.index(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
-    [30, 10]
-    """,
+    doc="Return ``x[indices]`` for integer or bool tensors, one for each leading dimension; None selects all of it.",
 )
 
 index_backward: Entry = structured(

@@ -153,11 +153,7 @@ index_sum: Entry = structured(
     reference=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
-    doc="""Add ``source`` to ``x`` where a list of integer tensors selects; sources for one place add up.
-
-    >>> tk.ops.tk.index_sum(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0])).tolist()
-    [1.0, 6.0]
-    """,
+    doc="Add ``source`` to ``x`` where a list of integer tensors selects; sources for one place add up.",
 )
 
 index_reduce: Entry = structured(
@@ -173,11 +169,7 @@ index_reduce: Entry = structured(
     reference=_index_reduce,
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
-    doc="""Combine ``x`` with ``source`` where a list of integer tensors selects; equal places are combined in turn.
-
-    >>> tk.ops.tk.index_reduce(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0]), "multiply").tolist()
-    [1.0, 6.0]
-    """,
+    doc="Combine ``x`` with ``source`` where a list of integer tensors selects; equal places are combined in turn.",
 )
 
 

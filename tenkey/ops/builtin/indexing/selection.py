@@ -238,11 +238,7 @@ nonzero_rows = structured(
     sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=lambda x: np.array(np.nonzero(x)),
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""Return the indices of the nonzero elements, one row for each dimension; ``tk.nonzero`` makes a tuple of them.
-
-    >>> tk.ops.tk.nonzero_rows(tk.asarray([[0, 1], [2, 0]])).tolist()
-    [[0, 1], [1, 0]]
-    """,
+    doc="Return the indices of the nonzero elements, one row for each dimension; ``tk.nonzero`` makes a tuple of them.",
 )
 
 
@@ -267,11 +263,7 @@ unravel_rows = structured(
     reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
     tags=(Tag.INTERNAL,),
-    doc="""Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.
-
-    >>> tk.ops.tk.unravel_rows(tk.asarray([5, 0]), (2, 3)).tolist()
-    [[1, 0], [2, 0]]
-    """,
+    doc="Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.",
 )
 
 

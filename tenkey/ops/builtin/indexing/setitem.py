@@ -113,11 +113,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.INTERNAL,),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    """Return a copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
-
-    >>> tk.ops.tk.basic_put(tk.zeros(3), (slice(1, 3),), tk.ones(2)).tolist()
-    [0.0, 1.0, 1.0]
-    """
+    """Return a copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects."""
     return basic_put_(clone(x), index, source)
 
 
@@ -160,11 +156,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], ndim: int) -> Tensor:
     tags=(Tag.INTERNAL,),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
-    """Return a copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
-
-    >>> tk.ops.tk.put(tk.zeros(3), [tk.asarray([2, 0])], tk.asarray([5.0, 7.0])).tolist()
-    [7.0, 0.0, 5.0]
-    """
+    """Return a copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``."""
     return put_(clone(x), indices, source)
 
 

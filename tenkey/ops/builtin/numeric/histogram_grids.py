@@ -79,11 +79,7 @@ estimated_edges: Entry = structured(
     ],
     batch=loop,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.
-
-    >>> tk.ops.tk.estimated_edges(tk.asarray([0.0, 1.0, 2.0, 4.0]), "sqrt").tolist()
-    [0.0, 2.0, 4.0]
-    """,
+    doc="Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.",
 )
 
 # ---- in several dimensions
@@ -104,11 +100,7 @@ def _grid_samples(rng: np.random.Generator) -> Any:
 def counts_on_grid(
     coordinates: Sequence[Tensor], edges: Sequence[Tensor], *, weights: Tensor | None = None, density: bool = False
 ) -> Tensor:
-    """Count the points in each bin of a grid, given their coordinates and the edges along each dimension.
-
-    >>> tk.ops.tk.counts_on_grid([tk.asarray([0.0, 1.0])], [tk.asarray([0.0, 0.5, 1.0])]).tolist()
-    [1, 1]
-    """
+    """Count the points in each bin of a grid, given their coordinates and the edges along each dimension."""
     for x in coordinates:
         refuse_complex("histogramdd", x.dtype)
     check_weights("histogramdd", weights, coordinates[0].shape)

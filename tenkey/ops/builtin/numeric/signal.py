@@ -71,11 +71,7 @@ convolve_full: Entry = structured(
     sample_inputs=normal(([5], [3]), ([2], [4]), ([1], [1]), ([3], [3])),
     batch=_convolve_batch,
     tags=(Tag.INTERNAL,),
-    doc="""Return the full convolution of two vectors.
-
-    >>> tk.ops.tk.convolve_full(tk.asarray([1, 2]), tk.asarray([1, 1])).tolist()
-    [1, 3, 2]
-    """,
+    doc="Return the full convolution of two vectors.",
 )
 
 
@@ -148,11 +144,7 @@ interval_of = structured(
     ],
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
-    doc="""Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.
-
-    >>> tk.ops.tk.interval_of(tk.asarray([0.5, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
-    [0, 1]
-    """,
+    doc="Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.",
 )
 
 

@@ -182,9 +182,6 @@ linear_recurrence: Entry = structured(
     doc="""Solve ``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse``, ``y[i] = b[i] + a[i] * y[i + 1]``.
 
     Each is the adjoint of the other. The last factor of ``a`` is not used.
-
-    >>> tk.ops.tk.linear_recurrence(tk.asarray([2.0, 2.0, 0.0]), tk.ones(3), 0, False).tolist()
-    [1.0, 3.0, 7.0]
     """,
 )
 

@@ -78,11 +78,7 @@ order_statistics = structured(
     ],
     batch=broadcast,
     tags=(Tag.INTERNAL,),
-    doc="""Return the ``k``-th smallest elements of the last dimension, from 0; nan if one is nan and not skipped.
-
-    >>> tk.ops.tk.order_statistics(tk.asarray([3.0, 1.0, 2.0]), tk.asarray([1])).tolist()
-    [2.0]
-    """,
+    doc="Return the ``k``-th smallest elements of the last dimension, from 0; nan if one is nan and not skipped.",
 )
 
 

@@ -183,9 +183,6 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     """Return the weighted mean along axes: ``sum(weights * x) / sum(weights)``. Integers give floats.
 
     Args: weights: a tensor with the shape of ``x``, or with its lengths along ``axis``; None for ``tk.mean``.
-
-    >>> tk.ops.tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
-    2.0
     """
     if weights is None:
         normalize_axes("average", axis, x.ndim)
@@ -203,11 +200,7 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
 def average_and_weights(
     x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return ``average`` and the sums of the weights; without weights, the numbers of elements.
-
-    >>> tk.ops.tk.average_and_weights(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0]))[1].item()
-    3.0
-    """
+    """Return ``average`` and the sums of the weights; without weights, the numbers of elements."""
     if weights is None:
         count = count_along("average", x.shape, axis)
         found = mean(x, axis=axis, keepdims=keepdims)

@@ -100,11 +100,7 @@ pad_constant: Entry = structured(
     ],
     batch=prepend(before=(0,), after=(0,), values=(0, 0)),
     tags=(Tag.INTERNAL,),
-    doc="""Pad with constants; ``values`` holds two for each dimension.
-
-    >>> tk.ops.tk.pad_constant(tk.asarray([1]), (1,), (1,), (0, 7)).tolist()
-    [0, 1, 7]
-    """,
+    doc="Pad with constants; ``values`` holds two for each dimension.",
 )
 
 

@@ -236,11 +236,7 @@ select_index = view(
     sample_inputs=normal(([3, 4], 1, -1), ([3, 4], 0, 2), ([3], -1, 0), ([2, 0], 0, 1)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Return a view of the slice at one index of an axis, without that axis.
-
-    >>> tk.ops.tk.select_index(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
-    [3, 4]
-    """,
+    doc="Return a view of the slice at one index of an axis, without that axis.",
 )
 
 
@@ -278,11 +274,7 @@ slice: Entry = view(
     sample_inputs=normal(([5, 4], 0, 1, 5, 2), ([5, 4], -1, -3, 100), ([5, 4], 0, 3, 1), ([0, 4], 1, 0, 4, 3)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as Python slices do.
-
-    >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
-    [2, 4]
-    """,
+    doc="Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as Python slices do.",
 )
 
 
@@ -300,11 +292,7 @@ slice_backward = structured(
     sample_inputs=normal(([2, 4], (5, 4), 0, 1, 2), ([2, 3], (2, 3), 1, 0, 1), ([0, 4], (5, 4), 0, 3, 1)),
     batch=prepend("shape", along=("axis",)),
     tags=(Tag.INTERNAL,),
-    doc="""Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.
-
-    >>> tk.ops.tk.slice_backward(tk.asarray([1.0, 2.0]), (5,), 0, 1, 2).tolist()
-    [0.0, 1.0, 0.0, 2.0, 0.0]
-    """,
+    doc="Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.",
 )
 
 
@@ -315,12 +303,7 @@ alias = view(
     sample_inputs=normal([2, 3], [], [0, 2]),
     batch=same_dim,
     tags=(Tag.INTERNAL,),
-    doc="""Return another handle to the same elements; a view.
-
-    >>> x = tk.zeros(2)
-    >>> tk.shares_storage(x, tk.ops.tk.alias(x))
-    True
-    """,
+    doc="Return another handle to the same elements; a view.",
 )
 
 

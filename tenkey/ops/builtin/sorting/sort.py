@@ -148,12 +148,7 @@ sorting_order = structured(
     reference=lambda x, axis, descending: _order_reference(x, axis, descending),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Return the indices that sort along an axis, and where a run of equal elements starts in this order.
-
-    >>> order, starts = tk.ops.tk.sorting_order(tk.asarray([2.0, 1.0, 2.0]), 0, False)
-    >>> order.tolist(), starts.tolist()
-    ([1, 0, 2], [True, True, False])
-    """,
+    doc="Return the indices that sort along an axis, and where a run of equal elements starts in this order.",
 )
 
 
@@ -252,12 +247,7 @@ in_order: Entry = structured(
     reference=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Return the elements in the order that ``sorting_order`` found; equal ones share the gradient.
-
-    >>> x = tk.asarray([2.0, 1.0, 2.0])
-    >>> tk.ops.tk.in_order(x, *tk.ops.tk.sorting_order(x, 0, False), 0).tolist()
-    [1.0, 2.0, 2.0]
-    """,
+    doc="Return the elements in the order that ``sorting_order`` found; equal ones share the gradient.",
 )
 
 
