@@ -11,6 +11,7 @@ from ....core.dtypes import names as dtypes
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import TensorSpec, core_dims, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange
@@ -74,8 +75,10 @@ def lapack(
     ``function`` gets its first argument as floating or complex numbers, or unchanged if it ``converts`` by itself.
     ``error`` is the rule and the remedy in the text of its ``LinAlgError``. Without ``meta`` the result has the shape
     of its argument, a square matrix. ``options`` are those of ``structured``. LAPACK has no float16 and no bfloat16.
+    An operator ``lapack_name`` is the derived part of a public one, which returns a named tuple.
     """
-    operator = "linalg." + schema.partition("(")[0].partition("_")[2]
+    prefix, _, name = schema.partition("(")[0].partition("_")
+    operator = f"linalg.{name}"
 
     def on_numpy(x: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -88,6 +91,8 @@ def lapack(
         return TensorSpec(x.shape, check_square(operator, x))
 
     declared: dict[str, Any] = {"widens": True, "strict": True, "batch": core_dims(2)}
+    if prefix == "lapack":
+        declared["tags"] = (Tag.DERIVED,)
     return structured(schema, meta=meta or like_argument, numpy=on_numpy, **declared | options)
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite
 from ..elementwise.arithmetic import negative
 from ..elementwise.comparison import where
@@ -133,7 +132,6 @@ _svd = lapack(
     np.linalg.svd,
     meta=_svd_meta,
     vjp={"x": _svd_vjp},
-    tags=(Tag.DERIVED,),
 )
 
 
@@ -239,13 +237,7 @@ def _qr_vjp(g: Any, out: Any) -> Tensor:
     return concatenate([first, r[..., m:] * 0 if rest is None else rest], axis=-1)
 
 
-_qr = lapack(
-    "lapack_qr(Tensor x, str mode) -> (Tensor, Tensor)",
-    np.linalg.qr,
-    meta=_qr_meta,
-    vjp={"x": _qr_vjp},
-    tags=(Tag.DERIVED,),
-)
+_qr = lapack("lapack_qr(Tensor x, str mode) -> (Tensor, Tensor)", np.linalg.qr, meta=_qr_meta, vjp={"x": _qr_vjp})
 
 
 def _qr_probe(call: Any, x: Tensor, mode: str = "reduced") -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, like_operand, real
@@ -78,13 +77,7 @@ def _eigh_vjp(g: Any, out: Any) -> Tensor:
     return hermitian(v * 0 if inner is None else matmul(matmul(v, inner), adjoint(v)))
 
 
-_eigh = lapack(
-    "lapack_eigh(Tensor x) -> (Tensor, Tensor)",
-    np.linalg.eigh,
-    meta=_eigh_meta,
-    vjp={"x": _eigh_vjp},
-    tags=(Tag.DERIVED,),
-)
+_eigh = lapack("lapack_eigh(Tensor x) -> (Tensor, Tensor)", np.linalg.eigh, meta=_eigh_meta, vjp={"x": _eigh_vjp})
 
 
 def _eig_probe(call: Any, x: Tensor) -> Any:
@@ -169,12 +162,7 @@ def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 
 
 _eig = lapack(
-    "lapack_eig(Tensor x) -> (Tensor, Tensor)",
-    _eig_on_numpy,
-    converts=True,
-    meta=_eig_meta,
-    vjp={"x": _eig_vjp},
-    tags=(Tag.DERIVED,),
+    "lapack_eig(Tensor x) -> (Tensor, Tensor)", _eig_on_numpy, converts=True, meta=_eig_meta, vjp={"x": _eig_vjp}
 )
 
 

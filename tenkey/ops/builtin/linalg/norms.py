@@ -9,7 +9,6 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, structured
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
@@ -301,7 +300,6 @@ _lstsq: Entry = lapack(
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
     },
     batch=solve_batch,
-    tags=(Tag.DERIVED,),
 )
 
 

@@ -225,11 +225,7 @@ def _slogdet_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 
 
 _slogdet = lapack(
-    "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
-    np.linalg.slogdet,
-    meta=_slogdet_meta,
-    vjp={"x": _slogdet_vjp},
-    tags=(Tag.DERIVED,),
+    "lapack_slogdet(Tensor x) -> (Tensor, Tensor)", np.linalg.slogdet, meta=_slogdet_meta, vjp={"x": _slogdet_vjp}
 )
 
 
