@@ -4,8 +4,6 @@ A name is an operator whose block begins with ``linalg_`` (``tenkey/ops/builtin`
 ``tenkey/functions``, or an operator of the namespace that the standard also lists here.
 """
 
-from __future__ import annotations
-
 from numpy.linalg import LinAlgError
 
 from ._names import fill_module

@@ -1,7 +1,5 @@
 """``tk.autograd.graph``: nodes, gradient edges, and hooks on saved tensors and on several gradients."""
 
-from __future__ import annotations
-
 from .engine.functional import GradientEdge, get_gradient_edge
 from .engine.graph_task import queue_callback
 from .engine.multi_grad_hook import register_multi_grad_hook

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 from contextvars import ContextVar
 from math import prod
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -85,9 +84,7 @@ class Level:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._close()
         except BaseException:  # Note [Interrupts]

@@ -180,17 +180,13 @@ def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
     return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
 
 
-def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return _ours("nonzero")(condition) if x is None and y is None else _ours("where")(condition, x, y)
-
-
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "reshape": _reshape,
     "round": _round,
     "einsum": lambda *xs, optimize=False: _ours("einsum")(*xs, optimize=True if optimize is False else optimize),
     "gradient": _gradient,
-    "where": _where,
+    "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
     "squeeze": lambda a, **axis: a.squeeze(*axis.values()),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,

@@ -1,7 +1,5 @@
 """Registration from outside: operators, kernels, gradients, by the calls that the built-in ones use."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from .._util.lazy_import import lazy_import

@@ -9,7 +9,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any, Final, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -302,9 +302,7 @@ class Library:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
 

@@ -9,7 +9,6 @@ import functools
 import inspect
 from collections.abc import Callable
 from time import perf_counter_ns as now
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .._util.context_decorator import decorate
@@ -114,9 +113,7 @@ class profile:
                 raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.enabled:
             try:
                 self._finish()
@@ -258,9 +255,7 @@ class record_function:
             self._open[event.id] = recording
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             self._end(kind, now())
         except BaseException:  # Note [Interrupts]

@@ -1,7 +1,5 @@
 """Tools for testing operators: sample inputs, checks of an operator, and dispatch modes."""
 
-from __future__ import annotations
-
 from ..library.opcheck_report import OpCheckError, OpCheckReport, opcheck
 from .modes import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, StrictFallback
 from .samples import SampleInput, accepts, samples

@@ -1,7 +1,5 @@
 """Forward mode: tensors with tangents, at nested levels."""
 
-from __future__ import annotations
-
 from .dual import DualLevel
 from .levels import UnpackedDual, dual_level, enter_dual_level, exit_dual_level, make_dual, unpack_dual
 

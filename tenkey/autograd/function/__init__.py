@@ -1,7 +1,5 @@
 """Custom functions: ``Function``, its context, and hand-written gradients of operators."""
 
-from __future__ import annotations
-
 from .function import Context, Function, once_differentiable
 
 __all__ = ["Context", "Function", "once_differentiable"]

@@ -1,7 +1,5 @@
 """Backends of other packages: the interface that they implement, and what tenkey derives for them."""
 
-from __future__ import annotations
-
 from ...core.storage import StridedArray
 from .backend_registration import Coverage, coverage, register
 from .buffers import MemoryStatistics

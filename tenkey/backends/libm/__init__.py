@@ -22,8 +22,6 @@ def rint_float32(x):
 (True, 64)
 """
 
-from __future__ import annotations
-
 from ._source import Dtype, names, source, sources, version
 
 __all__ = ["Dtype", "names", "source", "sources", "version"]

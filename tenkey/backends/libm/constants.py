@@ -26,8 +26,6 @@ fast-math flag `contract`, but never `reassoc` or `fast`.
 Guard: `tests/backends/test_libm.py::test_accuracy_float32`, which runs with and without `contract`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._source import each

@@ -5,8 +5,6 @@ package. `trace` turns it into an immutable expression graph, `differentiate` co
 source for a target. This package imports neither numpy nor a compiler.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from ..._util.lazy_import import lazy_import

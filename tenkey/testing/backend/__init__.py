@@ -8,5 +8,3 @@ sample inputs, in all layouts, and tests memory, views, copies, gradients, facto
 end it prints what the backend implements, what is derived, what fell back to the CPU, and what is wrong. See
 ``docs/adding_a_backend.md``.
 """
-
-from __future__ import annotations
