@@ -50,6 +50,22 @@ def test_a_real_term_of_a_complex_sum_takes_the_real_part() -> None:
     assert values_of(y.grad).tolist() == [-1.0, -3.0]
 
 
+@pytest.mark.parametrize(
+    "join", [tk.concat, tk.stack, lambda both: tk.concat(both, axis=None), lambda both: tk.stack(both, axis=-1)]
+)
+def test_a_real_tensor_joined_with_a_complex_one_takes_the_real_part(join: Any) -> None:
+    x = leaf([2.0, 3.0])
+    factor = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128)
+    joined = join([x, factor])
+    (first,) = grad(tk.real(joined * joined * 1j).sum() + tk.real(joined).sum(), x, create_graph=True)
+    assert first is not None
+    assert first.dtype == tk.float64
+    np.testing.assert_array_equal(values_of(first), [1.0, 1.0])  # x * x * 1j has no real part
+    (second,) = grad(tk.real(joined**3).sum(), x, create_graph=True)
+    np.testing.assert_allclose(values_of(second), [12.0, 27.0], rtol=1e-12)
+    np.testing.assert_allclose(values_of(grad(second.sum(), x)[0]), [12.0, 18.0], rtol=1e-12)
+
+
 def test_a_python_number_as_factor_of_a_complex_tensor() -> None:
     z = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128, requires_grad=True)
     seed = tk.tensor([1j, 2.0], dtype=tk.complex128)

@@ -249,3 +249,16 @@ def test_its_parts_go_with_the_operator() -> None:
     assert len(made) > 2
     registry.undefine(op.operator)  # type: ignore[attr-defined]
     assert not [name for name in registry.operators if name.startswith(f"{NS}::")]
+
+
+@pytest.mark.parametrize("values", [[1.5], [1.5, 1.5]])
+def test_derivatives_of_a_standard_deviation_of_zero(values: list[float]) -> None:
+    """They are 0 in every mode and order, as PyTorch's."""
+    x = tk.asarray(np.array(values))
+    one, zeros = tk.ones_like(x), [0.0] * len(values)
+    slope = tk.transforms.grad(tk.std)
+    assert slope(x).tolist() == zeros
+    assert tk.transforms.vmap(slope)(tk.stack([x, x])).tolist() == [zeros, zeros]
+    assert tk.transforms.jvp(tk.std, (x,), (one,))[1].item() == 0
+    assert tk.transforms.jvp(slope, (x,), (one,))[1].tolist() == zeros
+    assert tk.transforms.hessian(tk.std)(x).tolist() == [zeros] * len(values)

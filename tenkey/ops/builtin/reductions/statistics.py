@@ -41,7 +41,12 @@ def _var_vjp(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool)
 
 
 def _std_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
-    return _var_vjp(where(equal(out, 0), 0.0, g / (2 * out)), x, axis, correction, keepdims)
+    return _var_vjp(where(equal(out, 0), 0.0, g / (2 * _not_zero(out))), x, axis, correction, keepdims)
+
+
+def _not_zero(x: Tensor) -> Tensor:
+    """Return ``x`` with ones for zeros, at which derivatives that are not wanted would be infinite."""
+    return where(equal(x, 0), 1.0, x)
 
 
 _moment_samples = normal(
@@ -110,7 +115,8 @@ def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> tk.std(tk.asarray([1.0, 3.0])).item()
     1.0
     """
-    return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
+    squares = var(x, axis, correction=correction, keepdims=keepdims)
+    return where(equal(squares, 0), 0.0, sqrt(_not_zero(squares)))
 
 
 def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:

@@ -16,6 +16,7 @@ from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..elementwise.complex import like_operand
 from .views import broadcast_to, expand_dims, reshape, slice
 
 clone = structured(
@@ -147,7 +148,7 @@ def _concat_vjp(g: Tensor, arrays_meta: Any, axis: int) -> list[Tensor]:
     start = 0
     for meta in arrays_meta:
         n = meta.shape[axis]
-        parts.append(slice(g, axis, start, start + n, 1))
+        parts.append(like_operand(slice(g, axis, start, start + n, 1), meta))
         start += n
     return parts
 
@@ -169,7 +170,7 @@ def _concat_any_vjp(g: Tensor, arrays_meta: Any, axis: int | None) -> list[Tenso
     start = 0
     for meta in arrays_meta:
         n = math.prod(meta.shape)
-        parts.append(reshape(slice(g, 0, start, start + n, 1), meta.shape))
+        parts.append(like_operand(reshape(slice(g, 0, start, start + n, 1), meta.shape), meta))
         start += n
     return parts
 
