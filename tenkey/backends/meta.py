@@ -80,6 +80,10 @@ def _kernel(operator: Operator) -> Callable[..., Any] | None:
         check = operator.facets["Fits"].check
 
         def inplace(x: Tensor, *args: Any) -> Tensor:
+            if x.device is not META:
+                raise NoValuesError(
+                    f"[{operator.schema.base_name}] a tensor on 'meta' has no values to write to {str(x.device)!r}."
+                )
             check(operator, x, *args)
             return x
 

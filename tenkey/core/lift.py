@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from math import copysign
+from math import copysign, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -63,9 +63,20 @@ _NEGATIVE_ZERO: Final = _make_weak(-0.0, float)
 
 
 def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
-    """Raise OutOfRangeError for a weak Python int that the dtype cannot hold, instead of wrapping around."""
+    """Raise for a weak Python number that the dtype cannot hold, instead of wrapping around.
+
+    Integer dtypes hold floats without their fractions, as in NumPy. Raises OutOfRangeError, for NaN ValueError.
+    """
     if tensor._word & WEAK_TRAIT[int]:
         refuse_int_out_of_range(operator, tensor._data, dtype)
+    elif tensor._word & WEAK_TRAIT[float] and dtype.kind in "iu":
+        number = tensor._data.item()
+        if not isfinite(number):
+            raise ValueError(
+                f"[{operator}] the number {number} is not an integer, as {dtype} needs it: cast the tensor to a "
+                "floating dtype first."
+            )
+        refuse_int_out_of_range(operator, number, dtype, "float")
 
 
 def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
@@ -84,8 +95,8 @@ def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
         )
 
 
-def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None:
-    """Raise OutOfRangeError for an int, or an array of one, that the dtype cannot hold."""
+def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype, kind: str = "int") -> None:
+    """Raise OutOfRangeError for an int, or an array of one, that the dtype cannot hold; a float is truncated."""
     value = int(number)
     low, high = -_LARGEST, _LARGEST  # smaller floating dtypes round what float64 holds to infinity, as for floats
     if dtype.kind in "iu":
@@ -95,8 +106,9 @@ def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None
         return
     if not low <= value <= high:  # Python compares an int with a float exactly
         raise OutOfRangeError(
-            f"[{operator}] the Python int {shown(value)} does not fit into {dtype}, which holds {low} to {high}: cast "
-            "the tensor to a wider dtype, or the int to a float."
+            f"[{operator}] the Python {kind} {shown(value if kind == 'int' else number)} does not fit into {dtype}, "
+            f"which holds {low} to {high}: cast the tensor to a wider dtype"
+            + (", or the int to a float." if kind == "int" else ".")
         )
 
 

@@ -24,7 +24,7 @@ from .._util.record import Record, replaced
 from ..core.lift import refuse_out_of_range
 from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ..dispatch.errors import RegistrationError
+from ..dispatch.errors import DeviceMismatchError, RegistrationError
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
@@ -206,6 +206,11 @@ def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tens
 def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
     """Write the result of a functional operator into ``out`` with ``copy_``."""
     result = operator.call(*args, **kwargs)
+    if out.device is not result.device:
+        raise DeviceMismatchError(
+            f"[{operator.name}] got tensors on different devices: out is on {out.device}, and the result on "
+            f"{result.device}. Give an out on that device."
+        )
     check_fits(operator.schema.base_name, out, result.shape, result.dtype, "out")
     copy_(out, result)
     return out

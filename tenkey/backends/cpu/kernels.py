@@ -201,7 +201,7 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
 def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
-    spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
+    spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype, endpoint=endpoint)
     try:
         first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
         return wrap(silenced(np.linspace, first, last, num, endpoint=endpoint, dtype=spec.dtype))

@@ -80,9 +80,9 @@ def _refuse_number(operator: str, value: complex, dtype: np.dtype) -> None:
     )
 
 
-def _check_range(what: str, value: int, dtype: np.dtype) -> None:
+def _check_range(what: str, value: int | float, dtype: np.dtype) -> None:
     limits = iinfo(dtype)
-    if not limits.min <= value <= limits.max:
+    if not limits.min <= int(value) <= limits.max:
         raise OutOfRangeError(
             f"{what} {value} is out of range for {dtype}, which holds {limits.min} to {limits.max}: name a wider dtype."
         )
@@ -96,7 +96,7 @@ def _full_meta(
         _refuse_number("full", fill_value, result)
     if result.kind in "iu" and isinstance(fill_value, float) and not math.isfinite(fill_value):
         raise ValueError(f"[full] the fill value {fill_value} has no counterpart in {result}: name a floating dtype.")
-    if result.kind in "iu" and isinstance(fill_value, int):
+    if result.kind in "iu" and isinstance(fill_value, (int, float)):
         _check_range("[full] the fill value", fill_value, result)
     return TensorSpec(_lengths("full", shape), result)
 
@@ -190,6 +190,12 @@ def _linspace_meta(
         _refuse_number("linspace", stop, result)
     if num < 0:
         raise ValueError(f"[linspace] num is the number of values, at least 0; got {num}.")
+    if num and result.kind in "iu":
+        at_end = endpoint and num > 1
+        for value in (start, stop if at_end else start + (stop - start) / num * (num - 1)):
+            if not math.isfinite(value):
+                raise ValueError(f"[linspace] {start} and {stop} must be finite for the dtype {result}.")
+            _check_range("[linspace] the value", math.floor(value), result)
     return TensorSpec((num,), result)
 
 

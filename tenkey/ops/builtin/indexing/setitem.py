@@ -27,7 +27,7 @@ from ....core.dtypes.names import int64
 from ....core.exchange.interfaces import with_arrays
 from ....core.lift import refuse_out_of_range, weak_tensor
 from ....core.tensor import Tensor, from_host
-from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
+from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ....dispatch.errors import shown
 from ....dispatch.keys import DispatchKey
 from ....dispatch.local_state import current_state, get_state, switched
@@ -62,11 +62,6 @@ class Put(Record):
 
 def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) -> None:
     refuse_out_of_range("index_put", source, x.dtype)
-    if source._word & WEAK_MASK and x.dtype.kind in "iu" and not np.isfinite(source._data.astype(np.complex128)):
-        raise ValueError(
-            f"[index_put] {source._data} is not an integer, but the tensor has dtype {x.dtype}: cast the tensor to a "
-            "floating dtype first."
-        )
     if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
         raise ValueError(
             f"[index_put] the result of shape {source.shape} does not fit into the first argument, shape {selected}."

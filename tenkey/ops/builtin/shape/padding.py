@@ -56,12 +56,12 @@ def _constant_meta(x: Any, before: Sequence[int], after: Sequence[int], values: 
     for value in values:
         if isinstance(value, complex) and x.dtype.kind != "c":
             raise TypeError(_VALUE.format(value=value, dtype=x.dtype))
-        if x.dtype.kind in "iu" and isinstance(value, int):
+        if x.dtype.kind in "biu" and isinstance(value, float) and value != value // 1:
+            raise TypeError(_VALUE.format(value=value, dtype=x.dtype))
+        if x.dtype.kind in "iu":
             limits = np.iinfo(x.dtype)
             if not limits.min <= value <= limits.max:
                 raise ValueError(_VALUE.format(value=value, dtype=x.dtype))
-        if x.dtype.kind in "biu" and isinstance(value, float) and value != value // 1:
-            raise TypeError(_VALUE.format(value=value, dtype=x.dtype))
     return TensorSpec(tuple([a + n + b for a, n, b in zip(before, x.shape, after)]), x.dtype)
 
 
