@@ -27,6 +27,7 @@ _add_call.argtypes = (_Call, ctypes.c_void_p)
 _raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _RESUME = dis.opmap["RESUME"]
+_TOOL = 4  # of sys.monitoring, which names none of this number
 
 
 class _Pending:
@@ -65,33 +66,50 @@ class _Pending:
         return 0
 
 
-class _Profiled:
-    """Counts the beginnings of functions and the ends of C functions, as far as a profiler sees them."""
+class _Monitored:
+    """Counts the beginnings of functions and the ends of C functions by ``sys.monitoring``.
+
+    It cannot count jumps backward: an error from there would be attributed to the jump, which no ``try`` contains,
+    whereas that of a handler is attributed to the place that the jump leads to.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.count = 0
         self.place: Place | None = None
+        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined]  # since 3.12
+        events = self._monitoring.events
+        self._counts = {
+            events.PY_START: lambda code, offset: self._look(code, True),
+            events.PY_RESUME: lambda code, offset: self._look(code, False),
+            events.C_RETURN: lambda code, offset, function, argument: self._look(code, False),
+        }
 
     def __enter__(self) -> None:
-        sys.setprofile(self._look)
+        self._monitoring.use_tool_id(_TOOL, "interrupts")
+        for event, count in self._counts.items():
+            self._monitoring.register_callback(_TOOL, event, count)
+        calls = self._monitoring.events.CALL | self._monitoring.events.C_RAISE  # C_RETURN comes with these
+        self._monitoring.set_events(_TOOL, sum(self._counts) | calls)
 
     def __exit__(self, *error: object) -> None:
-        sys.setprofile(None)
+        self._monitoring.set_events(_TOOL, 0)
+        self._monitoring.free_tool_id(_TOOL)
 
-    def _look(self, frame: Any, event: str, _: Any) -> None:
-        if event in ("call", "c_return"):
-            self.count += 1
-            if self.count == self.number:
-                self.place = Place(frame.f_code.co_name, event == "call", frame.f_lineno)
-                raise KeyboardInterrupt
+    def _look(self, code: Any, begins: bool) -> None:
+        if threading.current_thread() is not threading.main_thread() or code.co_filename == __file__:
+            return
+        self.count += 1
+        if self.count == self.number and self.place is None:
+            self.place = Place(code.co_name, begins, sys._getframe(2).f_lineno)
+            raise KeyboardInterrupt
 
 
 def interrupted(function: Callable[[], Any], number: int) -> Place | None:
     """Call a function, and interrupt it at the place of this number, from 1; None if it has fewer places."""
     assert threading.current_thread() is threading.main_thread()
     # since 3.13 a pending call cannot arrange the next one
-    counter = (_Pending if sys.version_info < (3, 13) else _Profiled)(number)
+    counter: Any = (_Pending if sys.version_info < (3, 13) else _Monitored)(number)
     try:
         with counter:
             function()

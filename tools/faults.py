@@ -117,6 +117,20 @@ _DISPATCH: Final = (
         ("tests/tiny/test_dispatch.py",),
     ),
     Fault(
+        "dispatch: an interrupt after its change leaves a guard on",
+        "tenkey/dispatch/local_state.py",
+        "_changes.set(changes)",
+        "pass",
+        ("tests/dispatch/test_interrupts.py",),
+    ),
+    Fault(
+        "dispatch: an interrupt in the end of a guard leaves it on",
+        "tenkey/dispatch/local_state.py",
+        "if _changes.get() is not kept:",
+        "if False:",
+        ("tests/dispatch/test_interrupts.py",),
+    ),
+    Fault(
         "dispatch: an int prefers float to Scalar",
         "tenkey/dispatch/calling/overloads.py",
         'int: {"int": 0, "Scalar": 1, "float": 2,',

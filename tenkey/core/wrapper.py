@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from contextvars import ContextVar
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -66,6 +67,7 @@ class Level:
     """
 
     name = "transform"
+    adopted: Any = None  # what a subclass has to undo in ``_close``
 
     def __init__(self) -> None:
         self.number = 0
@@ -97,13 +99,18 @@ class Level:
 
     def run(self, function: Callable[[Any], Any], include: int = 0, exclude: int = 0) -> Any:
         """Return ``function(self)`` while the level is open, with a change of the state (Note [Interrupts])."""
-        restore = switched(None, _open, include=include, exclude=exclude)
+        if include or exclude:
+            restore = switched(None, _open, include=include, exclude=exclude)
+        else:
+            restore = partial(_open.set, _open.get())
         try:
-            with self:
-                return function(self)
+            self.__enter__()
+            return function(self)
         finally:
             self.is_open = False
             restore()
+            if self.adopted is not None:
+                self._close()
 
     def outside(self) -> Callable[[], Any]:
         """Hide this level and those inside it, to call code that is written for plain tensors.

@@ -113,13 +113,14 @@ class allow_mutation_on_saved_tensors(StateGuard):
 
     def __exit__(self, *error: object) -> None:
         try:
-            made = [value for value in current_state().values if isinstance(value, _CopyOnWrite)]
+            values = current_state().values
             leave(self)
         except BaseException:
             leave(self)  # Note [Interrupts]
             raise
-        for one in made:
-            one.clear()
+        for value in values:
+            if isinstance(value, _CopyOnWrite):
+                value.clear()
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
