@@ -25,6 +25,7 @@ if "Tensor" not in globals():  # otherwise it is a reload
 
 from ._util import gc_pause as _gc_pause  # isort: skip  # first: Note [No collections during the import]
 from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
+from ._util.locks import new_lock as _new_lock
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -116,7 +117,8 @@ _registry.hooks.load_checks = _load_checks
 def __getattr__(name: str) -> _Any:
     """Find modules and ``tk.bfloat16`` at first use, and operators that were declared after this module."""
     if name in _LATER:
-        return _import_module(f".{name}", __name__)  # sets the attribute
+        with _new_lock():  # as in Note [Delayed modules]
+            return _import_module(f".{name}", __name__)  # sets the attribute
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
     return _names.find_public("", name)

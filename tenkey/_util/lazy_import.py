@@ -9,8 +9,10 @@ same names once more under ``TYPE_CHECKING``, for type checkers and for the test
 hidden from type checkers, for which a module with a ``__getattr__`` has every name. A module listed without names is
 itself the attribute. Only modules that register nothing are delayed: keys, traits and installers must exist from the
 start. No module has the name of one of its attributes, because the import system would put the module in its place.
-Kernels are delayed likewise: the function that selects one imports its module. It runs under the lock of the registry,
-which the body of such a module must therefore not take. Guarded by ``tests/package/test_delayed_modules.py``.
+A lock of its own is held during each import, so that a fork waits for the end (Note [Locks and forks]): the module's
+lock would stay locked in the child. Kernels are delayed likewise: the function that selects one imports its module. It
+runs under the lock of the registry, which the body of such a module must therefore not take. Guarded by
+``tests/package/test_delayed_modules.py``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+from .locks import new_lock
 
 __all__ = ["lazy_import"]
 
@@ -32,12 +36,14 @@ def lazy_import(
     whole = {module for module in modules if "." not in module}
 
     def find(name: str) -> Any:
-        if name in whole:
-            return import_module(f"{package}.{name}")  # the import system sets the attribute
-        module = places.get(name)
+        module = name if name in whole else places.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
-        found = space[name] = getattr(import_module(f".{module}", package), name)
+        with new_lock():
+            imported = import_module(f".{module}", package)  # the import system sets the attribute of a whole module
+        if name in whole:
+            return imported
+        found = space[name] = getattr(imported, name)
         return found
 
     def names() -> list[str]:

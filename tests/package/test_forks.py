@@ -183,6 +183,37 @@ print(registry.find("forks::slow").facets["Last"])
     assert run(program) == ["0", "True"]
 
 
+def test_a_fork_waits_for_an_import(tmp_path: Path) -> None:
+    """The child finds a delayed module that another thread was importing."""
+    package = tmp_path / "delayed"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from tenkey._util.lazy_import import lazy_import\n"
+        "__getattr__, __dir__ = lazy_import(__name__, {'slow': ('value',), 'whole': ()})\n"
+    )
+    for module in ("slow", "whole"):
+        (package / f"{module}.py").write_text(
+            "import __main__\n__main__.entered.set()\n__main__.go_on.wait()\nvalue = 3\n"
+        )
+    program = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+import delayed
+go_on = threading.Event()
+os.register_at_fork(before=lambda: go_on.set())
+for read in (lambda: delayed.value, lambda: delayed.whole.value):
+    entered, go_on = threading.Event(), threading.Event()
+    thread = start(read)
+    entered.wait()
+
+    def child():
+        assert read() == 3
+
+    print(fork(child))
+    thread.join()
+"""
+    assert run(program) == ["0", "0"]
+
+
 def test_a_fork_by_the_holder() -> None:
     program = """
 def child():
