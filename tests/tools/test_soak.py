@@ -97,6 +97,21 @@ def test_wrong_kernel() -> None:
     assert check(small, torch=False).kind == "agrees"
 
 
+def test_operands_that_share_memory() -> None:
+    """What is changed is read before, as in NumPy; a standard deviation that is zero but for rounding is skipped."""
+    overlapping = (
+        Step("v0", "sin", ("x0",)),
+        Step("v1", "diagonal", ("v0",), (("k", "0"),)),
+        Step("", "sub_", ("v0", "v1")),
+    )
+    assert check(_program(*overlapping)._replace(results=(("v0", "f"),)), torch=False).kind == "agrees"
+    equal = (
+        Step("v0", "broadcast_to", ("x0",), (("shape", "(3, 2, 2)"),)),
+        Step("v1", "std", ("v0",), (("axis", "(0,)"), ("keep", "False"))),
+    )
+    assert check(_program(*equal, mode="backward"), torch=False).kind == "skipped: ill-conditioned"
+
+
 def test_an_exception_that_is_not_documented_is_a_failure() -> None:
     handle = _soak_faults.failing_tanh()
     try:

@@ -165,7 +165,8 @@ class _Seen:
         scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
         return 1 + self.unit * r, 0.01 * self.unit * scale * s
 
-    def __call__(self, value: Any, fresh: bool) -> Any:
+    def __call__(self, value: Any, fresh: bool, deviation: bool) -> Any:
+        """Observe a result; a standard deviation near zero is one of rounding errors."""
         value = value if hasattr(value, "detach") else np.asarray(value)
         array: np.ndarray[Any, Any] = _numpy(value) if hasattr(value, "detach") else value
         self.dtypes.add(array.dtype.name)
@@ -173,6 +174,8 @@ class _Seen:
         size = np.abs(array) if array.dtype.kind in "fc" else array
         if array.dtype.kind in "fc" and not np.all(np.isfinite(array)):
             raise _SkipError("not finite")
+        if deviation and np.any(size < 1e-3):
+            raise _SkipError("ill-conditioned")
         if array.dtype.kind != "b" and array.size:
             greatest = float(np.max(np.abs(array.astype(np.float64)) if array.dtype.kind in "iu" else size))
             if greatest > _LARGEST[array.dtype.kind] or np.any((size > 0) & (size < _SMALLEST)):

@@ -345,7 +345,8 @@ def _change(
     numpy: str,
     attributes: _Draw = _none,
 ) -> None:
-    _add(name, kinds, ours, ours, numpy, attributes, "statement")
+    # PyTorch leaves undefined what an operand gives that shares memory with what is changed
+    _add(name, kinds, ours, ours.replace("{1}", "{1}.clone()"), numpy, attributes, "statement")
 
 
 for _name, _ufunc in (("add_", "add"), ("sub_", "subtract"), ("mul_", "multiply")):

@@ -91,7 +91,8 @@ def source(program: Program, library: str, *, observed: bool = False) -> str:
         lines.append(f"    {_line(step, library)}")
         if observed:
             name = step.target or step.operands[0]
-            lines[-1] += f"; {name} = seen({name}, {step.target != '' and OPERATORS[step.operator].form == 'fresh'})"
+            fresh = step.target != "" and OPERATORS[step.operator].form == "fresh"
+            lines[-1] += f"; {name} = seen({name}, {fresh}, {step.operator == 'std'})"
     lines.append(f"    return ({' '.join(f'{name},' for name, _ in program.results)})")
     terms = []
     for number, (_, kind) in enumerate(program.results):
