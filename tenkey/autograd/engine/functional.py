@@ -85,6 +85,7 @@ def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) 
     task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(list(inside))
     execute(task, grad_outputs)
+    retained = tuple(task.stored)
     try:  # Note [Interrupts of backward]
         found = get_state()
         try:
@@ -92,6 +93,8 @@ def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) 
                 set_state(SILENT if found is None else found.silent)
             for position, ((node, _), tensor) in enumerate(inside.items()):
                 captured = task.captured.get(position)
+                if any(other is tensor for _, other, _ in retained):
+                    continue  # its .grad has this gradient from retain_grad()
                 if captured is not None and node is not None:  # copied, because it may be the user's own gradient
                     task.storing(node, tensor)
                     tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured

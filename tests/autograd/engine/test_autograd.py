@@ -343,6 +343,18 @@ def test_backward_into_an_intermediate() -> None:
     assert values_of(x.grad).tolist() == [8.0, 16.0]
 
 
+def test_backward_into_a_tensor_that_retains_its_gradient_adds_once() -> None:
+    """As in PyTorch 2.13, where this gives 3 and then 6."""
+    x = tk.ones(2).requires_grad_()
+    inner = x * 2
+    inner.retain_grad()
+    y = tk.sum(inner * 3)
+    for times in (1, 2):
+        y.backward(inputs=[inner, x], retain_graph=True)
+        assert inner.grad.tolist() == [3 * times] * 2
+        assert x.grad.tolist() == [6 * times] * 2
+
+
 def test_backward_inputs_are_judged_before_anything_runs() -> None:
     x = leaf(2.0)
     y = x * x
