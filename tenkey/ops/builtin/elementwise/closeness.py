@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import COMPARISON, composite, elementwise
+from ...declare import COMPARISON, composite, elementwise, normal
 from ...shapes import broadcast_shapes
 from ..creation import concrete, full
 from ..reductions.reduction import all
@@ -20,6 +20,7 @@ from ..shape.copying import cast
 from .arithmetic import abs
 from .comparison import equal, isfinite, isnan, less_equal, logical_and, logical_or
 
+_ONES: Final = np.ones((2, 3))
 _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating dtypes")
 
 
@@ -98,12 +99,7 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
 
 @composite(
     "array_equal(Tensor x1, Tensor x2, *, bool equal_nan=False) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((np.ones((2, 3)), np.ones((2, 3))), {}),
-        ((np.ones((2, 3)), np.ones((3,))), {}),
-        ((rng.standard_normal((2, 3)), rng.standard_normal((2, 3))), {"equal_nan": True}),
-        ((np.ones((0,)), np.ones((0,))), {}),
-    ],
+    sample_inputs=normal((_ONES, _ONES), (_ONES, np.ones(3)), ([2, 3], [2, 3], {"equal_nan": True}), ([0], [0])),
     differentiable=False,
 )
 def array_equal(x1: Tensor, x2: Tensor, *, equal_nan: bool = False) -> Tensor:

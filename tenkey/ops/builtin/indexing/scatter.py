@@ -15,7 +15,7 @@ from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, normal, structured
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
 from ..elementwise.arithmetic import divide, multiply
@@ -312,21 +312,17 @@ def _cut(x: Any, indices: Any, axis: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _one_axis_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((3, 5)), np.array([2, 0]), rng.standard_normal((2, 5))), {}),
-        ((rng.standard_normal((3, 5)), np.array([4, -4]), rng.standard_normal((3, 2)), -1), {}),
-        ((rng.standard_normal((3, 5)), np.array([1]), rng.standard_normal(()), 0), {}),
-        ((rng.standard_normal((3,)), np.zeros(0, np.int64), rng.standard_normal((0,)), 0), {}),
-    ]
+_one_axis_samples: Final[tuple[Any, ...]] = (
+    ([3, 5], np.array([2, 0]), [2, 5]),
+    ([3, 5], np.array([4, -4]), [3, 2], -1),
+    ([3, 5], np.array([1]), [], 0),
+    ([3], np.zeros(0, np.int64), [0], 0),
+)
 
 
 @composite(
     "index_add(Tensor x, Tensor indices, Tensor source, int axis=0, *, Scalar alpha=1) -> Tensor",
-    sample_inputs=lambda rng: [
-        *_one_axis_samples(rng),
-        ((rng.standard_normal((3, 2)), np.array([2, 2, 1]), rng.standard_normal((3, 2))), {"alpha": 2}),
-    ],
+    sample_inputs=normal(*_one_axis_samples, ([3, 2], np.array([2, 2, 1]), [3, 2], {"alpha": 2})),
     reference=_index_add_reference,
     methods=("index_add",),
     tags=(Tag.TAKES_SEQUENCES,),
@@ -356,7 +352,7 @@ def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> A
 
 @composite(
     "index_copy(Tensor x, Tensor indices, Tensor source, int axis=0) -> Tensor",
-    sample_inputs=_one_axis_samples,
+    sample_inputs=normal(*_one_axis_samples),
     reference=_index_copy_reference,
     methods=("index_copy",),
     tags=(Tag.TAKES_SEQUENCES,),
@@ -375,10 +371,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
 
 @composite(
     "index_fill(Tensor x, Tensor indices, Tensor value, int axis=0) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 5)), np.array([2, 0]), rng.standard_normal(())), {}),
-        ((rng.standard_normal((3, 5)), np.array([4, -4]), rng.standard_normal(()), -1), {}),
-    ],
+    sample_inputs=normal(([3, 5], np.array([2, 0]), []), ([3, 5], np.array([4, -4]), [], -1)),
     reference=_index_copy_reference,
     methods=("index_fill",),
     tags=(Tag.TAKES_SEQUENCES,),

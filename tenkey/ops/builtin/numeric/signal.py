@@ -86,12 +86,9 @@ def _convolve(a: Tensor, v: Tensor, mode: str) -> Tensor:
     return found
 
 
-def _convolve_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(n), rng.standard_normal(m)), {"mode": mode})
-        for n, m in ((5, 3), (3, 4), (4, 4), (1, 2))
-        for mode in ("full", "same", "valid")
-    ]
+_convolve_samples = normal(
+    *[([n], [m], {"mode": how}) for n, m in ((5, 3), (3, 4), (4, 4), (1, 2)) for how in ("full", "same", "valid")]
+)
 
 
 @composite(
@@ -138,10 +135,7 @@ interval_of = structured(
     meta=lambda x, edges: TensorSpec(x.shape, int64),
     numpy=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
     differentiable=False,
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)), np.array([0.0, 1.0, 2.0])), {}),
-        ((rng.standard_normal(()), np.array([0.5])), {}),
-    ],
+    sample_inputs=normal(([2, 3], np.array([0.0, 1.0, 2.0])), ([], np.array([0.5]))),
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
     doc="Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.",

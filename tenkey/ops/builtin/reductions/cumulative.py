@@ -67,18 +67,14 @@ def _cumulative_on_numpy(accumulate: Any, identity: int) -> Callable[..., np.nda
     return on_numpy
 
 
-def _cumulative_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.uniform(0.5, 1.5, shape),), options)
-        for shape, options in (
-            ((5,), {}),
-            ((3, 4), {"axis": 0}),
-            ((3, 4), {"axis": -1, "include_initial": True}),
-            ((4,), {"dtype": np.dtype("complex128")}),
-            ((0, 3), {"axis": 0, "include_initial": True}),
-            ((0, 3), {"axis": 1}),
-        )
-    ]
+_cumulative_samples = normal(
+    [5],
+    ([3, 4], {"axis": 0}),
+    ([3, 4], {"axis": -1, "include_initial": True}),
+    ([4], {"dtype": np.dtype("complex128")}),
+    ([0, 3], {"axis": 0, "include_initial": True}),
+    ([0, 3], {"axis": 1}),
+)
 
 
 def _to_input(g: Tensor, meta: Any) -> Tensor:
@@ -172,11 +168,9 @@ linear_recurrence: Entry = structured(
     meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
     numpy=_numpy_recurrence,
     vjp={"a": _recurrence_vjp, "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), rng.standard_normal(shape), axis, reverse), {})
-        for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))
-        for reverse in (False, True)
-    ],
+    sample_inputs=normal(
+        *[(n, n, i, back) for n, i in (([4, 2], 0), ([2, 5], 1), ([1], 0), ([0, 2], 0)) for back in (False, True)]
+    ),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="""Solve ``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse``, ``y[i] = b[i] + a[i] * y[i + 1]``.

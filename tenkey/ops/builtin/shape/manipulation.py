@@ -151,13 +151,13 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
 
 @composite(
     "repeat(Tensor x, Tensor repeats, *, int? axis=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)), rng.integers(0, 4, (3,))), {"axis": -1}),
-        ((rng.standard_normal((2, 3)), np.array(2)), {}),
-        ((rng.standard_normal((2, 3)), np.array([3])), {"axis": 0}),
-        ((rng.standard_normal(()), np.array(3)), {}),
-        ((rng.standard_normal((0, 3)), np.array(2)), {"axis": 1}),
-    ],
+    sample_inputs=normal(
+        ([2, 3], np.array([2, 0, 3]), {"axis": -1}),
+        ([2, 3], np.array(2)),
+        ([2, 3], np.array([3]), {"axis": 0}),
+        ([], np.array(3)),
+        ([0, 3], np.array(2), {"axis": 1}),
+    ),
     methods=("repeat",),
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     positional=1,
@@ -218,14 +218,10 @@ _ALL: Final = _slice(None)
     numpy=_numpy_roll,
     quiet=True,
     sample_inputs=normal(
-        ([3, 4], 1, {"axis": 0}),
-        ([3, 4], -6, {"axis": 1}),
-        ([3, 4], 5, {"axis": None}),
-        ([3, 4], (1, -1), {"axis": (0, -1)}),
-        ([3, 4], 2, {"axis": (0, 1)}),
+        *[([3, 4], by, {"axis": axis}) for by, axis in ((1, 0), (-6, 1), (5, None), ((1, -1), (0, -1)), (2, (0, 1)))],
         ([3], 0, {"axis": 0}),
         ([0, 3], 1, {"axis": 0}),
-        ([], 2, {"axis": None}),
+        ([], 2),
     ),
     positional=1,
 )

@@ -12,7 +12,7 @@ from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, prepend, structured
+from ...declare import Entry, TensorSpec, composite, normal, prepend, structured
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
 from ..reductions.quantiles import median
@@ -92,12 +92,12 @@ pad_constant: Entry = structured(
     meta=_constant_meta,
     numpy=_constant_on_numpy,
     vjp={"x": _constant_vjp},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)), (1, 0), (0, 2), (0, 0, 0, 0)), {}),
-        ((rng.standard_normal((2, 3)), (1, 1), (1, 2), (0, 1, 1, 0)), {}),
-        ((rng.standard_normal(()), (), (), ()), {}),
-        ((rng.standard_normal((0, 2)), (1, 1), (1, 1), (1, 1, 1, 1)), {}),
-    ],
+    sample_inputs=normal(
+        ([2, 3], (1, 0), (0, 2), (0, 0, 0, 0)),
+        ([2, 3], (1, 1), (1, 2), (0, 1, 1, 0)),
+        ([], (), (), ()),
+        ([0, 2], (1, 1), (1, 1), (1, 1, 1, 1)),
+    ),
     batch=prepend(before=(0,), after=(0,), values=(0, 0)),
     tags=(Tag.INTERNAL,),
     doc="Pad with constants; ``values`` holds two for each dimension.",
@@ -171,27 +171,18 @@ def _lengths(mode: str, given: Any, shape: Any) -> list[tuple[int, int]]:
     return lengths
 
 
-def _pad_samples(rng: np.random.Generator) -> Any:
-    made: list[Any] = []
-    for mode in _MODES[:5]:
-        made += [
-            ((rng.standard_normal((3, 4)), ((1, 2), (0, 3))), {"mode": mode}),
-            ((rng.standard_normal((3,)), 2), {"mode": mode}),
-        ]
-    made += [
-        ((rng.standard_normal((3, 4)), ((1, 2), (0, 3))), {"mode": "mean"}),
-        ((rng.standard_normal((3, 4)), 1), {"mode": "mean", "stat_length": ((2, 1), (3, 9))}),
-        ((rng.standard_normal(5), (2, 1)), {"mode": "mean", "stat_length": 2}),
-        ((rng.standard_normal((2, 3)), (1, 2)), {"constant_values": 1}),
-        ((rng.standard_normal((2, 3)), 1), {"constant_values": ((1, 0), (0, 1))}),
-        ((rng.standard_normal((2,)), (5, 4)), {"mode": "reflect"}),
-        ((rng.standard_normal((2,)), (5, 4)), {"mode": "symmetric"}),
-        ((rng.standard_normal((2,)), (5, 4)), {"mode": "wrap"}),
-        ((rng.standard_normal((2, 0)), ((1, 1), (0, 0))), {"mode": "edge"}),
-        ((rng.standard_normal((0, 2)), 1), {}),
-        ((rng.standard_normal(()), 1), {}),
-    ]
-    return made
+_pad_samples = normal(
+    *[([3, 4], ((1, 2), (0, 3)), {"mode": mode}) for mode in (*_MODES[:5], "mean")],
+    *[([3], 2, {"mode": mode}) for mode in _MODES[:5]],
+    *[([2], (5, 4), {"mode": mode}) for mode in ("reflect", "symmetric", "wrap")],
+    ([3, 4], 1, {"mode": "mean", "stat_length": ((2, 1), (3, 9))}),
+    ([5], (2, 1), {"mode": "mean", "stat_length": 2}),
+    ([2, 3], (1, 2), {"constant_values": 1}),
+    ([2, 3], 1, {"constant_values": ((1, 0), (0, 1))}),
+    ([2, 0], ((1, 1), (0, 0)), {"mode": "edge"}),
+    ([0, 2], 1),
+    ([], 1),
+)
 
 
 @composite(
