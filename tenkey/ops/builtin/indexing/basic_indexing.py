@@ -24,11 +24,6 @@ from ...declare import Entry, TensorSpec, linear, prepend, structured, view
 from ...declare.samples import normal
 from ..shape.views import Window
 
-__all__ = [
-    "FULL", "NOT_AN_INDEX", "PLAIN", "TOO_MANY", "adjacent", "basic_index", "basic_index_backward",
-    "check_one_ellipsis", "places_of", "plain_slice", "window_of",
-]  # fmt: skip
-
 TOO_MANY: Final = (
     "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
     "(None adds one)."

@@ -41,8 +41,6 @@ from .basic_indexing import (
     plain_slice,
 )
 
-__all__ = ["Plan", "getitem", "is_plain", "make_plan", "simple_arrays"]
-
 
 class Plan(NamedTuple):
     """The steps that carry out an index; see Note [Indexing]."""

@@ -51,8 +51,6 @@ from .basic_indexing import adjacent, basic_index, places_of, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
 from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
 
-__all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
-
 
 class Put(Record):
     """Marks an operator that writes its last argument into a part of its first; ``functional`` returns a copy."""

@@ -13,11 +13,6 @@ from ..creation import arange
 from ..shape.views import permute_dims, reshape, select_index
 from .basic_indexing import FULL, adjacent, places_of, window_of
 
-__all__ = [
-    "basic_put_batch", "basic_put_inplace_batch", "index_backward_batch", "index_batch", "index_reduce_batch",
-    "put_batch", "put_inplace_batch",
-]  # fmt: skip
-
 
 def _is_batched(level: VmapLevel, indices: Sequence[Any]) -> bool:
     """Return whether an index is batched; raise RuntimeError for a batched mask."""

@@ -19,12 +19,6 @@ from ..elementwise.comparison import where
 from ..elementwise.complex import conjugated
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 
-__all__ = [
-    "adjoint", "as_diagonal", "check_matrix", "check_square", "differences", "half_lower", "hermitian", "inexact",
-    "inexact_array", "lapack", "matrix_samples", "on_diagonal", "reciprocal_off_diagonal", "solve_batch",
-    "square_samples", "strictly_lower",
-]  # fmt: skip
-
 
 def inexact(operator: str, *given: np.dtype) -> np.dtype:
     """Return the floating or complex dtype of the result; raise TypeError for bools."""

@@ -42,8 +42,6 @@ from .common import (
 from .matmul import matmul
 from .solve import solve
 
-__all__ = ["QRResult", "SVDResult", "qr", "svd", "svdvals"]
-
 
 class SVDResult(NamedTuple):
     """``U @ diag(S) @ Vh``."""

@@ -14,8 +14,6 @@ from ...declare.promotion import refuse_lost_part
 from ...declare.samples import normal
 from ..shape.views import broadcast_to, expand_dims
 
-__all__ = ["diagonal", "diagonal_embed", "trace"]
-
 
 def _diagonal_place(shape: tuple[int, ...], offset: int) -> tuple[int, int, int]:
     """Return the length of a diagonal, and the row and column where it begins."""

@@ -28,8 +28,6 @@ from .common import (
 from .matmul import matmul
 from .solve import solve
 
-__all__ = ["EigResult", "EighResult", "eig", "eigh", "eigvals", "eigvalsh"]
-
 
 class EighResult(NamedTuple):
     """Eigenvalues in ascending order, and eigenvectors as columns."""

@@ -27,8 +27,6 @@ from ..shape.views import broadcast_to, permute_dims, reshape
 from .diagonals import diagonal
 from .matmul import matmul
 
-__all__ = ["einsum_operator", "parse"]
-
 
 def _terms(text: str) -> tuple[list[str], str | None]:
     """Return the terms and the result, which is None if it is implied."""

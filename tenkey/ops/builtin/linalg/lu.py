@@ -19,8 +19,6 @@ from .common import adjoint, check_matrix, lapack, strictly_lower
 from .matmul import matmul
 from .solve import solve
 
-__all__ = ["LUResult", "lu"]
-
 _PANEL: Final = 32  # columns eliminated one by one, before one product updates the rest of the matrix
 
 

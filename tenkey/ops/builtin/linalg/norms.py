@@ -27,9 +27,6 @@ from .common import adjoint, check_matrix, inexact, inexact_array, lapack, matri
 from .decompositions import svdvals
 from .matmul import matmul
 
-__all__ = ["LstsqResult", "lstsq", "matrix_exp", "matrix_rank", "pinv", "vector_norm"]
-
-
 _add_up: Any = np.add.reduce  # its type stubs accept only a literal keepdims
 
 # ---- vector norms

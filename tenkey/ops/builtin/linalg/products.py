@@ -23,10 +23,6 @@ from ..shape.copying import concatenate
 from ..shape.views import expand_dims, permute_dims, reshape, slice, squeeze
 from .matmul import matmul
 
-__all__ = [
-    "contract", "cross", "dot", "inner", "kron", "multi_dot", "outer", "vecdot",
-]  # fmt: skip
-
 # ---- products of vectors
 
 

@@ -24,8 +24,6 @@ from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
 from .common import adjoint, check_square, half_lower, hermitian, inexact, lapack, solve_batch, square_samples
 from .matmul import matmul
 
-__all__ = ["SlogdetResult", "cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
-
 _SINGULAR: Final = (
     "the matrix is singular (of a stack, one of them). tk.linalg.pinv and tk.linalg.lstsq take such matrices."
 )

@@ -24,11 +24,6 @@ from ..linalg.common import inexact, inexact_array
 from ..shape.copying import cast, concatenate
 from ..shape.views import reshape, slice
 
-__all__ = [
-    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
-    "rfftfreq", "rfftn",
-]  # fmt: skip
-
 _OPPOSITE: Final = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 

@@ -32,8 +32,6 @@ from .histogram import (
     widths_of,
 )
 
-__all__ = ["counts_on_grid", "estimated_edges", "histogram2d"]
-
 _METHODS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
 # ---- the number of bins from the values

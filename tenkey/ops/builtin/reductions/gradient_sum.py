@@ -7,9 +7,6 @@ from ....dispatch.tags import Tag
 from ...declare import composite, normal
 from ..elementwise.arithmetic import add
 
-__all__ = ["accumulate"]
-
-
 _samples = normal(([3], [3], False), ([2, 0], [2, 0], False), ([], [], False))
 
 

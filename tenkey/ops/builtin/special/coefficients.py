@@ -9,12 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = [
-    "ERFCX", "ERFINV", "GAMMA", "I0_LARGE", "I0_NEAR", "I0_SMALL", "I1_LARGE", "I1_NEAR", "I1_SMALL", "J0_NEAR",
-    "J1_NEAR", "K0_FAR", "K0_NEAR", "K1_FAR", "K1_NEAR", "P0", "P1", "Q0", "Q1", "TAIL_FAR", "TAIL_NEAR", "Y0_NEAR",
-    "Y1_NEAR", "horner",
-]  # fmt: skip
-
 
 def horner(T: Any, coefficients: Sequence[float], t: Any) -> Any:
     """Return the scalar expression of the polynomial with these coefficients, lowest power first."""
