@@ -26,7 +26,7 @@ from .gradient_comparison import (
 from .labels import Labelled, host_values, quote_all
 from .sample import Failure, Sample, Skipped, Warned, described, is_deliberate
 
-__all__ = ["Derivatives"]
+__all__ = ["Derivatives", "subsets"]
 
 _SECOND_REMEDY: Final = (
     "In backward, compute with operators on saved tensors (no numpy(), no detach(), no values kept on ctx), or "
@@ -104,7 +104,7 @@ class Derivatives:
             self._check_unrecorded(made, "in a no_grad() block")
         if not floating_results(results):
             self.why_not = "integer result" if results else "no tensor result"
-        counts = [self._check_recorded(subset) for subset in _subsets(sample.floating)]
+        counts = [self._check_recorded(subset) for subset in subsets(sample.floating)]
         if not any(counts):
             self.why_not = "the result does not depend on the arguments' values"
             raise Skipped(self.why_not)
@@ -215,7 +215,7 @@ class Derivatives:
         sample = self.sample
         columns = cotangents(self.found, self.rng)
         notes = [self.note] if self.note else []
-        for number, subset in enumerate(_subsets(sample.floating)):
+        for number, subset in enumerate(subsets(sample.floating)):
             where = "" if not number else f" when only {quote_all([sample.labels[i] for i in subset])} require it"
             if len(subset) == 1:
                 where = where.replace("require it", "requires it")
@@ -287,7 +287,9 @@ class Derivatives:
 
     def _complex_note(self) -> list[str]:
         """Report a wrong gradient for complex values if the operator takes them and the sample has none."""
-        if any(a.dtype.kind == "c" for a in self.arrays) or any(a.dtype != np.float64 for a in self._floats()):
+        if any(a.dtype.kind == "c" for a in self.arrays) or any(
+            self.arrays[i].dtype != np.float64 for i in self.sample.floating
+        ):
             return []
         arrays = [
             (a + 0.25j * self.rng.uniform(-1, 1, a.shape)) if i in self.sample.floating else a
@@ -305,9 +307,6 @@ class Derivatives:
             note = "right for the sample, but wrong for complex values, which the operator also takes"
             return [f"{note}: give a complex sample to see how"]
         return []
-
-    def _floats(self) -> list[np.ndarray[Any, Any]]:
-        return [self.arrays[i] for i in self.sample.floating]
 
     # ---- second order
 
@@ -371,7 +370,7 @@ class Derivatives:
             raise Skipped("no floating-point tensor argument")
         if not self.differentiable and "Forward" not in self.sample.operator.facets:
             raise Skipped(self.why_not)
-        for number, subset in enumerate(_subsets(self.sample.floating)):
+        for number, subset in enumerate(subsets(self.sample.floating)):
             tangents = {i: _tangent(self.arrays[i], self.rng) for i in subset}
             try:
                 got = self._push(tangents)
@@ -475,7 +474,7 @@ def _tangent(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarra
     return np.asarray(drawn).astype(array.dtype)
 
 
-def _subsets(inputs: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def subsets(inputs: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield all inputs, then all smaller subsets of up to three inputs, or single ones of more inputs."""
     yield tuple(inputs)
     sizes = range(len(inputs) - 1, 0, -1) if len(inputs) <= 3 else [1]

@@ -259,13 +259,6 @@ def _gradients(sample: Sample, tensors: list[Tensor]) -> list[np.ndarray[Any, An
 # ---- zero size
 
 
-def _emptied(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str, bool]]:
-    """Yield the sample with dimensions of length 0, a description, and whether equal dimensions are still equal."""
-    for arrays, together in other_sizes(sample, lambda array, axis: np.take(array, [], axis), everything=True):
-        text = ", ".join(f"'{label}' of shape {a.shape}" for label, a in zip(sample.labels, arrays))
-        yield arrays, text, together
-
-
 def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: Exception) -> bool:
     """Return whether an error may concern something that a fake does not check: an index or a number."""
     if any(a.size and a.dtype.kind in "iub" for a in arrays):
@@ -276,7 +269,7 @@ def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: E
 
 def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
     """Check that arguments with a dimension of length 0 agree with the fake, or that both refuse."""
-    cases = list(_emptied(sample))
+    cases = list(other_sizes(sample, lambda array, axis: np.take(array, [], axis), everything=True))
     if sample.leaves and not sample.tensor_results(sample.tensors()):
         raise Skipped("no tensor result")
     if not cases:
@@ -288,7 +281,8 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
     if recorded:  # the row gradient reports other mistakes of backward
         _, raised = _attempt(_gradients, sample, sample.tensors(gradient=sample.floating))
         recorded = raised is None
-    for arrays, where, together in cases:
+    for arrays, together in cases:  # together: dimensions that were equal still are
+        where = ", ".join(f"'{label}' of shape {a.shape}" for label, a in zip(sample.labels, arrays))
         real, raised = _attempt(sample.results, sample.tensors(arrays))
         fake, refused = _attempt(fake_results, sample, sample.tensors(arrays))
         if refused is not None and (refuses_values(refused) or by_values):

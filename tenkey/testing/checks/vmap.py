@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import tenkey as tk
 
 from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
+from .derivative_rows import subsets
 from .labels import Labelled, quote_all
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .variations import apart, rolled
@@ -49,11 +49,9 @@ def _cases(sample: Sample) -> Iterator[tuple[tuple[int, ...], int, bool]]:
     yield everything, 3, False
     yield everything, 1, False
     yield everything, 2, True
-    sizes = range(len(everything) - 1, 0, -1) if len(everything) <= 3 else [1]
-    for size in sizes:
-        for chosen in itertools.combinations(everything, size) if size < len(everything) else ():
-            if all(i in chosen for i in everything if sample.leaves[i].mutable):
-                yield chosen, 3, False
+    for chosen in subsets(everything):
+        if chosen != everything and all(i in chosen for i in everything if sample.leaves[i].mutable):
+            yield chosen, 3, False
 
 
 def _elements(
