@@ -11,7 +11,7 @@ import numpy as np
 from ..core.dtypes.names import default_float, float64
 from ..core.tensor import Tensor
 from ..ops.builtin.elementwise.complex import refuse_complex
-from ..ops.builtin.numeric.histogram import ascending, even_of, shown_edges
+from ..ops.builtin.numeric.histogram import ascending, check_range, even_of, shown_edges
 from ..ops.builtin.numeric.histogram import histogram as _histogram
 from ..ops.builtin.numeric.histogram import histogram_bin_edges as _histogram_bin_edges
 from ..ops.builtin.numeric.histogram_grids import counts_on_grid, estimated_edges
@@ -119,10 +119,7 @@ def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
             raise ValueError(f"[histogramdd] the number of bins must be at least 1, got {bins}.")
         if span is not None:
             span = tuple(map(float, span))
-            if len(span) != 2 or not (np.isfinite(span).all() and span[0] <= span[1]):
-                raise ValueError(
-                    f"[histogramdd] the range {span[0]} to {span[-1]} must be finite and ascending: give (low, high)."
-                )
+            check_range(span, "histogramdd")
         return even_of(x, int(bins), span)
     edges = bins if isinstance(bins, Tensor) else asarray(bins, dtype=x.dtype if x.dtype.kind == "f" else None)
     if edges.ndim != 1 or edges.shape[0] < 2 or edges.dtype.kind == "c":

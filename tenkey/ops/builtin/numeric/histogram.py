@@ -25,7 +25,6 @@ from ..shape.views import reshape, slice
 
 _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first."
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
-_PAIR: Final = "[{operator}] got range={range}: it must be a pair, range=(low, high)."
 
 
 def check_weights(operator: str, weights: Any, shape: tuple[int, ...]) -> None:
@@ -43,14 +42,18 @@ def check_floats(x: Any) -> None:
         raise TypeError(f"[histogram] got dtype {x.dtype}: edges are computed from floats.")
 
 
-def check_range(range: Sequence[float] | None) -> None:
+def check_range(range: Sequence[float] | None, operator: str = "histogram") -> None:
     """Raise ValueError unless the range, if any, is a finite and ascending pair."""
-    if range is not None and len(range) != 2:
-        raise ValueError(_PAIR.format(operator="histogram", range=tuple(range)))
+    _check_pair(operator, range)
     if range is not None and not (np.isfinite(range).all() and range[0] <= range[1]):
         raise ValueError(
-            f"[histogram] the range {range[0]} to {range[1]} must be finite and ascending: give range=(low, high)."
+            f"[{operator}] the range {range[0]} to {range[1]} must be finite and ascending: give range=(low, high)."
         )
+
+
+def _check_pair(operator: str, range: Sequence[float] | None) -> None:
+    if range is not None and len(range) != 2:
+        raise ValueError(f"[{operator}] got range={tuple(range)}: it must be a pair, range=(low, high).")
 
 
 def range_of(x: Any) -> tuple[float, float]:
@@ -281,8 +284,7 @@ ascending = structured(
 
 def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float] | None) -> Tensor:
     refuse_complex(operator, x.dtype)
-    if range is not None and len(range) != 2:
-        raise ValueError(_PAIR.format(operator=operator, range=tuple(range)))
+    _check_pair(operator, range)
     if bins is not None and not bins._word & WEAK_MASK and bins.ndim:
         if bins.ndim != 1 or bins.shape[0] < 2 or bins.dtype.kind == "c":
             raise ValueError(_EDGES.format(operator=operator, shape=bins.shape))

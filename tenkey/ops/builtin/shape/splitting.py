@@ -36,10 +36,9 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @composite(
     "split_at(Tensor x, int[] places, *, int axis=0) -> Tensor[]",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), places), {"axis": axis})
-        for shape, places, axis in (((6, 2), (2, 4), 0), ((2, 4), (1, 3), 1), ((4,), (2, 1, 9), -1), ((0, 2), (1,), 1))
-    ],
+    sample_inputs=normal(
+        ([6, 2], (2, 4)), ([2, 4], (1, 3), {"axis": 1}), ([4], (2, 1, 9), {"axis": -1}), ([0, 2], (1,), {"axis": 1})
+    ),
     tags=(Tag.INTERNAL,),
 )
 def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -107,12 +106,8 @@ _stacker(
 @composite(
     "diagonal(Tensor x, *, int offset=0, int axis1=0, int axis2=1) -> Tensor",
     sample_inputs=normal(
-        [3, 3],
-        ([2, 4], {"offset": 1}),
-        ([4, 2], {"offset": -1}),
+        *[(shape, {"offset": k}) for shape, k in (([3, 3], 0), ([2, 4], 1), ([4, 2], -1), ([2, 3], 5), ([2, 3], -2))],
         ([2, 3, 4], {"axis1": -1, "axis2": 0}),
-        ([2, 3], {"offset": 5}),
-        ([2, 3], {"offset": -2}),
         [0, 3],
     ),
     positional=3,
@@ -133,10 +128,7 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
 
 @composite(
     "diag(Tensor x, *, int k=0) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape),), {"k": k})
-        for shape, k in (((3,), 0), ((2,), 1), ((2,), -2), ((3, 3), 0), ((2, 3), 1), ((0,), 0), ((0,), 1))
-    ],
+    sample_inputs=normal([3], ([2], {"k": 1}), ([2], {"k": -2}), [3, 3], ([2, 3], {"k": 1}), [0], ([0], {"k": 1})),
     positional=1,
 )
 def diag(x: Tensor, *, k: int = 0) -> Tensor:
