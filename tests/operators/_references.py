@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.special
 
 from tenkey.dispatch.operator import Operator
+from tests.operators._block_references import BLOCK_REFERENCES
 from tests.operators._composed_references import COMPOSED_REFERENCES
 from tests.operators._evaluation import (
     composite_reference,
@@ -122,6 +123,7 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     **_POINTWISE,
     **COMPOSED_REFERENCES,
     **EXTRA_REFERENCES,
+    **BLOCK_REFERENCES,
     "linalg_lu": _lu,
     "copy_": _copy,
     "put_": _put,

@@ -150,7 +150,6 @@ index_sum: Entry = structured(
         ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2))), {}),
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2))), {}),
     ],
-    reference=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
     doc="Add ``source`` to ``x`` where a list of integer tensors selects; sources for one place add up.",
@@ -166,17 +165,10 @@ index_reduce: Entry = structured(
         ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2)), "multiply"), {}),
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "minimum"), {}),
     ],
-    reference=_index_reduce,
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
     doc="Combine ``x`` with ``source`` where a list of integer tensors selects; equal places are combined in turn.",
 )
-
-
-def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
-    grid: list[Any] = list(np.indices(indices.shape, sparse=True))
-    grid[axis] = indices
-    return tuple(grid)
 
 
 @composite(
@@ -186,7 +178,6 @@ def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5)), 0), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), 0), {}),
     ],
-    reference=lambda x, indices, axis=-1: x[_along(indices, axis)],
     methods=("gather",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -214,17 +205,6 @@ def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
     return tuple([slice(None) if d == axis else slice(0, n) for d, n in enumerate(given)])
 
 
-def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, reduce: str | None = None) -> Any:
-    out = np.array(x)
-    at = _along(indices, axis)
-    name = _REDUCTIONS[reduce]
-    source = np.broadcast_to(source, indices.shape)
-    if name is None:
-        out[at] = source
-        return out
-    return _index_reduce(out, at, source.astype(out.dtype), name)
-
-
 @composite(
     "scatter(Tensor x, Tensor indices, Tensor source, int axis=-1, *, str? reduce=None) -> Tensor",
     sample_inputs=lambda rng: [
@@ -233,7 +213,6 @@ def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, red
         ((rng.standard_normal((3, 2)), rng.integers(0, 2, (3, 4)), rng.standard_normal(())), {"reduce": "multiply"}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), rng.standard_normal((0, 5)), 0), {}),
     ],
-    reference=_scatter_reference,
     methods=("scatter",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -268,7 +247,6 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (2, 4)), rng.standard_normal((2, 4))), {}),
     ],
-    reference=lambda x, indices, source, axis=-1: _scatter_reference(x, indices, source, axis, reduce="add"),
     methods=("scatter_add",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -299,19 +277,6 @@ def _one_axis(operator: str, x: Tensor, indices: Tensor, axis: int) -> tuple[lis
     return [None] * i + [indices], (*x.shape[:i], indices.shape[0], *x.shape[i + 1 :])
 
 
-def _index_add_reference(x: Any, indices: Any, source: Any, axis: int = 0, *, alpha: Any = 1) -> Any:
-    out = np.array(x)
-    for k, i in enumerate(indices):
-        np.moveaxis(out, axis, 0)[i] += alpha * np.moveaxis(np.broadcast_to(source, _cut(x, indices, axis)), axis, 0)[k]
-    return out
-
-
-def _cut(x: Any, indices: Any, axis: int) -> tuple[int, ...]:
-    shape = list(x.shape)
-    shape[axis] = len(indices)
-    return tuple(shape)
-
-
 _one_axis_samples: Final[tuple[Any, ...]] = (
     ([3, 5], np.array([2, 0]), [2, 5]),
     ([3, 5], np.array([4, -4]), [3, 2], -1),
@@ -323,7 +288,6 @@ _one_axis_samples: Final[tuple[Any, ...]] = (
 @composite(
     "index_add(Tensor x, Tensor indices, Tensor source, int axis=0, *, Scalar alpha=1) -> Tensor",
     sample_inputs=normal(*_one_axis_samples, ([3, 2], np.array([2, 2, 1]), [3, 2], {"alpha": 2})),
-    reference=_index_add_reference,
     methods=("index_add",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -344,16 +308,9 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     return index_sum(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype))
 
 
-def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> Any:
-    out = np.array(x)
-    np.moveaxis(out, axis, 0)[indices] = np.moveaxis(np.broadcast_to(source, _cut(x, indices, axis)), axis, 0)
-    return out
-
-
 @composite(
     "index_copy(Tensor x, Tensor indices, Tensor source, int axis=0) -> Tensor",
     sample_inputs=normal(*_one_axis_samples),
-    reference=_index_copy_reference,
     methods=("index_copy",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -372,7 +329,6 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
 @composite(
     "index_fill(Tensor x, Tensor indices, Tensor value, int axis=0) -> Tensor",
     sample_inputs=normal(([3, 5], np.array([2, 0]), []), ([3, 5], np.array([4, -4]), [], -1)),
-    reference=_index_copy_reference,
     methods=("index_fill",),
     tags=(Tag.TAKES_SEQUENCES,),
 )

@@ -33,10 +33,6 @@ def _no_shape(x: Tensor) -> NoReturn:
     )
 
 
-def _select_reference(condlist: Any, choicelist: Any, default: Any = None) -> Any:
-    return np.select(list(condlist), list(choicelist), 0 if default is None else default)
-
-
 def _select_samples(rng: np.random.Generator) -> Any:
     def mask(*shape: int) -> Any:
         return rng.random(shape) < 0.5
@@ -52,7 +48,6 @@ def _select_samples(rng: np.random.Generator) -> Any:
 @composite(
     "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
     sample_inputs=_select_samples,
-    reference=_select_reference,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
@@ -89,7 +84,6 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
         ((rng.integers(0, 2, (3, 4)), [rng.standard_normal((3, 4)), rng.standard_normal((4,))]), {}),
         ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
     ],
-    reference=lambda indices, choices: np.choose(np.where(indices < 0, indices + len(choices), indices), choices),
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
@@ -122,7 +116,6 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
         ((rng.standard_normal((3, 4)), rng.random((3, 1)) < 0.5, rng.standard_normal(())), {}),
         ((rng.standard_normal((0, 4)), rng.random(4) < 0.5, rng.standard_normal(())), {}),
     ],
-    reference=lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
     methods=("masked_fill",),
     tags=(Tag.TAKES_SEQUENCES,),
 )
@@ -150,7 +143,6 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         ((rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5), {}),
         ((rng.standard_normal((3, 4)), np.array([True, False, False, True])), {}),
     ],
-    reference=lambda x, mask: x[np.broadcast_to(mask, x.shape)],
     methods=("masked_select",),
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
@@ -175,7 +167,6 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         ((np.array([False, True]), rng.standard_normal((3, 4))), {"axis": -1}),
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
     ],
-    reference=lambda condition, x, axis=None: np.compress(condition, x, axis),
     tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
     positional=1,
 )
@@ -202,7 +193,6 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
 @composite(
     "extract(Tensor condition, Tensor x) -> Tensor",
     sample_inputs=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
-    reference=np.extract,
     tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
 )
 def extract(condition: Tensor, x: Tensor) -> Tensor:
@@ -236,7 +226,6 @@ nonzero_rows = structured(
     quiet=True,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
-    reference=lambda x: np.array(np.nonzero(x)),
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="Return the indices of the nonzero elements, one row for each dimension; ``tk.nonzero`` makes a tuple of them.",
 )
@@ -260,7 +249,6 @@ unravel_rows = structured(
     numpy=_unravel,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
-    reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
     tags=(Tag.INTERNAL,),
     doc="Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.",
@@ -294,9 +282,6 @@ ravel_multi_index = structured(
         (([rng.integers(0, 2, (4,)), rng.integers(0, 3, (4,))], (2, 3)), {}),
         (([rng.integers(-3, 5, (2, 1)), rng.integers(0, 3, (4,))], (2, 3)), {"mode": "wrap"}),
     ],
-    reference=lambda multi_index, dims, mode="raise": np.ravel_multi_index(
-        tuple(np.broadcast_arrays(*multi_index)), dims, mode=mode
-    ),
     batch=broadcast,
     doc="""Return the flat, row-major index (int64) of coordinates in an array of shape ``dims``.
 

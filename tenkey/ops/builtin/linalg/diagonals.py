@@ -48,7 +48,6 @@ diagonal_embed: Entry = structured(
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
     sample_inputs=normal(([2], (2, 3), 0), ([2, 1], (2, 2, 2), -1), ([0], (2, 2), 5)),
-    reference=_embed_on_numpy,
     batch=prepend("shape"),
     tags=(Tag.INTERNAL,),
 )
@@ -104,7 +103,6 @@ trace: Entry = structured(
     vjp={"x": _trace_vjp},
     jvp=linear("x"),
     sample_inputs=normal([3, 4], *_OFFSETS),
-    reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
     batch=core_dims(2),
     positional=1,
     doc="""Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits.

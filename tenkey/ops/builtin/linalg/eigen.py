@@ -87,7 +87,6 @@ def _eig_probe(call: Any, x: Tensor) -> Any:
 @composite(
     "linalg_eigh(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
     sample_inputs=_hermitian_samples,
-    reference=np.linalg.eigh,
     gradcheck_wrapper=lambda call, x: _eig_probe(call, hermitian(x)),
 )
 def eigh(x: Tensor) -> EighResult:
@@ -115,7 +114,6 @@ eigvalsh: Entry = lapack(
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.real_of(check_square("linalg.eigvalsh", x))),
     vjp={"x": _eigvalsh_vjp},
     sample_inputs=_hermitian_samples,
-    reference=np.linalg.eigvalsh,
     gradcheck_wrapper=lambda call, x: call(hermitian(x)),
     doc="""Compute the ascending eigenvalues of a Hermitian (real: symmetric) matrix or of each matrix of a stack.
 
@@ -167,7 +165,6 @@ _eig = lapack(
 @composite(
     "linalg_eig(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
     sample_inputs=square_samples,
-    reference=_eig_on_numpy,
     gradcheck_wrapper=_eig_probe,
 )
 def eig(x: Tensor) -> EigResult:
@@ -195,7 +192,6 @@ eigvals: Entry = lapack(
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.complex_of(dtypes.real_of(check_square("linalg.eigvals", x)))),
     vjp={"x": _eigvals_vjp},
     sample_inputs=square_samples,
-    reference=lambda x: _complex(np.linalg.eigvals(x)),
     doc="""Compute the eigenvalues, in no particular order, of a square matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns shape (..., M), always

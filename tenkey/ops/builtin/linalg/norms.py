@@ -146,9 +146,6 @@ vector_norm: Entry = structured(
         [],
         ([0, 2], {"axis": 0}),
     ),
-    reference=lambda x, **options: np.asarray(
-        np.linalg.vector_norm(np.asarray(x, np.result_type(x, np.float16)), **options)
-    ),
     batch=along("axis"),
     doc="""Compute the norm ``(sum(abs(x)**ord))**(1 / ord)`` of the elements along axes.
 
@@ -181,17 +178,12 @@ def _rank_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
     return TensorSpec(batch, dtypes.int64)
 
 
-def _rank_reference(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.matrix_rank(x) if x.size else np.zeros(x.shape[:-2], np.int64))  # NumPy < 2.4 refuses
-
-
 matrix_rank: Entry = lapack(
     "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
     _rank_on_numpy,
     meta=_rank_meta,
     differentiable=False,
     sample_inputs=normal([3, 3], [2, 3, 2], [0, 2], [1, 1]),
-    reference=_rank_reference,
     doc="""Count the singular values that are larger than ``rtol`` times the largest one.
 
     Args: x: shape (..., M, N), floating or complex; integers are converted to floats. rtol: a number, or one for each
@@ -236,7 +228,6 @@ pinv: Entry = lapack(
     meta=_pinv_meta,
     vjp={"x": _pinv_vjp},
     sample_inputs=lambda rng: [((x,), {}) for x in matrix_samples(rng)],
-    reference=np.linalg.pinv,
     doc="""Compute the Moore-Penrose inverse of a matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are converted to floats. rtol: a number, or one for each
@@ -300,14 +291,6 @@ _lstsq: Entry = lapack(
 )
 
 
-def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
-    x1, x2 = x1 * np.float64(1), x2 * np.float64(1)
-    solution = np.linalg.pinv(x1) @ x2
-    residual = x1 @ solution - x2
-    squares = np.sum(np.abs(residual) ** 2, -1 if x2.ndim == 1 else -2)
-    return solution, squares, _rank_reference(x1), np.linalg.svd(x1, compute_uv=False)
-
-
 @composite(
     "linalg_lstsq(Tensor x1, Tensor x2, Tensor? rcond=None, *, Tensor? rtol=None) "
     "-> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
@@ -316,7 +299,6 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
         for x in matrix_samples(rng)
         for vector in ((True, False) if x.ndim == 2 else (False,))
     ],
-    reference=_lstsq_reference,
     gradcheck_wrapper=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
 )
 def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor | None = None) -> LstsqResult:
@@ -400,18 +382,6 @@ def _exp_vjp(g: Tensor, x: Tensor) -> Tensor:
     return matrix_exp(blocks)[..., :n, n:]
 
 
-def _exp_reference(x: np.ndarray[Any, Any]) -> Any:
-    """Sum the series for a sixteenth of the matrix, and square the result four times."""
-    unit = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
-    term, total = unit, unit
-    for k in range(1, 25):
-        term = term @ (x / 16) / k
-        total = total + term
-    for _ in range(4):
-        total = total @ total
-    return total
-
-
 matrix_exp: Entry = lapack(
     "linalg_matrix_exp(Tensor x) -> Tensor",
     _exp_on_numpy,
@@ -420,7 +390,6 @@ matrix_exp: Entry = lapack(
     sample_inputs=lambda rng: [
         ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
     ],
-    reference=_exp_reference,
     doc="""Compute the matrix exponential of a square matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Scales and squares with a Pade

@@ -36,7 +36,6 @@ inv: Entry = lapack(
     error=_SINGULAR,
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
     sample_inputs=square_samples,
-    reference=np.linalg.inv,
     doc="""Invert a square matrix or each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns the shape and dtype of x.
@@ -108,7 +107,6 @@ solve: Entry = lapack(
             ((0, 2, 2), (2, 2)),
         )
     ],
-    reference=np.linalg.solve,
     batch=solve_batch,
     doc="""Solve the linear systems ``x1 @ x = x2``.
 
@@ -172,7 +170,6 @@ adjugate: Entry = lapack(
     strict=False,
     vjp={"x": _adjugate_vjp},
     sample_inputs=square_samples,
-    reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
     tags=(Tag.INTERNAL,),
 )
 
@@ -187,7 +184,6 @@ det: Entry = lapack(
     meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
     sample_inputs=square_samples,
-    reference=np.linalg.det,
     doc="""Compute the determinant of a square matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns shape (...). The gradient
@@ -230,7 +226,6 @@ _slogdet = lapack(
 @composite(
     "linalg_slogdet(Tensor x) -> (Tensor sign, Tensor logabsdet)",
     sample_inputs=square_samples,
-    reference=np.linalg.slogdet,
 )
 def slogdet(x: Tensor) -> SlogdetResult:
     """Compute sign and logarithm of the absolute value of the determinant, which cannot overflow.
@@ -264,12 +259,6 @@ def _definite_samples(rng: np.random.Generator) -> Any:
             yield (a + np.swapaxes(a, -1, -2) + (n + 2.0) * np.eye(n),), {"upper": upper}
 
 
-def _cholesky_reference(x: np.ndarray[Any, Any], *, upper: bool = False) -> Any:
-    if upper:  # reads the upper triangle
-        return np.conj(np.swapaxes(np.linalg.cholesky(np.conj(np.swapaxes(x, -1, -2))), -1, -2))
-    return np.linalg.cholesky(x)
-
-
 cholesky: Entry = lapack(
     "linalg_cholesky(Tensor x, *, bool upper=False) -> Tensor",
     np.linalg.cholesky,
@@ -278,7 +267,6 @@ cholesky: Entry = lapack(
     ),
     vjp={"x": _cholesky_vjp},
     sample_inputs=_definite_samples,
-    reference=_cholesky_reference,
     gradcheck_wrapper=lambda call, x, **options: call(hermitian(x), **options),
     doc="""Compute the triangular factor of a Hermitian positive definite matrix or of each matrix of a stack.
 
@@ -303,7 +291,6 @@ cholesky: Entry = lapack(
         for shape in ((2, 2), (2, 3, 3), (0, 0))
         for n in (0, 1, 2, 5)
     ],
-    reference=np.linalg.matrix_power,
 )
 def matrix_power(x: Tensor, n: int) -> Tensor:
     """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse.

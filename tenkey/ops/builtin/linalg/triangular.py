@@ -44,7 +44,6 @@ def _triangle(name: str, side: str, other: str, compare: np.ufunc, shown: str) -
         vjp={"x": lambda g, k: function(g, k=k)},
         jvp=linear("x"),
         sample_inputs=_triangle_samples,
-        reference=getattr(np, name),
         methods=(name,),
         positional=1,
         doc=f"""Return the {side} triangle of the last two dimensions, with zeros {other} the ``k``-th diagonal; a copy.

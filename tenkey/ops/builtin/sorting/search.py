@@ -53,7 +53,6 @@ place_sorted = structured(
     numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
     differentiable=False,
     sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
-    reference=np.searchsorted,
     batch=gather("x2"),
     tags=(Tag.INTERNAL,),
 )
@@ -77,7 +76,6 @@ def _numpy_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = N
         ]
         + [((np.zeros(0), np.array(1.0)), {})]
     ),
-    reference=lambda x1, x2, side="left", sorter=None: np.searchsorted(x1, x2, side, sorter),
     methods=("searchsorted",),
     tags=(Tag.TAKES_SEQUENCES,),
     positional=2,
@@ -145,7 +143,6 @@ top_indices = structured(
     numpy=_top_indices,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
-    reference=lambda x, k, axis, largest: _topk_reference(x, k, axis, largest)[1],
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
 )
@@ -166,7 +163,6 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
     sample_inputs=lambda rng: [
         ((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})
     ],
-    reference=lambda x, indices, axis, largest: np.take_along_axis(x, indices, axis),
     tags=(Tag.INTERNAL,),
 )
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
@@ -183,7 +179,6 @@ def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
         ((rng.permutation(np.arange(12.0)).reshape(2, 6) - 2.3, k), options)
         for k, options in ((2, {}), (1, {"largest": False}), (2, {"axis": 0}), (0, {}), (6, {"axis": -1}))
     ],
-    reference=lambda x, k, axis=-1, largest=True: _topk_reference(x, k, axis, largest),
     methods=("topk",),
 )
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
@@ -199,12 +194,6 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResu
     i = _check_k(x, k, axis)
     indices = top_indices(x, k, i, largest)
     return TopKResult(top_values(x, indices, i, largest), indices)
-
-
-def _topk_reference(x: Any, k: int, axis: int, largest: bool) -> Any:
-    order = np.argsort(-(x.astype(np.float64)) if largest else x, axis, kind="stable")
-    order = np.take(order, np.arange(k), axis)
-    return np.take_along_axis(x, order, axis), order
 
 
 def _running(name: str, accumulate: Any) -> Entry:
@@ -229,22 +218,9 @@ def _running(name: str, accumulate: Any) -> Entry:
         sample_inputs=lambda rng: [
             ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
         ],
-        reference=lambda x, axis: _running_reference(x, axis, accumulate)[1],
         batch=along("axis"),
         tags=(Tag.INTERNAL,),
     )
-
-
-def _running_reference(x: Any, axis: int, accumulate: Any) -> Any:
-    def one(lane: Any) -> Any:
-        best, found = 0, []
-        for i, value in enumerate(lane):
-            best = i if accumulate.__self__(value, lane[best]) == value else best
-            found.append(best)
-        return np.array(found, int)
-
-    indices = np.apply_along_axis(one, axis, x) if x.size else np.zeros(x.shape, int)
-    return np.take_along_axis(x, indices, axis), indices
 
 
 cummax_indices = _running("cummax", np.maximum.accumulate)
@@ -266,7 +242,6 @@ def _running_axis(operator: str, x: Tensor, axis: int | None) -> int:
 @composite(
     "cummax(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
     sample_inputs=_running_samples,
-    reference=lambda x, axis=0: _running_reference(x, axis, np.maximum.accumulate),
     methods=("cummax",),
 )
 def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
@@ -287,7 +262,6 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
 @composite(
     "cummin(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
     sample_inputs=_running_samples,
-    reference=lambda x, axis=0: _running_reference(x, axis, np.minimum.accumulate),
     methods=("cummin",),
 )
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
@@ -323,7 +297,6 @@ argpartition = structured(
     numpy=lambda x, kth, axis=-1: x.argpartition(kth, axis),
     differentiable=False,
     sample_inputs=_partition_samples,
-    reference=np.argpartition,
     batch=along("axis"),
     doc="""Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there.
 
@@ -339,7 +312,6 @@ argpartition = structured(
 @composite(
     "partition(Tensor x, int kth, int axis=-1) -> Tensor",
     sample_inputs=_partition_samples,
-    reference=np.partition,
 )
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """Partition the elements along an axis around the one that sorting puts at place ``kth``: see ``tk.argpartition``.

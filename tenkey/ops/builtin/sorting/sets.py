@@ -78,19 +78,9 @@ unique_parts = structured(
     strict=True,
     differentiable=False,
     sample_inputs=_samples,
-    reference=lambda x: _parts_reference(x)[1:],
     batch=loop,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
 )
-
-
-def _parts_reference(x: Any) -> Any:
-    """Compute the reference from Python sets."""
-    flat = x.reshape(-1).tolist()
-    values = sorted(set(flat), key=lambda v: (v.real, v.imag))
-    indices = np.array([flat.index(v) for v in values], np.int64)
-    inverse = np.array([values.index(v) for v in flat], np.int64).reshape(x.shape)
-    return np.array(values, x.dtype), indices, inverse, np.array([flat.count(v) for v in values], np.int64)
 
 
 def _unique_vjp(g: Tensor, x: Tensor) -> Tensor:
@@ -106,7 +96,6 @@ unique_values: Entry = structured(
     quiet=True,
     vjp={"x": _unique_vjp},
     sample_inputs=_samples,
-    reference=lambda x: _parts_reference(x)[0],
     batch=loop,
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="""Return the distinct elements of a tensor in ascending order, in one dimension.
@@ -122,7 +111,6 @@ unique_values: Entry = structured(
 @composite(
     "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
     sample_inputs=_samples,
-    reference=_parts_reference,
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_all(x: Tensor) -> UniqueAllResult:
@@ -142,7 +130,6 @@ def unique_all(x: Tensor) -> UniqueAllResult:
 @composite(
     "unique_counts(Tensor x) -> (Tensor values, Tensor counts)",
     sample_inputs=_samples,
-    reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[3]),
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_counts(x: Tensor) -> UniqueCountsResult:
@@ -158,7 +145,6 @@ def unique_counts(x: Tensor) -> UniqueCountsResult:
 @composite(
     "unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)",
     sample_inputs=_samples,
-    reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[2]),
     tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_inverse(x: Tensor) -> UniqueInverseResult:
@@ -179,11 +165,6 @@ def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
     return TensorSpec(x1.shape, np.dtype(bool))
 
 
-def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
-    found = (x1.reshape(-1, 1) == x2.reshape(1, -1)).any(1).reshape(x1.shape)
-    return ~found if invert else found
-
-
 among = structured(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
@@ -192,7 +173,6 @@ among = structured(
     sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
     ],
-    reference=_among_reference,
     batch=gather("x1"),
     tags=(Tag.INTERNAL,),
 )
@@ -207,7 +187,6 @@ among = structured(
         ((np.array(3.0), np.array([[2.0], [3.0]])), {}),
         ((np.zeros((0, 2)), np.zeros(0)), {}),
     ],
-    reference=_among_reference,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:

@@ -82,18 +82,6 @@ def _sort_samples(rng: np.random.Generator) -> Any:
     ] + [((rng.standard_normal(shape),), {"axis": axis}) for shape, axis in (((0, 3), 0), ((0, 3), 1), ((4,), 0))]
 
 
-def _sort_reference(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    found = np.sort(x, axis)
-    return np.flip(found, axis) if descending else found
-
-
-def _argsort_reference(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    def one(row: Any) -> Any:
-        return np.array(sorted(range(len(row)), key=lambda i: -float(row[i]) if descending else float(row[i])), int)
-
-    return np.apply_along_axis(one, axis, x) if x.size else np.zeros(x.shape, int)
-
-
 argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("argsort", int64),
@@ -102,7 +90,6 @@ argsort: Entry = structured(
     strict=True,
     differentiable=False,
     sample_inputs=_sort_samples,
-    reference=_argsort_reference,
     batch=along("axis"),
     methods=("argsort",),
     positional=1,
@@ -145,19 +132,10 @@ sorting_order = structured(
         ((np.array([[3.0, 1.0, 3.0], [2.0, 2.0, 2.0]]), axis, descending), {})
         for axis, descending in ((1, False), (0, True), (1, True))
     ],
-    reference=lambda x, axis, descending: _order_reference(x, axis, descending),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="Return the indices that sort along an axis, and where a run of equal elements starts in this order.",
 )
-
-
-def _order_reference(x: Any, axis: int, descending: bool) -> Any:
-    order = _argsort_reference(x, axis, descending)
-    ordered = np.take_along_axis(x, order, axis)
-    before = np.roll(ordered, 1, axis)
-    first = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)]) == 0
-    return order.astype(np.int32), first | (ordered != before)
 
 
 def _mean_of_runs_meta(values: Tensor, starts: Tensor, axis: int) -> TensorSpec:
@@ -191,17 +169,9 @@ mean_of_runs: Entry = structured(
         ((rng.standard_normal((3, 2)), np.array([[True, True], [False, True], [True, False]]), 0), {}),
         ((rng.standard_normal((0, 2)), np.zeros((0, 2), bool), 0), {}),
     ],
-    reference=lambda values, starts, axis: _mean_of_equal(values, np.cumsum(starts, axis), axis),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
 )
-
-
-def _mean_of_equal(values: Any, ordered: Any, axis: int) -> Any:
-    """Compute the reference: an average over the equal elements of a lane, wherever they are."""
-    v, o = np.moveaxis(values, axis, -1), np.moveaxis(ordered, axis, -1)
-    same = (o[..., :, None] == o[..., None, :]).astype(float)
-    return np.moveaxis((same @ v[..., None])[..., 0] / same.sum(-1), -1, axis)
 
 
 def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
@@ -219,7 +189,6 @@ invert_order = structured(
     numpy=_invert_order,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
-    reference=np.argsort,
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
 )
@@ -244,7 +213,6 @@ in_order: Entry = structured(
         ((np.array([[3.0, 1.0, 2.0]]), np.array([[1, 2, 0]]), np.ones((1, 3), bool), 1), {}),
         ((rng.standard_normal((3, 2)), np.array([[2, 0], [1, 1], [0, 2]]), np.ones((3, 2), bool), 0), {}),
     ],
-    reference=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="Return the elements in the order that ``sorting_order`` found; equal ones share the gradient.",
@@ -256,7 +224,6 @@ in_order: Entry = structured(
     numpy=_numpy_sort,
     quiet=True,
     sample_inputs=_sort_samples,
-    reference=_sort_reference,
     batch=along("axis"),
     methods=("sort",),
     positional=1,
