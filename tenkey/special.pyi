@@ -128,11 +128,13 @@ def log_expit(x: Tensor) -> Tensor:
 def log_ndtr(x: Tensor) -> Tensor:
     """Return the logarithm of ``ndtr``, also where ``ndtr`` is too small for its dtype."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``log(softmax(x))`` along an axis: SciPy's name for ``tk.log_softmax``."""
+    """Return ``log(softmax(x))``, without overflow."""
 def logit(x: Tensor) -> Tensor:
     """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-    """Return ``log(sum(exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``."""
+    """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
+    complex.
+    """
 def multigammaln(a: Tensor, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4)."""
 def ndtr(x: Tensor) -> Tensor:
@@ -148,7 +150,7 @@ def psi(x: Tensor) -> Tensor:
 def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     """Return ``x * log(x / y)``, the contribution to a relative entropy."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``exp(x) / sum(exp(x))`` along an axis: SciPy's name for ``tk.softmax``."""
+    """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def stdtr(df: Tensor, t: Tensor) -> Tensor:
     """Return the probability that a Student variable with ``df`` degrees of freedom is at most ``t``."""
 def stdtrit(df: Tensor, p: Tensor) -> Tensor:

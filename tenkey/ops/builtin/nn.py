@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
-from ..declare import composite, normal
+from ..declare import Entry, composite, normal, operator_of
 from ..shapes import normalize_axis
 from .creation import full
 from .elementwise.complex import conjugated, real_part
@@ -88,32 +88,16 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 # ---- names in ``tk.special``, which are SciPy's
 
-special_softmax = composite(
-    "special_softmax(Tensor x, int axis=-1) -> Tensor",
-    sample_inputs=_samples,
-    doc="""Return ``exp(x) / sum(exp(x))`` along an axis: SciPy's name for ``tk.softmax``.
 
-    >>> tk.special.softmax(tk.asarray([0.0, 0.0])).tolist()
-    [0.5, 0.5]
-    """,
-)(softmax)
+def _scipys(function: Entry) -> Entry:
+    operator = operator_of(function)
+    name = operator.schema.base_name
+    doc = (operator.doc or "").replace(f"tk.{name}(", f"tk.special.{name}(")
+    return composite(
+        str(operator.schema).replace("tk::", "tk::special_", 1),
+        sample_inputs=operator.facets["SampleInputs"].make,
+        doc=doc.replace("\n\n", f"\n\n    It is SciPy's name for ``tk.{name}``.\n\n", 1),
+    )(function)
 
-special_log_softmax = composite(
-    "special_log_softmax(Tensor x, int axis=-1) -> Tensor",
-    sample_inputs=_samples,
-    doc="""Return ``log(softmax(x))`` along an axis: SciPy's name for ``tk.log_softmax``.
 
-    >>> [f"{v:.4f}" for v in tk.special.log_softmax(tk.asarray([0.0, 0.0]))]
-    ['-0.6931', '-0.6931']
-    """,
-)(log_softmax)
-
-special_logsumexp = composite(
-    "special_logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=normal([3, 4], ([3, 4], {"axis": 0}), ([3, 4], {"keepdims": True})),
-    doc="""Return ``log(sum(exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``.
-
-    >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
-    '1000.693'
-    """,
-)(logsumexp)
+special_softmax, special_log_softmax, special_logsumexp = map(_scipys, (softmax, log_softmax, logsumexp))
