@@ -9,6 +9,8 @@ import pytest
 
 import tenkey as tk
 
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the (shape|dtype) on a NumPy array:DeprecationWarning")
+
 
 class Holder:
     """An array of another library, which hands out the object that it works with itself."""
