@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tenkey._util import locks
-from tests._tiers import only_full, tier
+from tests._tiers import tier
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
@@ -104,7 +104,7 @@ for thread in threads:
 
 @pytest.mark.parametrize("what", ["register, register", "train, train", "show, train, register"])
 def test_forks_while_threads_work(what: str) -> None:
-    program = _WORK.replace("WHAT", f"[{what}]").replace("FORKS", str(tier(15, 200)))
+    program = _WORK.replace("WHAT", f"[{what}]").replace("FORKS", str(tier(8, 200)))
     assert run(program, TENKEY_COMPILE="off") == ["0"]
 
 
@@ -337,7 +337,8 @@ print(requested.compiled)
     assert run(_COMPILER + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="background") == ["7 7", "True"]
 
 
-@pytest.mark.parametrize("how", only_full(["background", "sync"], fast=["background"]))
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["background", "sync"])
 def test_a_fork_while_a_kernel_compiles_for_long(how: str, tmp_path: Path) -> None:
     """A child that got an interrupted compiler leaves its kernels to NumPy, and ends like any other process."""
     program = """
