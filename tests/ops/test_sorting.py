@@ -204,3 +204,22 @@ def test_methods_spelled_as_numpy_and_pytorch_have_them() -> None:
     assert x.sort(axis=0).tolist() == [[2.0, 1.0], [3.0, 4.0]]
     assert x.topk(1).values.tolist() == [[3.0], [4.0]]
     assert x.swapaxes(0, 1).tolist() == [[3.0, 2.0], [1.0, 4.0]]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("length", [8, 2000])
+def test_a_recorded_sort_gives_the_elements_and_gradients_of_a_stable_one(length: int, descending: bool) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.choice([0.0, -0.0, 1.5, -2.0, np.nan, np.inf], (3, length))
+    x = tk.tensor(values, requires_grad=True)
+    found = tk.sort(x, axis=1, descending=descending)
+    plain = tk.sort(tk.asarray(values), axis=1, descending=descending)
+    np.testing.assert_array_equal(found.detach().numpy(), plain.numpy())
+    np.testing.assert_array_equal(np.signbit(found.detach().numpy()), np.signbit(plain.numpy()))
+    weights = rng.standard_normal((3, length))
+    found.backward(tk.asarray(weights))
+    assert x.grad is not None
+    for row, ordered, weight, slopes in zip(values, plain.numpy(), weights, x.grad.numpy(), strict=True):
+        for value in {0.0, 1.5, -2.0, np.inf} & {*row.tolist()}:  # equal elements share a mean
+            np.testing.assert_allclose(slopes[row == value], weight[ordered == value].mean(), rtol=1e-9)
+        np.testing.assert_allclose(slopes.sum(), weight.sum())
