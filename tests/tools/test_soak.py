@@ -122,6 +122,15 @@ def test_an_exception_that_is_not_documented_is_a_failure() -> None:
     assert "KeyError" in outcome.detail
 
 
+def test_inputs_of_every_dtype_are_reduced() -> None:
+    for dtype, value in (("bool", True), ("uint8", 3), ("int64", -2), ("float32", 0.25), ("complex64", 1 + 2j)):
+        given = Input("x0", dtype, (2, 3), (value,) * 18, differentiable=dtype[0] in "fc", batched=True)
+        program = Program((given,), (Step("v0", "clone", ("x0",)),), (("v0", given.dtype[0]),), "vmap", 3, 2, "sync")
+        small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
+        assert (small.mode, small.threads, small.callers, small.compiled) == ("forward", 1, 1, "off")
+        assert small.inputs[0].shape == ()
+
+
 def test_refusals_are_no_failures() -> None:
     saved = _program(Step("v0", "exp", ("x0",)), Step("", "sin_", ("v0",)), mode="backward")
     assert check(saved, torch=False).kind == "known difference"

@@ -68,6 +68,7 @@ class Soak:
         if len(self.failures) >= _MOST:
             self.failures.append("")
             return
+        print(f"\nprogram {number} of seed {self.seed}: {outcome.kind}; it is being reduced", flush=True)
         self.close()  # a new process shows whether the failure depends on the programs before
         again = self.outcome(program)
         head = f"program {number} of seed {self.seed}: {outcome.kind}"
@@ -104,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to run (default 2)")
     parser.add_argument("--seed", type=int, help="the seed of an earlier run; a fresh one otherwise")
     parser.add_argument("--program", type=int, help="run only the program of this number")
+    parser.add_argument("--first", type=int, default=0, help="begin with the program of this number")
     parser.add_argument("--programs", type=int, help="stop after this number of programs")
     parser.add_argument("--numpy", action="store_true", help="compare with NumPy even if PyTorch is installed")
     options = parser.parse_args(arguments)
@@ -116,8 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.program is not None:
             print(soak.run(options.program).kind)
-        number = 0
-        while options.program is None and time.monotonic() < end and number != options.programs:
+        number = options.first
+        last = None if options.programs is None else number + options.programs
+        while options.program is None and time.monotonic() < end and number != last:
             soak.run(number)
             number += 1
     finally:
