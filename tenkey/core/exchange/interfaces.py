@@ -34,6 +34,9 @@ def read_interface(obj: Any, function: str) -> np.ndarray | None:
     if not (hasattr(obj, "__array__") or hasattr(obj, "__array_interface__") or hasattr(obj, "__array_struct__")):
         return None
     try:
+        interface = getattr(obj, "__array_interface__", None)
+        if isinstance(interface, dict) and "shape" not in interface:  # older versions of NumPy end the process
+            raise ValueError("__array_interface__ has no shape")
         array = np.asarray(obj)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
