@@ -23,6 +23,7 @@ from .derivatives import backward_facet, batch_facet, forward_facet, register_au
 from .registration import (
     _RESERVED,
     _RESERVED_NAMESPACES,
+    _one_or_several,
     as_decorator,
     key_for,
     make_kernel,
@@ -291,14 +292,11 @@ def define_custom(
 
 def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:
     """Raise if ``mutates_args`` names an argument that a given schema does not mark."""
-    try:
-        names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
-    except TypeError:
-        kind = type(mutates_args).__name__
-        raise RegistrationError(
-            f"[{schema.name}] mutates_args must be 'unknown' or the names of arguments, got {mutates_args!r} of "
-            f"type {kind}. Give the names of the tensors that the function changes, () or 'unknown'."
-        ) from None
+    names = _one_or_several(
+        mutates_args,
+        f"[{schema.name}] mutates_args must be 'unknown' or the names of arguments",
+        ". Give the names of the tensors that the function changes, () or 'unknown'.",
+    )
     marked = [a.name for a in schema.arguments if a.is_mutable]
     wrong = [name for name in names if name not in marked and name != "unknown"]
     if wrong:
@@ -311,11 +309,5 @@ def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) ->
 def _devices(name: str, device_types: str | Iterable[str] | None) -> list[str]:
     if device_types is None:
         return ["default"]
-    try:
-        return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))
-    except TypeError:
-        kind = type(device_types).__name__
-        raise RegistrationError(
-            f"[{name}] device_types is a device such as 'cpu', or several, or None for all, got {device_types!r} of "
-            f"type {kind}."
-        ) from None
+    rule = f"[{name}] device_types is a device such as 'cpu', or several, or None for all"
+    return _one_or_several(device_types, rule)

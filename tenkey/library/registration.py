@@ -308,17 +308,19 @@ class Library:
 
 def _tags(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
     known = ", ".join(TAGS)
-    try:
-        given = (tags,) if isinstance(tags, str) else tuple(tags)
-    except TypeError:
-        kind = type(tags).__name__
-        raise RegistrationError(
-            f"[{operator}] tags is a tag or a sequence of tags, got {tags!r} of type {kind}: give some of {known}."
-        ) from None
+    given = _one_or_several(tags, f"[{operator}] tags is a tag or a sequence of tags", f": give some of {known}.")
     for tag in given:
         if tag not in TAGS:
             raise RegistrationError(f"[{operator}] {tag!r} is not a tag: tags are {known}.")
     return tuple(map(Tag, given))
+
+
+def _one_or_several(given: str | Iterable[str], rule: str, remedy: str = ".") -> list[str]:
+    """Return a name or several as a list, each once; raise RegistrationError for anything else."""
+    try:
+        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
+    except TypeError:
+        raise RegistrationError(f"{rule}, got {given!r} of type {type(given).__name__}{remedy}") from None
 
 
 def _check(name: str, kernel: Kernel) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -146,23 +146,21 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     return concat(parts, axis=axis)
 
 
-def _gradient_samples(rng: np.random.Generator) -> Any:
-    places = np.cumsum(rng.uniform(0.5, 1.5, 5))
-    return [
-        ((rng.standard_normal((4, 5)),), {"axis": 1}),
-        ((rng.standard_normal((4, 5)), 0.5), {"axis": 0, "edge_order": 2}),
-        ((rng.standard_normal((4, 5)), (0.5, 2.0)), {}),
-        ((rng.standard_normal((4, 3, 3)),), {"axis": (0, -1)}),
-        ((rng.standard_normal((5,)),), {}),
-        ((rng.standard_normal((2, 5)),), {"places": places, "axis": 1}),
-        ((rng.standard_normal((2, 5)),), {"places": places, "axis": -1, "edge_order": 2}),
-    ]
+_UNEVEN: Final = np.array([0.7, 1.3, 2.7, 3.4, 4.9])
 
 
 @composite(
     "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
     " -> Tensor",
-    sample_inputs=_gradient_samples,
+    sample_inputs=normal(
+        ([4, 5], {"axis": 1}),
+        ([4, 5], 0.5, {"axis": 0, "edge_order": 2}),
+        ([4, 5], (0.5, 2.0)),
+        ([4, 3, 3], {"axis": (0, -1)}),
+        [5],
+        ([2, 5], {"places": _UNEVEN, "axis": 1}),
+        ([2, 5], {"places": _UNEVEN, "axis": -1, "edge_order": 2}),
+    ),
     tags=(Tag.INTERNAL,),
 )
 def gradient_on_grid(
