@@ -277,3 +277,22 @@ def test_formulas_beside_a_list_run_only_where_a_gradient_is_needed(schema: str)
             wanted = [[2.0, 2.0] if given == "ys" else [1.0, 1.0], [8.0, 10.0], [4.0, 5.0], [7.0, 10.0]]
             for tensor, need, gradient in zip(tensors, chosen, wanted, strict=True):
                 assert (None if tensor.grad is None else tensor.grad.tolist()) == (gradient if need else None)
+
+
+def test_a_formula_of_several_results_may_ask_for_the_shape_alone() -> None:
+    from tenkey.ops.declare import structured
+
+    with tk.library.Library("two_results", "DEF"):
+        op = structured(
+            "two_results::halves(Tensor x, Tensor[] others) -> (Tensor, Tensor)",
+            meta=lambda x, others: (tk.ops.declare.TensorSpec((2,), x.dtype),) * 2,
+            vjp={"x": lambda g, x_meta, others_meta: tk.concat(list(g)) * len(others_meta) + tk.zeros(x_meta.shape)},
+        )
+        tk.library.register_kernel(op, "cpu", lambda x, others: (x[:2] * len(others), x[2:] * len(others)))
+        x = leaf([1.0, 2.0, 3.0, 4.0])
+        kept: list[Tensor] = []
+        with tk.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            first, second = op(x, [constant([5.0]), constant([6.0])])
+        (first * 3 + second).sum().backward()
+        assert values_of(x.grad).tolist() == [6.0, 6.0, 2.0, 2.0]
+        assert not kept

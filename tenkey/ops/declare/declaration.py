@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.tree import tree_map
 from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
@@ -116,6 +118,11 @@ def _differentiation(
     return facets
 
 
+def _description(x: Any) -> Any:
+    """Return shape, dtype and device of a tensor, without its values."""
+    return SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device) if isinstance(x, Tensor) else x
+
+
 def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backward:
     """Make the gradient of an operator with several results from its formulas.
 
@@ -125,6 +132,7 @@ def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backw
     formulas = {name: (f, formula_names(f)) for name, f in vjp.items() if f is not None}
     used = {name for _, names in formulas.values() for name in names}
     tensors = [name for name in tensor_names(schema) if name in used]
+    described = [name for name in tensor_names(schema) if f"{name}_meta" in used]
     positional = [a.name for a in schema.arguments if not a.kwarg_only]
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], *rest: Any) -> None:
@@ -132,6 +140,8 @@ def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backw
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*[bound[name] for name in tensors], *(rest[-1] if "out" in used else ()))
         ctx.plain = {name: value for name, value in bound.items() if name in used and name not in tensors}
+        for name in described:
+            ctx.plain[f"{name}_meta"] = tree_map(_description, bound[name])
 
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         saved = ctx.saved_tensors
