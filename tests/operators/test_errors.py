@@ -337,6 +337,7 @@ def test_the_table_covers_the_operators() -> None:
     takes_all |= {"random_rejection", "random_counts", "random_category", "random_order", "random_factor"}
     takes_all |= {"random_exp", "random_log1p", "random_checked"}
     takes_all |= {"nonzero_rows"}  # of any shape; tk.nonzero refuses 0-d
+    takes_all |= {"sorting_order", "in_order", "index_sum"}  # steps of tk.sort and tk.index_add, which have checked
     takes_all |= {"repeat_each", "linear_recurrence"}  # called by formulas and composites that have checked
     takes_all |= {"unique_all", "unique_counts", "unique_inverse", "unique_values", "unique_parts"}
     takes_all |= {"place_sorted", "top_indices", "top_values", "cummax_indices", "cummin_indices", "among"}
