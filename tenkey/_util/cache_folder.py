@@ -4,7 +4,7 @@ Note [Cache folders are private]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A cached kernel is machine code, so whoever can write to the folder can run code as the user who reads it. A folder is
 accepted only if the user or root owns it and every folder on the path to it, with the folders that hold symbolic links,
-and if nobody else may write to them. A sticky folder such as /tmp may lie on the path, because there others cannot
+and if no other user may write to them. A sticky folder such as /tmp may lie on the path, because there others cannot
 rename what they do not own, but it cannot be the cache itself. A group that may write counts as others unless it is the
 user's private one, as with the umask 002 of some systems. The path is followed from the root, so each part is looked at
 when others can no longer exchange it. New folders have mode 0700. Otherwise, or if the folder cannot be written, a
@@ -145,7 +145,7 @@ def _has_private_group(folder: Path, group: int) -> bool:
 
 
 def is_private_file(found: os.stat_result) -> bool:
-    """Whether a file is a regular one, of the user or root, that nobody else can write to."""
+    """Return whether a file is a regular one of the user or root that no other user can write to."""
     if not hasattr(os, "getuid"):
         return stat.S_ISREG(found.st_mode)
     return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.getuid()) and not found.st_mode & 0o022
