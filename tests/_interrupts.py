@@ -47,6 +47,7 @@ class _Pending:
 
     def __exit__(self, *error: object) -> None:
         self.on = False
+        self._last = None  # frees the frames
         threading.Event().is_set()  # the call that is still pending is made here
 
     def _look(self, _: Any) -> int:

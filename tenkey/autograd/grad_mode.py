@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
+from weakref import ref
 
 import numpy as np
 
 from .._util.context_decorator import decorate
 from ..core.word import REQUIRES_GRAD
-from ..dispatch.local_state import StateGuard, current_state, get_state, set_state
+from ..dispatch.local_state import StateGuard, _enter, current_state, get_state, leave, set_state
 
-__all__ = ["GradMode", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["GradMode", "OwnedGuard", "enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,6 +30,20 @@ def is_grad_enabled() -> bool:
     """
     state = get_state()
     return state is None or not state.exclude & REQUIRES_GRAD
+
+
+class OwnedGuard(StateGuard):
+    """A guard that also ends when it is freed: after an interrupt at the beginning of ``__exit__``, with the error."""
+
+    def __enter__(self) -> Self:
+        _enter(ref(self), self._change)  # the same weak reference each time
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        leave(ref(self))
+
+    def __del__(self) -> None:
+        leave(ref(self))
 
 
 class GradMode(StateGuard):

@@ -20,7 +20,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import get_state, innermost_guard
 from ..dispatch.operator import Operator
 from ..ops.aliases import Recording
-from .grad_mode import GradMode
+from .grad_mode import GradMode, OwnedGuard
 from .saved_tensors.saved import SavedList, SavedTensor, refuse_to_save
 from .tape.node import Node
 
@@ -38,7 +38,7 @@ def is_inference_mode_enabled() -> bool:
     return state is not None and bool(state.include & INFERENCE)
 
 
-class inference_mode(GradMode):
+class inference_mode(OwnedGuard, GradMode):
     """Disable recording, and make tensors that can never be part of a graph; context manager and decorator.
 
     ``inference_mode(False)`` inside the mode restores normal operation, with gradients. Tensors made in the mode have

@@ -18,13 +18,12 @@ Note [Bits of the local state]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A feature that is active in part of a program, and that must cost nothing elsewhere, is a bit: a trait
 (``register_trait("what it is")``), or a key where the call has to take another path (``register_key``). Its context
-manager ends ``__enter__`` with ``enter(self, include=BIT, value=...)`` and has ``__exit__ = leave``; for a block of
-its own, the package uses ``switched`` (Note [Interrupts]). The bit is then part of the dispatch word of every call, so
-the operator's cache holds separate kernels for those words, and code that specialises a kernel for a word asks
-``word & BIT`` once, when the kernel is made. Code that hands a word on to the layers below clears the bits that have
-done their work, so that these layers find the kernels they already have. Code that is not a kernel asks
-``state is not None and state.include & BIT``. Guarded by
-``tests/autograd/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
+manager ends ``__enter__`` with ``enter(self, include=BIT, value=...)`` and has ``__exit__ = leave``; the package itself
+uses ``switched`` (Note [Interrupts]). The bit is then part of the dispatch word of every call, so the operator's cache
+holds separate kernels for those words, and code that specialises a kernel for a word asks ``word & BIT`` once, when the
+kernel is made. Code that hands a word on to the layers below clears the bits that have done their work, so that these
+layers find the kernels they already have. Code that is not a kernel asks ``state is not None and state.include & BIT``.
+Guarded by ``tests/autograd/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, Self, TypeVar
+from weakref import ref
 
 from .._util.context_decorator import decorate
 from .._util.interrupts import restorer
@@ -173,8 +173,9 @@ def switched(owner: object = None, /, *others: ContextVar[Any], value: Any = Non
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:
     """Return the innermost active guard of this class in this thread or task."""
     for owner, _, _ in reversed(_changes.get()):
-        if isinstance(owner, kind):
-            return owner
+        guard = owner() if owner.__class__ is ref else owner
+        if isinstance(guard, kind):
+            return guard
     return None
 
 

@@ -140,12 +140,10 @@ class Registry(Listing):
             for kernel in waiting:
                 _check_kernel(kernel, operator.schema)
             made = self.installers.made  # what was made for the former operators is put aside, not removed
-            aside = {key: made[key] for key in [*made] if key[1] in [one.name for one in former]} if former else {}
+            aside = {key: made.pop(key) for key in [*made] if key[1] in [one.name for one in former]} if former else {}
             try:
                 for one in former:
                     del self.operators[one.name]
-                for key in aside:
-                    del made[key]
                 self.operators[name] = operator
                 for kernel in waiting:
                     operator.kernels.setdefault(kernel.key, []).append(kernel)

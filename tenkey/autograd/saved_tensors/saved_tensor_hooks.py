@@ -39,7 +39,7 @@ from ...dispatch.local_state import (
     set_state,
     switched,
 )
-from ..grad_mode import is_grad_enabled
+from ..grad_mode import OwnedGuard, is_grad_enabled
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import Saved, SavedTensor, alone
 
@@ -338,7 +338,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(_to_cpu, _from_cpu)
 
 
-class disable_saved_tensors_hooks(StateGuard):
+class disable_saved_tensors_hooks(OwnedGuard):
     """Forbid ``saved_tensors_hooks`` in a ``with`` block: entering it raises RuntimeError with this message.
 
     Also a decorator. It is meant for features that cannot work with such hooks. Entering it where hooks are active
