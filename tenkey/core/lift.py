@@ -71,6 +71,8 @@ def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
         refuse_int_out_of_range(operator, tensor._data, dtype)
     elif tensor._word & WEAK_TRAIT[float] and dtype.kind in "iu":
         number = tensor._data.item()
+        if -1.0 < number < 128.0:  # of every integer dtype
+            return
         if not isfinite(number):
             raise ValueError(
                 f"[{operator}] the number {number} is not an integer, as {dtype} needs it: cast the tensor to a "

@@ -224,7 +224,9 @@ class Tensor(_Attached):
         return registry.find("tk::to_device").call(self.detach(), CPU)._data  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = self._to_numpy("__array__")
+        data = self._data
+        is_plain = data.__class__ is np.ndarray and not self._word & REQUIRES_GRAD
+        values = data if is_plain else self._to_numpy("__array__")
         made = values if dtype is None and not copy else np.array(values, dtype=dtype, copy=copy)
         return made.view() if made is values else made  # Note [Arrays are exchanged as views]
 

@@ -121,6 +121,27 @@ def test_methods_that_return_no_array_are_refused(given):
         tk.from_dlpack(Exporter(given))
 
 
+@pytest.mark.parametrize("last", [
+    2, True, np.int64(2), np.uint8(2), tk.tensor(2), 2.0, 2.5, np.float64(2), np.bool_(True), 2**63, "2", None, [2],
+], ids=repr)  # fmt: skip
+def test_long_lists_are_read_as_short_ones(last):
+    def outcome(length):
+        found = []
+        items = [0] * (length - 1) + [last]
+        x, y = tk.arange(4.0), tk.zeros(length, dtype=tk.float64)
+        for call in (lambda: x[items], lambda: y.__setitem__(slice(None), items) or y):
+            try:
+                got = call()
+                found.append((got.dtype, got[-1].item()))
+            except (IndexError, TypeError, ValueError) as error:
+                found.append(type(error))
+        return found
+
+    assert outcome(40) == outcome(3)
+    if last == 2:
+        assert outcome(40)[1] == (tk.float64, 2)
+
+
 def test_errors_of_the_object_itself_pass_through():
     def fail():
         raise ZeroDivisionError("mine")

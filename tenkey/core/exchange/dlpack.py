@@ -230,7 +230,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
     inside, writable = _inside(capsule), _is_writable(capsule)
-    if inside.device_type not in _IN_HOST_MEMORY or (inside.ndim and not inside.shape):  # NumPy would read its lengths
+    if inside.device_type not in _IN_HOST_MEMORY or (not inside.shape and inside.ndim):  # NumPy would read its lengths
         raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))
     described = inside.dtype
     target: dtypes.DType | None = None
@@ -248,7 +248,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         raise TypeError(
             f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it before exporting it."
         ) from None
-    if array.size and not inside.data:
+    if not inside.data and array.size:
         raise BufferError(_INVALID.format(kind=type(x).__name__, why=f"has no memory for the shape {array.shape}"))
     if writable and not array.flags.writeable:
         array = np.asarray(_Writable(array))

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.device import Device
-from ....core.exchange.interfaces import with_arrays
+from ....core.exchange.interfaces import array_of
 from ....core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ....core.wrapper import Wrapper
 from ....dispatch.errors import shown
@@ -74,7 +74,7 @@ def _as_index(item: Any, device: Device) -> Any:
     if isinstance(item, (bool, np.bool_)):
         return bool(item)
     if isinstance(item, (list, tuple, np.ndarray)):
-        array = np.asarray(item if isinstance(item, np.ndarray) else with_arrays(item, "index"))
+        array = np.asarray(item) if isinstance(item, np.ndarray) else array_of(item, "index")
         if not isinstance(item, np.ndarray) and array.size == 0 and array.dtype.kind == "f":
             array = array.astype(np.int64)
         if array.dtype.kind not in "iub":

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...._util.record import Record
 from ....core.dtypes.names import int64
-from ....core.exchange.interfaces import with_arrays
+from ....core.exchange.interfaces import array_of
 from ....core.lift import refuse_out_of_range, weak_tensor
 from ....core.tensor import Tensor, from_host
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
@@ -222,10 +222,12 @@ def as_source(value: Any) -> Tensor:
             return weak_tensor(kind(value))  # type: ignore[arg-type]
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return weak_tensor(value.item())
-    if isinstance(value, (list, tuple)):
-        value = with_arrays(value, "index_put")
+    array: np.ndarray | None = None
     try:
-        array = np.asarray(value) if isinstance(value, (list, tuple, np.ndarray)) else None
+        if isinstance(value, np.ndarray):
+            array = np.asarray(value)
+        elif isinstance(value, (list, tuple)):
+            array = array_of(value, "index_put")
     except ValueError:  # lists of different lengths
         array = None
     if array is None or array.dtype not in DTYPE_TRAIT:
