@@ -129,6 +129,10 @@ def test_inputs_of_every_dtype_are_reduced() -> None:
         small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
         assert (small.mode, small.threads, small.callers, small.compiled) == ("forward", 1, 1, "off")
         assert small.inputs[0].shape == ()
+    nothing = Input("x0", "float32", (0, 3), (), differentiable=True, batched=True)
+    program = Program((nothing,), (Step("v0", "clone", ("x0",)),), (("v0", "f"),), "vmap")
+    small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
+    assert not small.inputs[0].batched
 
 
 def test_refusals_are_no_failures() -> None:

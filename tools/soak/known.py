@@ -26,6 +26,10 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ("assign", "assign_sum", "assign_rows", "copy_"), "refused here", "dtype complex.* cannot be written into",
         "an imaginary part is not dropped silently",
     ),
+    Difference(
+        ("einsum", "einsum_sum", "matmul", "matmul_transposed"), "wrong dtype", "expected (float32|complex64)",
+        "PyTorch refuses operands of several dtypes unless there are no elements, and then takes the dtype of one",
+    ),
     # What PyTorch refuses, too, where NumPy is the reference:
     Difference((), "refused here", "a view of a leaf Variable that requires grad", "NumPy has no leaves"),
     Difference(("copy_",), "refused here", r"does not fit into|cannot be broadcast to", "NumPy drops leading axes"),

@@ -85,7 +85,7 @@ def _simpler_inputs(given: Input) -> Iterator[Input]:
     if given.differentiable:
         yield given._replace(differentiable=False)
     if given.batched:
-        one = whole.reshape((-1, *given.shape))[:1].reshape(-1)
+        one = whole[: int(np.prod(given.shape))]
         yield given._replace(batched=False, values=tuple(one.tolist()))
     if given.dtype in {"float32", "complex64", "int32", "uint8"}:
         dtype = {"complex64": "complex128", "float32": "float64"}.get(given.dtype, "int64")
@@ -141,7 +141,9 @@ def script(program: Program, outcome: Outcome) -> str:
     named: list[tuple[str, Any]] = [(given.name, array) for given, array in zip(program.inputs, arrays)]
     text = ours_text(program)
     named += [(f"t{i}", t) for i, t in enumerate(tangents_of(program, arrays)) if f"t{i}" in text]
-    lines += [f"{name} = tk.tensor({array.tolist()}, dtype=tk.{array.dtype})" for name, array in named]
+    for name, array in named:
+        made = f"tk.tensor({array.tolist()}" if array.size else f"tk.zeros({array.shape}"
+        lines.append(f"{name} = {made}, dtype=tk.{array.dtype})")
     lines += ["", text.rstrip("\n"), "print(results)"]
     if program.callers > 1:
         lines.append(f"# run by {program.callers} threads at the same time")
