@@ -30,6 +30,13 @@ _RESUME = dis.opmap["RESUME"]
 _TOOL = 4  # of sys.monitoring, which names none of this number
 
 
+def _starts_a_thread(frame: Any) -> bool:
+    """Return whether a thread is being started: until it runs, it has the number of this one, and gets its error."""
+    while frame is not None and frame.f_code is not threading.Thread.start.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
 class _Pending:
     """Counts the places by a *pending call*, which CPython makes where it also runs the handlers of signals."""
 
@@ -54,6 +61,9 @@ class _Pending:
         if not self.on:
             return 0
         frame = sys._getframe(1)
+        if _starts_a_thread(frame):
+            _add_call(self._again, None)
+            return 0
         if self._last is None or self._last[0] is not frame or self._last[1] != frame.f_lasti:
             self._last = (frame, frame.f_lasti)  # CPython makes several pending calls in a row
             self.count += 1
