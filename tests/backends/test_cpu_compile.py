@@ -49,9 +49,10 @@ def _program(facet: Pointwise, dtype: str, name: str) -> Program:
 
 
 def _operands(facet: Pointwise, dtype: str, size: int, rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:
-    """Random numbers in the domain, with all combinations of special values at both ends."""
+    """Random numbers in the domain, with combinations of special values at both ends, all if there is room."""
     names = [name for name in facet.parameters if name not in facet.boolean]
     combinations = np.array(list(itertools.product(_SPECIAL, repeat=len(names))), np.float64).T
+    combinations = rng.permutation(combinations, axis=1)[:, : size // 4]  # with four arguments there are too many
     made = []
     remaining = iter(combinations)
     for name in facet.parameters:

@@ -213,12 +213,17 @@ def _run(name: str, job: Callable[[], None]) -> None:
 
 
 class _Compiler:
-    """A background thread that processes a queue; the first request starts it."""
+    """A background thread that runs jobs; the first request starts it.
+
+    Callers use C functions one at a time, and no ``queue.Queue``, whose lock an interrupt can leave taken for ever.
+    """
 
     usable: ClassVar[bool] = True  # false in a child that was forked while a kernel was being compiled
 
     def __init__(self) -> None:
-        self.queue: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
+        self.jobs: deque[tuple[str, Callable[[], None]]] = deque()  # the first one may be running
+        self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.turn = threading.Lock()  # held by the thread while there are jobs
         self.thread: threading.Thread | None = None
         self.lock = threading.Lock()
         self.stopping = False
@@ -228,43 +233,49 @@ class _Compiler:
             return
         if mode() == "sync":
             _run(name, job)
-            return
-        with self.lock:
-            if not self.stopping:
-                self.queue.put((name, job))
-                self.start()
+        elif not self.stopping:
+            self.jobs.append((name, job))
+            self.start()
 
     def start(self) -> None:
-        """Start the thread, unless it runs or there is nothing to do."""
-        if self.thread is None and not self.queue.empty():
-            self.thread = threading.Thread(target=self._work, name="tenkey compiler", daemon=True)
-            self.thread.start()
+        """Wake the thread, which is started before; after an interrupt there may be two, of which one works."""
+        with self.lock:
+            if self.thread is None:
+                thread = threading.Thread(target=self._work, name="tenkey compiler", daemon=True)
+                thread.start()
+                self.thread = thread
+        self.bell.put(None)
 
     def _work(self) -> None:
         import logging  # noqa: F401  # Numba logs, and logging takes its lock before a fork
 
         locks.register()
         while True:
-            item = self.queue.get()
-            try:
-                if item is None:
-                    return
-                if not self.stopping:
-                    _run(item[0], functools.partial(_apart, item[1]))
-                    time.sleep(1e-3)  # lets a thread that forks take the lock before the next kernel
-            except Exception:  # the thread must survive where warnings are errors
-                kind, error, trace = sys.exc_info()
-                threading.excepthook(threading.ExceptHookArgs((kind, error, trace, threading.current_thread())))
-            finally:
-                self.queue.task_done()
+            self.bell.get()
+            with self.turn:
+                while self.jobs and not self.stopping:
+                    self._do(*self.jobs[0])
+                    self.jobs.popleft()
+
+    def _do(self, name: str, job: Callable[[], None]) -> None:
+        try:
+            _run(name, functools.partial(_apart, job))
+            time.sleep(1e-3)  # lets a thread that forks take the lock before the next kernel
+        except BaseException:  # the thread must survive where warnings are errors
+            kind, error, trace = sys.exc_info()
+            assert kind is not None
+            threading.excepthook(threading.ExceptHookArgs((kind, error, trace, threading.current_thread())))
+
+    def wait(self) -> None:
+        while self.jobs and not self.stopping:
+            self.start()
+            time.sleep(1e-3)
 
     def stop(self) -> None:
         """Finish the current kernel and drop the others: LLVM must not run while the interpreter shuts down."""
-        with self.lock:
-            self.stopping = True
-        if self.thread is not None:
-            self.queue.put(None)
-            self.thread.join()
+        self.stopping = True
+        with self.turn:
+            self.jobs.clear()
 
 
 def _apart(job: Callable[[], None]) -> None:
@@ -283,20 +294,17 @@ def request(name: str, job: Callable[[], None]) -> None:
 
 def wait() -> None:
     """Wait until every requested kernel is compiled."""
-    with _compiler.lock:
-        _compiler.start()
-    _compiler.queue.join()
+    _compiler.wait()
 
 
 def _after_fork() -> None:
     global _compiler
-    requested = [item for item in _compiler.queue.queue if item is not None]
+    requested = _compiler.jobs
     _compiler = _Compiler()
     if any(lock in locks.missed for lock in (_compiling, *_numba_locks())):
         _Compiler.usable = False
     else:
-        for item in requested:
-            _compiler.queue.put(item)
+        _compiler.jobs.extend(requested)
 
 
 if hasattr(os, "register_at_fork"):
