@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from ..autograd.engine.functional import grad
-from ..autograd.tape.node import meta_of, walk
+from ..autograd.tape.node import mark_leaf, walk
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
@@ -161,11 +161,7 @@ class Run:
     def own(self, tensors: Sequence[Tensor]) -> None:
         """Mark leaves as belonging to this run."""
         for tensor in tensors:
-            plain: Any = tensor
-            while plain.__class__ is Wrapper:
-                plain = plain._value
-            if plain._word & REQUIRES_GRAD and (plain._autograd is None or plain._autograd.node is None):
-                meta_of(plain).run = self.number
+            mark_leaf(tensor, self.number)
 
     def elsewhere(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether the graph leads beyond the inputs, so that the derivative must be recorded too."""

@@ -121,6 +121,7 @@ def test_methods_that_return_no_array_are_refused(given):
         tk.from_dlpack(Exporter(given))
 
 
+@pytest.mark.filterwarnings("ignore:In future, it will be an error for 'np.bool' scalars:DeprecationWarning")
 @pytest.mark.parametrize("last", [
     2, True, np.int64(2), np.uint8(2), tk.tensor(2), 2.0, 2.5, np.float64(2), np.bool_(True), 2**63, "2", None, [2],
 ], ids=repr)  # fmt: skip

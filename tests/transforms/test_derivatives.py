@@ -277,3 +277,15 @@ def test_a_custom_operator_in_a_jacobian() -> None:
 def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(_x())
+
+
+def test_a_derivative_of_high_order_by_transposition_has_no_history() -> None:
+    """The rule of a norm is derived by a gradient, whose seed is a leaf that is not the user's."""
+    x, v = tk.asarray([0.3, -0.7, 1.1], dtype=tk.float64), tk.ones(3, dtype=tk.float64)
+    slope = tk.transforms.grad(lambda y: tk.linalg.vector_norm(y))
+    bend = tk.transforms.jvp(lambda y: tk.transforms.jvp(slope, (y,), (v,))[1], (x,), (v,))[1]
+    assert not bend.requires_grad
+    a = np.asarray([0.3, -0.7, 1.1])
+    n, s = np.linalg.norm(a), a.sum()  # d(a / n) = 1 / n - a s / n^3, and once more along v = (1, 1, 1)
+    want = -2 * s / n**3 - a * 3 / n**3 + 3 * a * s**2 / n**5
+    np.testing.assert_allclose(bend.numpy(), want, rtol=1e-12)

@@ -85,8 +85,8 @@ def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) 
     task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(list(inside))
     execute(task, grad_outputs)
-    retained = tuple(task.stored)
     try:  # Note [Interrupts of backward]
+        retained = tuple(task.stored)
         found = get_state()
         try:
             if not task.create_graph:

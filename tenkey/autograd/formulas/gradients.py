@@ -31,6 +31,7 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import broadcast_to
 from ...ops.declare.facets import Linear, Pointwise, formula_names
 from ..engine.functional import grad
+from ..tape.node import ENDED, mark_leaf
 from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
 from .reductions import reduction_formulas
 
@@ -219,6 +220,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
         restore = recording()
         try:
             seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
+            mark_leaf(seed, ENDED)
             ends, directions = [], []
             for name, tangent in given.items():
                 formula: Any = formulas[name]

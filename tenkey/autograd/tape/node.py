@@ -31,13 +31,14 @@ from ...core.wrapper import Wrapper
 from ..grad_mode import is_grad_enabled
 
 __all__ = [
-    "DTYPE_OF_WORD", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge", "HookHandle",
-    "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "making", "meta_of", "record_node",
-    "set_history", "settle", "walk",
+    "DTYPE_OF_WORD", "ENDED", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge",
+    "HookHandle", "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "making", "mark_leaf", "meta_of",
+    "record_node", "set_history", "settle", "walk",
 ]  # fmt: skip
 
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)
+ENDED: Final = -1  # the number of no run
 _LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
 
 
@@ -377,6 +378,18 @@ def meta_of(tensor: Tensor) -> AutogradMeta:
             if meta is None:
                 meta = tensor._autograd = AutogradMeta()
     return meta  # type: ignore[no-any-return]
+
+
+def mark_leaf(tensor: Tensor, run: int) -> None:
+    """Say which run of a transform has made a leaf; of a wrapper, the value is marked.
+
+    A rule that makes one says ``ENDED``, so that the derivative of a transform is not recorded on its account.
+    """
+    plain: Any = tensor
+    while plain.__class__ is Wrapper:
+        plain = plain._value
+    if plain._word & REQUIRES_GRAD and (plain._autograd is None or plain._autograd.node is None):
+        meta_of(plain).run = run
 
 
 def leaf_edge(leaf: Tensor) -> Edge:
