@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import linecache
+import sys
 import traceback
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -50,3 +55,25 @@ def test_equal_functions_share_code_and_keep_their_names() -> None:
     assert [frame.name for frame in frames] == ["other", "<listcomp>"] or [frame.name for frame in frames] == ["other"]
     assert all(frame.line == "return [g(i) for i in [a]]" for frame in frames)
     assert one.__name__ == "one"
+
+
+def test_texts_of_freed_functions_stay_while_linecache_is_read() -> None:
+    """The collector may free a function in the middle of ``checkcache``, which would miss an entry (KeyError)."""
+    functions = [codegen.define("def f():\n    return 1\n", {}, "<freed function>")]
+
+    def free(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is linecache.checkcache.__code__ and "filenames" in frame.f_locals:
+            functions.clear()
+            gc.collect()
+        return free
+
+    before = sys.gettrace()
+    sys.settrace(free)
+    try:
+        linecache.checkcache()
+    finally:
+        sys.settrace(before)
+    assert functions == []
+    assert linecache.getline("<freed function>", 2) == "    return 1\n"
+    codegen.define("def g():\n    return 2\n", {}, "<next function>")
+    assert linecache.getline("<freed function>", 2) == ""

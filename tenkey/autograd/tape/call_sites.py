@@ -66,7 +66,8 @@ def _summary(trace: Trace) -> list[traceback.FrameSummary]:
             continue
         line = next((n for start, end, n in code.co_lines() if start <= instruction < end and n is not None), 0)
         found.append(traceback.FrameSummary(name, line, code.co_name, lookup_line=False))
-    linecache.checkcache()
+    for name in {frame.filename for frame in found}:
+        linecache.checkcache(name)  # by name: without one it fails if another thread removes any text meanwhile
     return found[::-1]
 
 

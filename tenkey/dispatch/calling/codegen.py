@@ -57,6 +57,7 @@ def define(
     >>> define("def f(a, total): return $total([a, total])", {"total": sum}, "<f>", schema)(1, 2)
     3
     """
+    _remove_forgotten()
     own = dict(scope)
     if schema is not None:
         own |= {f"default_{a.name}": a.default for a in schema.arguments if a.has_default}
@@ -80,18 +81,28 @@ def define(
     function.__code__ = _relabelled(function.__code__, filename).replace(co_name=name, co_qualname=name)
     function.__name__ = function.__qualname__ = name
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    _texts[filename] = KeyedRef(function.__code__, _forget, filename)
+    _texts[filename] = KeyedRef(function.__code__, _forgotten.append, filename)
     return function
 
 
 _texts: Final[dict[str, KeyedRef[str, CodeType]]] = {}  # the code that was generated last for each text
+_forgotten: Final[list[KeyedRef[str, CodeType]]] = []  # code that was freed; its texts go with the next `define`
 
 
-def _forget(text: KeyedRef[str, CodeType]) -> None:
-    """Remove the text of code that was freed."""
-    if _texts.get(text.key) is text:
-        del _texts[text.key]
-        linecache.cache.pop(text.key, None)
+def _remove_forgotten() -> None:
+    """Remove the texts of code that was freed.
+
+    Not at once, when the collector finds the code: it may do so while ``linecache.checkcache()`` runs, which fails
+    with KeyError if an entry of the cache disappears meanwhile.
+    """
+    while _forgotten:
+        try:
+            text = _forgotten.pop()
+        except IndexError:  # another thread was faster
+            return
+        if _texts.get(text.key) is text:
+            del _texts[text.key]
+            linecache.cache.pop(text.key, None)
 
 
 @lru_cache(maxsize=512)

@@ -85,6 +85,7 @@ def _environment() -> str:
     return f"{numba.__version__}\n{llvmlite.__version__}\n{np.__version__}\n{sys.version}\n{cpu}\n{libm.version()}"
 
 
+_FILE: Final = "<tenkey kernel>"  # the name, in the messages of Numba, of the module that it compiles
 _ufuncs: Final[dict[str, np.ufunc]] = {}
 
 
@@ -130,11 +131,10 @@ def _compiled(key: str, text: str, dtypes: tuple[np.dtype, ...]) -> np.ufunc:
 
     *arguments, result = [getattr(numba, "boolean" if d.kind == "b" else d.name) for d in dtypes]
     name = f"tenkey_kernel_{key}"
-    file = f"<{name}>"
     module = sys.modules[name] = ModuleType(name)  # where Numba looks for the module of a function
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # for its error messages
+    linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)  # for its error messages
     try:
-        exec(compile(text, file, "exec"), vars(module))
+        exec(compile(text, _FILE, "exec"), vars(module))
         options = {"nopython": True, "fastmath": {"contract"}}
         compiled = UFuncDispatcher(module.kernel, targetoptions=options).compile(result(*arguments))
         library, _, symbol = build_ufunc_wrapper(
@@ -146,7 +146,6 @@ def _compiled(key: str, text: str, dtypes: tuple[np.dtype, ...]) -> np.ufunc:
         _, _, (objects, bitcode) = library.serialize_using_object_code()
     finally:
         sys.modules.pop(name, None)
-        linecache.cache.pop(file, None)
     store(key, Code(symbol, objects, bitcode), _complain)
     return ufunc
 
@@ -156,7 +155,7 @@ def _ufunc(library: Any, symbol: str, dtypes: tuple[np.dtype, ...]) -> np.ufunc:
 
     address = library.get_pointer_to_function(symbol)
     if not address:
-        raise RuntimeError(f"there is no function {symbol}")
+        raise RuntimeError(f"the machine code lacks the function {symbol}")
     types, identity = [[dtype.num for dtype in dtypes]], _internal.PyUFunc_None
     return _internal.fromfunc(  # type: ignore[no-any-return]
         "kernel", "", [int(address)], types, len(dtypes) - 1, 1, [None], [library], identity
