@@ -5,7 +5,7 @@
     python -m tools.fault_injection --whole       # the whole fast tier for each fault (hours)
     python -m tools.fault_injection --list        # names and files, without running anything
 
-The tests are run once without a fault and must pass. Each fault of ``tools/faults.py`` is then applied alone, in a
+The tests are run once without a fault and must pass. Each fault of ``tools/faults`` is then applied alone, in a
 copy of the source tree, and is *noticed* if its tests fail there. The exit status is 0 if every fault is noticed, 1 if
 one is missed or the tests fail without a fault. The working tree is not touched. The copies share the cache of compiled
 kernels (``TENKEY_CACHE_DIR``): its keys are the sources of the kernels, so only a kernel with a fault is compiled.
@@ -55,7 +55,7 @@ def apply(fault: Fault, root: Path) -> None:
     if found != 1 or fault.old == fault.new:
         raise ValueError(
             f"[{fault.name}] {fault.old!r} occurs {found} times in {fault.path}: a fault changes a text that occurs "
-            "once. Correct its entry in tools/faults.py."
+            "once. Correct its entry in tools/faults."
         )
     modified = path.stat().st_mtime
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
