@@ -214,7 +214,7 @@ _add("atanh", "f", "L.atanh(0.9 * L.sin({0}))", numpy="L.arctanh(0.9 * L.sin({0}
 _add("tan", "f", "L.tan(1.2 * L.sin({0}))")
 _add("sigmoid", "f", numpy="1 / (1 + L.exp(-{0}))")
 _add("relu", "f", numpy="L.maximum({0}, 0)")
-_add("softplus", "f", torch="L.nn.functional.softplus({0})", numpy="L.logaddexp(0, {0})")
+_add("softplus", "f", torch="L.logaddexp({0}, L.zeros_like({0}))", numpy="L.logaddexp(0, {0})")
 _add("silu", "f", torch="L.nn.functional.silu({0})", numpy="{0} / (1 + L.exp(-{0}))")
 _add("isfinite", "fc")
 _add("logical_not", "fib")
