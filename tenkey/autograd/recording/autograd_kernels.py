@@ -10,14 +10,15 @@ off, because the operator has its own formula. Guarded by ``tests/autograd/engin
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...core.device import Device
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import tensors_in
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
-from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
@@ -46,25 +47,11 @@ def _is_backend_kernel(operator: Operator, word: int) -> bool:
     return False
 
 
-def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` with recording switched off."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        found = get_state()
-        try:
-            set_state(SILENT if found is None else found.silent)
-            return function(*args, **kwargs)
-        finally:
-            set_state(found)
-
-    return run
-
-
 def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the next kernel below the autograd kernel for ``word``, with recording off unless a backend has it."""
     below = below_autograd(word)
     function = operator.cache[below]
-    inner = function if _is_backend_kernel(operator, below) else _silent(function)
+    inner = function if _is_backend_kernel(operator, below) else partial(silently, function)
     return with_choice(operator, inner) if word & HOOKED else inner
 
 

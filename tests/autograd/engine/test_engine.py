@@ -14,10 +14,11 @@ import pytest
 
 import tenkey as tk
 from tenkey import Tensor
-from tenkey.autograd import Function, grad
+from tenkey.autograd import grad
 from tenkey.autograd.engine.graph_task import mark_needed
 from tenkey.autograd.graph import queue_callback
 from tenkey.autograd.tape.node import AccumulateGrad
+from tests.autograd._calls import Calls
 
 
 def leaf(values: Any) -> Tensor:
@@ -26,19 +27,6 @@ def leaf(values: Any) -> Tensor:
 
 def ones(*shape: int) -> Tensor:
     return tk.ones(shape, dtype=tk.float64)
-
-
-class Calls(Function):
-    """The identity, whose backward calls a function first."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, function: Any) -> Tensor:
-        ctx.function = function
-        return x * 1.0
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return ctx.function(grads[0]), None
 
 
 def noted(x: Tensor, log: list[str], name: str) -> Tensor:

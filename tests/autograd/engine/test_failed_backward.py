@@ -22,6 +22,7 @@ from tenkey.autograd.engine import reentrant
 from tenkey.autograd.graph import get_gradient_edge, queue_callback
 from tests._interrupts import interrupted
 from tests._tiers import only_full
+from tests.autograd._calls import Calls
 from tests.autograd.engine.test_workers import Lab
 
 AGAIN = "Trying to backward through the graph a second time after an earlier backward through it failed"
@@ -46,20 +47,6 @@ class Once:
         self.calls += 1
         if self.calls == 1:
             raise self.error("once")
-
-
-class Calls(Function):
-    """The identity, whose backward calls a function first."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, function: Any) -> Tensor:
-        ctx.function = function
-        return x * 1.0
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.function(grads[0])
-        return grads[0], None
 
 
 def failed(error: type[BaseException] = ValueError, **options: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -19,9 +19,10 @@ import pytest
 
 import tenkey as tk
 from tenkey import Tensor
-from tenkey.autograd import Function, grad
+from tenkey.autograd import grad
 from tenkey.autograd.graph import queue_callback
 from tests._backends import Host
+from tests.autograd._calls import Calls
 
 
 class FakeStream(tk.backends.Stream):
@@ -87,20 +88,6 @@ def lab() -> Iterator[Lab]:
     backend = Lab()
     with tk.backends.register(backend):
         yield backend
-
-
-class Calls(Function):
-    """The identity, whose backward calls a function first."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, function: Any) -> Tensor:
-        ctx.function = function
-        return x * 1.0
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        result = ctx.function(grads[0])
-        return (grads[0] if result is None else result), None
 
 
 def leaf(values: Any, device: str = "lab") -> Tensor:
