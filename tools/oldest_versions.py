@@ -3,8 +3,8 @@
     python -m tools.oldest_versions > oldest.txt
     python -m pip install --only-binary numpy,numba -c oldest.txt -e '.[test]'
 
-There are no such versions for a Python newer than those that `pyproject.toml` lists, which the oldest versions precede:
-then nothing is printed but a note on standard error, and pip installs the newest versions.
+The oldest versions do not support a Python that is newer than those listed in `pyproject.toml`. On such a Python the
+program prints only a note, to standard error, and pip installs the newest versions.
 """
 
 from __future__ import annotations

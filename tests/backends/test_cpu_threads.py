@@ -203,7 +203,7 @@ print(os.waitstatus_to_exitcode(status), want)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_after_a_fork() -> None:
     environment = {**os.environ, "TENKEY_COMPILE": "off"}
     done = subprocess.run(

@@ -127,7 +127,7 @@ GUARDS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(autouse=True)
 def _lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt in the callback of a weak reference is lost, and reported to nobody here."""
+    """Silence reports of interrupts in callbacks of weak references, where Python drops them."""
     monkeypatch.setattr(sys, "unraisablehook", lambda info: None)
 
 

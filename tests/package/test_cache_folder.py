@@ -82,7 +82,7 @@ def test_the_folder_is_the_users(cache: _Cache, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: str(cache.root / "home" / name))
     assert cache.find("") == cache.root / "home" / "tenkey" / "kernels"
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: f"~/.cache/{name}")
-    found = cache.find("")  # a user without a home folder: the name is no path in the working folder
+    found = cache.find("")  # without a home folder, "~" must not become a folder in the working directory
     assert found is not None
     assert found.is_relative_to(cache.temporary)
     assert "no home folder" in cache.said[0]

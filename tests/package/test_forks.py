@@ -17,7 +17,7 @@ import pytest
 from tenkey._util import locks
 from tests._tiers import tier
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 
 # ``fork(child)`` returns the exit status of a child that calls a function and exits; a child that hangs is killed.
 _HEAD = """

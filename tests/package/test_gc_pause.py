@@ -40,7 +40,7 @@ def test_here() -> None:
 
 @pytest.mark.parametrize("frozen", [True, False])
 def test_no_collection_follows_at_once(frozen: bool) -> None:
-    """What was imported is old, unless freezing it would touch what somebody else has frozen."""
+    """The imported objects move to the oldest generation, unless the program has frozen objects of its own."""
     program = (
         f"import gc\nif {frozen}: gc.freeze()\nimport tenkey\n"
         "print(gc.get_freeze_count() > 0, any(one is tenkey.ops for one in gc.get_objects(2)))"

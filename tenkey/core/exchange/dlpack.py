@@ -144,9 +144,7 @@ def export(
             "device and to the CPU, (1, 0). Move it with x.to(...) first."
         )
     if stream is not None:
-        raise ValueError(
-            f"[__dlpack__] got stream={shown(stream)}: on the CPU, where there are no streams, only None is possible."
-        )
+        raise ValueError(f"[__dlpack__] got stream={shown(stream)}: on the CPU, which has no streams, pass None.")
     if device is not CPU and copy is False:
         raise BufferError(f"[__dlpack__] copy=False, but going from {device} to the CPU needs a copy.")
     array = self._to_numpy("__dlpack__")
