@@ -42,9 +42,7 @@ class Derived:
         self.backend = backend
         self.fallback = fallback
         self.copier = Copier(backend)
-        kind: Any = type(backend)
-        self.has_pointwise = kind.pointwise is not Backend.pointwise
-        self.has_reduction = kind.reduction is not Backend.reduction
+        self.has_pointwise, self.has_reduction = self.has("pointwise"), self.has("reduction")
 
     def kernel(self, operator: Operator) -> tuple[Callable[..., Any] | None, Any]:
         """Return the derived kernel of an operator as (function, specialize); (None, None) if there is none."""
@@ -70,7 +68,14 @@ class Derived:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
         if self.has_reduction and "Reduce" in facets:
             return self.reduction, self.reduction
+        if "Decomposition" in facets and self.has("pointwise", *facets["Decomposition"].needs):
+            return partial(silently, facets["Decomposition"].function), None
         return None, None
+
+    def has(self, *templates: str) -> bool:
+        """Tell whether the backend has all of these templates."""
+        kind = type(self.backend)
+        return all(getattr(kind, name) is not getattr(Backend, name) for name in templates)
 
     # ---- copies
 

@@ -7,7 +7,8 @@ operator: composites run unchanged, views are windows on its buffers, copies use
 without a kernel runs on the CPU. Such a call copies the arguments to the host and the result back, and is counted
 (``tk.backends.coverage(name)``). A *template* replaces the fallback for whole families: ``pointwise`` for every
 operator that is one scalar expression, its derivatives and in-place variants, and all copies on the device;
-``reduction`` for every reduction. A kernel that is registered for the device takes precedence over all of these.
+``reduction`` for every reduction; ``arg_reduction``, ``scan``, ``gather``, ``scatter``, ``sort`` and ``matmul`` for the
+operators that are made of them. A kernel that is registered for the device takes precedence over all of these.
 Guarded by ``tests/backends/test_external_backend.py`` and ``tests/backends/test_backend_templates.py``.
 """
 
@@ -106,6 +107,7 @@ class Backend:
         operands are windows (:class:`StridedArray`) of one shape, with at least one dimension and one element; an
         operand that is broadcast has strides of 0 bytes. An operand with ``is_number`` is a NumPy scalar of its dtype
         instead. ``out`` has the dtype ``result`` and shares no memory with an operand unless both are the same window.
+        If the function uses index variables (``scalar.indices``), the dimensions of ``out`` are those of the result.
         ``scalar.to_c(...)`` returns the function as source. Raising NotImplementedError is the same as returning None.
         """
         return None
@@ -119,6 +121,80 @@ class Backend:
         dtype ``combine.dtype``. ``scalar`` maps every element of ``x``, which has the dtype ``operand`` (often it is
         the identity, that is a conversion), and ``combine``, which is associative and commutative, joins those of a
         row. ``identity`` is its neutral element, or None.
+        """
+        return None
+
+    def arg_reduction(self, better: ScalarFunction, operand: np.dtype) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(out, x)`` for the places of the best elements, or None to fall back to the CPU.
+
+        ``x`` has the two dimensions (kept, reduced), neither of them 0, and the dtype ``operand``; ``out`` is
+        contiguous int64, shape (kept,). The kernel stores the first place in each row whose element is ``best``:
+        beginning with the first element, an element replaces the one found so far if ``better(element, found)``, a
+        condition in ``operand``, holds.
+        """
+        return None
+
+    def scan(self, combine: tuple[ScalarFunction, ...], dtype: np.dtype) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(outs, xs, reverse)`` for an inclusive scan along rows, or None to fall back.
+
+        ``xs`` and ``outs`` are tuples of windows of one shape (rows, columns), neither of them 0, with the dtype
+        ``dtype``: the parts of the elements that are combined. With one part ``combine`` is one function of ``a`` and
+        ``b``; with several there is a function for each, of all parts of the earlier element (``a0``, ``a1``, ...) and
+        all parts of the later one (``b0``, ``b1``, ...). It is associative, and not always commutative. ``reverse``: a
+        scan from the last element to the first, in which the element nearer to the end is the earlier one.
+        """
+        return None
+
+    def gather(self, dtype: np.dtype) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(out, x, index, error, code)``, or None to fall back to the CPU.
+
+        ``out[i, j, k] = x[i, index[i, j, k], k]``. ``x`` has the shape (outer, n, inner), ``out`` and ``index`` (outer,
+        count, inner), none of these 0 except n; ``index`` is int64, and has strides of 0 where it is broadcast. ``out``
+        is contiguous. Where an index is not in ``0 <= index < n`` the kernel stores ``code``, an int, in the int64
+        window ``error`` of shape (1,), and 0 in ``out``; nothing is read.
+        """
+        return None
+
+    def scatter(self, mode: str, dtype: np.dtype, deterministic: bool) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(out, index, source, error, code)``, or None to fall back to the CPU.
+
+        ``out[i, index[i, j, k], k]`` is combined with ``source[i, j, k]`` in the way that ``mode`` names: ``"set"``,
+        ``"add"``, ``"multiply"``, ``"minimum"`` or ``"maximum"`` (NaN wins). Sources for one place are combined in the
+        order of ``j``; of several with mode ``"set"`` the last remains. Unless ``deterministic``, any order will do, as
+        that of atomic operations. ``out`` has the shape (outer, n, inner), ``index``, int64, and ``source`` (outer,
+        count, inner); both have strides of 0 where they are broadcast. An index that is out of range is reported as in
+        ``gather``, and nothing is written for it.
+        """
+        return None
+
+    def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(values, order, x)`` that sorts rows, or None to fall back to the CPU.
+
+        ``x`` has the shape (rows, columns), neither of them 0. ``values`` and ``order``, int64, are contiguous and of
+        this shape: the elements of each row in ascending order, NaN last, and the places where they were. Equal
+        elements (and NaNs) keep their order.
+        """
+        return None
+
+    def matmul(
+        self, dtype: np.dtype, epilogue: ScalarFunction | None, operands: tuple[Operand, ...], result: np.dtype
+    ) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(out, a, b, *operands)`` for matrix products, or None to fall back to the CPU.
+
+        ``a`` has the shape (batch, rows, inner), ``b`` (batch, inner, columns), ``out`` (batch, rows, columns), none of
+        them 0; strides are those of any layout, so a transposed operand is not copied, and 0 in a broadcast dimension.
+        ``dtype`` is that of ``a`` and ``b``. Without ``epilogue``, ``out`` gets the sums and has this dtype too. With
+        it, ``out`` gets ``epilogue(sum, *operands)`` in the dtype ``result``; ``operands`` are as in ``pointwise``,
+        with the shape of ``out``. A backend that has no use for an epilogue returns None for it: the product and the
+        function then run one after the other.
+        """
+        return None
+
+    def copy(self, dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None] | None:
+        """Return a kernel ``kernel(out, x)`` that copies elements between two layouts, or None to use ``pointwise``.
+
+        The two are windows of one shape, with at least one dimension and one element, and share no memory; ``x`` may
+        have strides of 0 and negative strides. ``dtype`` is an unsigned integer of the size of the elements.
         """
         return None
 

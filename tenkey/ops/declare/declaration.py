@@ -26,6 +26,7 @@ from .facets import (
     Backward,
     ComplexVjp,
     Composite,
+    Decomposition,
     Factory,
     Jvp,
     Linear,
@@ -283,6 +284,7 @@ def structured(
     strict: bool = False,
     quiet: bool = False,
     widens: bool = False,
+    decomposition: Decomposition | None = None,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
@@ -303,12 +305,14 @@ def structured(
     results ``g`` and ``out`` are tuples in a formula. Tests differentiate ``gradcheck_wrapper(call, *args, **kwargs)``
     in place of ``call`` if the operator needs, for example, symmetric matrices, or has no unique result.
     ``jvp(tangents, ...)`` replaces the forward derivative that follows from ``vjp``; it is ``linear("x")`` for an
-    operator that is linear in ``x``.
+    operator that is linear in ``x``. ``decomposition`` computes the operator on devices without a kernel for it.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
     if numpy is not None:
         facets.append(NumPyKernel(numpy, strict, quiet, widens))
+    if decomposition is not None:
+        facets.append(decomposition)
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
     return _define(parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc)
@@ -321,17 +325,21 @@ def factory(
     numpy: Callable[..., Any] | None = None,
     strict: bool = False,
     quiet: bool = False,
+    decomposition: Decomposition | None = None,
     tags: Iterable[str] = (),
     positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator without tensor arguments; its ``device`` argument selects the backend.
 
-    ``numpy`` creates the NumPy array from the same arguments; ``strict`` and ``quiet`` are as in ``structured``.
+    ``numpy`` creates the NumPy array from the same arguments; ``strict``, ``quiet`` and ``decomposition`` are as in
+    ``structured``.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
     if numpy is not None:
         facets.append(NumPyKernel(numpy, strict, quiet))
+    if decomposition is not None:
+        facets.append(decomposition)
     return _define(_parse(schema), facets, tags=tags, positional=positional, doc=doc)
 
 

@@ -20,9 +20,9 @@ from ..scalar import trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Factory", "Forward", "NumPyKernel", "Jvp", "Linear",
-    "Meta", "Methods", "NotDifferentiable", "Partials", "Pointwise", "Reduce", "SampleInputs", "TensorSpec", "View",
-    "Vjp", "formula_names", "linear", "tensor_names",
+    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "Factory", "Forward", "Jvp",
+    "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce",
+    "SampleInputs", "TensorSpec", "View", "Vjp", "formula_names", "linear", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -148,6 +148,17 @@ class Composite(Record):
 
     function: Callable[..., Any]
     implicit: bool = True
+
+
+class Decomposition(Record, frozen=True):
+    """The operator in terms of others, for devices that have no kernel of their own for it.
+
+    ``function`` takes the operator's arguments; it runs without recording. ``needs`` names the templates, besides
+    ``pointwise``, without which it would be slower than a copy to the CPU (``"gather"``, ``"sort"``).
+    """
+
+    function: Callable[..., Any]
+    needs: tuple[str, ...] = ()
 
 
 class Factory(Record):
