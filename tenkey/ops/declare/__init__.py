@@ -22,7 +22,7 @@ from .short_forms import elementwise, scalar_function, unary_function
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
-    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "Entry", "TensorSpec", "along", "attach_methods", "broadcast", "composite",
-    "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal", "operator_of", "pointwise", "prepend",
-    "reduction", "same_dim", "scalar_function", "structured", "unary_function", "view",
+    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "Entry", "TensorSpec", "along", "attach_methods", "broadcast",
+    "composite", "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal", "operator_of",
+    "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "structured", "unary_function", "view",
 ]  # fmt: skip
