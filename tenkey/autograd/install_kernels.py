@@ -70,7 +70,7 @@ def _recording(operator: Operator) -> list[Handle]:
     elif "Composite" in facets and facets["Composite"].implicit and "NumPyKernel" in facets:
         # The backend has a shorter kernel, for calls that are not recorded.
         parts = facets["Composite"].function
-        kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=REQUIRES_GRAD)
+        kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=REQUIRES_GRAD, composed=True)
     else:
         return []
     return [operator.registry.impl(operator.name, kernel)]
@@ -79,7 +79,9 @@ def _recording(operator: Operator) -> list[Handle]:
 def _inplace(operator: Operator) -> list[Handle]:
     if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
         return []
-    return [operator.registry.impl(operator.name, _kernel(inplace_kernel))]
+    inplace = operator.facets.get("Inplace")
+    composed = inplace is not None and inplace.functional is not None  # the functional operator, then a copy
+    return [operator.registry.impl(operator.name, _kernel(inplace_kernel, composed=composed))]
 
 
 def _custom(operator: Operator) -> list[Handle]:

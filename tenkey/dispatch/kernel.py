@@ -35,7 +35,8 @@ class Kernel:
     ``specialize(operator, word)``, if given, returns a callable for one dispatch word (Note [Dispatch word]) that is
     called in place of ``function``; ``specialize_when`` does the same for the condition ``when``. ``only_with`` is a
     set of traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the
-    operator as their first argument. ``operator`` is the name of the operator it is registered for, "" for a fallback.
+    operator as their first argument. ``composed`` says that the kernel does not redispatch but calls other operators.
+    ``operator`` is the name of the operator it is registered for, "" for a fallback.
 
     >>> tk.dispatch.Kernel(lambda x: x, DispatchKey.CPU).key
     DispatchKey.CPU
@@ -53,6 +54,7 @@ class Kernel:
         only_with: int = 0,
         boxed: bool = False,
         with_keyset: bool = False,
+        composed: bool = False,
         when: Callable[..., bool] | None = None,
         priority: int = 0,
     ) -> None:
@@ -67,6 +69,7 @@ class Kernel:
         self.only_with = only_with
         self.boxed = boxed
         self.with_keyset = with_keyset
+        self.composed = composed
         self.when = when
         self.conditional = when is not None  # as registered: set_kernel_enabled adds a condition later
         self.priority = priority

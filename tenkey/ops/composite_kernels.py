@@ -15,7 +15,8 @@ def _install(operator: Operator) -> list[Handle]:
     if composite is None:
         return []
     alias = DispatchKey.CompositeImplicitAutograd if composite.implicit else DispatchKey.CompositeExplicitAutograd
-    return [operator.registry.impl(operator.name, Kernel(composite.function, alias, origin="generated"))]
+    kernel = Kernel(composite.function, alias, origin="generated", composed=True)
+    return [operator.registry.impl(operator.name, kernel)]
 
 
 def install_composite_kernels(registry: Registry) -> None:

@@ -18,7 +18,7 @@ from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import tensors_in
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
-from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ...dispatch.keys import DispatchKey, word_below
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
@@ -32,8 +32,7 @@ __all__ = ["ZeroNode", "autograd_kernel", "below_autograd", "inner_call", "refus
 
 def below_autograd(word: int) -> int:
     """Return the word of the call below autograd, without autograd's keys and traits."""
-    traits = word & ~key_mask() & ~REQUIRES_GRAD & ~HOOKED
-    return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
+    return word_below(word, DispatchKey.Autograd) & ~(DispatchKey.AutogradOther.mask | REQUIRES_GRAD | HOOKED)
 
 
 def _is_backend_kernel(operator: Operator, word: int) -> bool:

@@ -130,7 +130,9 @@ def _walk(operator: Operator, word: int) -> list[str]:
         if step.slot.conditional and step.slot.rule == "4 missing":
             lines.append("    if none accepts, the call would raise MissingKernelError")
         goes_on = kernel is not None and (kernel.origin == "generated" or kernel.only_with)
-        if step.chosen and goes_on and step.key.functionality in _GOING_ON:
+        if step.chosen and kernel is not None and kernel.composed:
+            lines.append("    it calls other operators: each of these calls visits the keys of its own arguments")
+        elif step.chosen and goes_on and step.key.functionality in _GOING_ON:
             lines.append(f"    {_GOING_ON[step.key.functionality]}:")
             below = list(steps(operator, word_below(word, step.key)))
             for inner in below:
