@@ -22,17 +22,18 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         installed,
         register,
         strict_fallback,
+        synchronize,
     )  # fmt: skip
 
 __all__ = [
     "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-    "coverage", "installed", "register", "strict_fallback",
+    "coverage", "installed", "register", "strict_fallback", "synchronize",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(__name__, {"external": (
         "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-        "coverage", "installed", "register", "strict_fallback",
+        "coverage", "installed", "register", "strict_fallback", "synchronize",
     )})  # fmt: skip
 
 

@@ -99,16 +99,41 @@ class TestAnswers:
         with pytest.raises(TypeError, match=r"\[made\] allocate\(8, 0\) returned None: it returns a buffer"):
             attempt(made(allocate=lambda self, nbytes, device=0: None))
 
-    def test_an_error_of_a_template_is_the_only_one(self) -> None:
+    def test_an_error_of_a_template_names_the_call(self) -> None:
         class Failing(TemplateHost):
             name = "made"
+            kernel: Any = None
 
-            def pointwise(self, *args: Any) -> Any:
-                raise ZeroDivisionError("of the author")
+            def pointwise(self, scalar: Any, operands: Any, result: Any) -> Any:
+                if scalar.name != "tk::exp":
+                    return super().pointwise(scalar, operands, result)
+                if self.kernel is None:
+                    raise ZeroDivisionError("of the author")
+                return self.kernel
 
-        with pytest.raises(ZeroDivisionError, match="of the author") as caught:
+            def reduction(self, *args: Any) -> Any:
+                raise KeyError("sum")
+
+        with pytest.raises(RuntimeError) as caught:
             attempt(Failing())
-        assert caught.value.__context__ is None
+        assert str(caught.value) == (
+            "[tk::exp] the template pointwise() of the backend 'made' raised ZeroDivisionError for float32: "
+            "of the author"
+        )
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert caught.value.__cause__.__context__ is None
+        with pytest.raises(RuntimeError, match=r"\[tk::sum\] the template reduction\(\) .* KeyError for uint8, uint64"):
+            attempt(Failing(), lambda: tk.sum(tk.ones(2, dtype=tk.uint8, device="made")))
+
+        def kernel(out: Any, x: Any) -> None:
+            raise OSError("no power")
+
+        failing = Failing()
+        failing.kernel = kernel
+        with pytest.raises(OSError, match="no power") as raised:
+            attempt(failing)
+        note = "[tk::exp] In the kernel that pointwise() of 'made' returned for float32."
+        assert raised.value.__notes__ == [note]
 
     @pytest.mark.parametrize(
         ("value", "message"),

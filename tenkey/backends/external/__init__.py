@@ -1,7 +1,7 @@
 """Backends of other packages: the interface that they implement, and what tenkey derives for them."""
 
 from ...core.storage import StridedArray
-from .backend_registration import Coverage, coverage, register
+from .backend_registration import Coverage, coverage, register, synchronize
 from .buffers import MemoryStatistics
 from .fallback import strict_fallback
 from .interface import Backend
@@ -11,5 +11,5 @@ from .streams import Event, Stream
 
 __all__ = [
     "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-    "coverage", "installed", "register", "strict_fallback",
+    "coverage", "installed", "register", "strict_fallback", "synchronize",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import keyword
 from typing import Any, Final
 
 from ..._util.record import Record
-from ...core.device import device_types, register_device, to_device, unregister_device
+from ...core.device import Device, default_device, device_types, register_device, to_device, unregister_device
 from ...core.tensor import Tensor
 from ...dispatch.errors import RegistrationError
 from ...dispatch.kernel import Handle, Kernel
@@ -19,9 +19,9 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .derived import Derived
 from .fallback import run_on_cpu
-from .interface import MINIMAL, Backend
+from .interface import MINIMAL, Backend, settle
 
-__all__ = ["Coverage", "coverage", "explicit_kernels", "new_kernels", "register", "registered"]
+__all__ = ["Coverage", "coverage", "explicit_kernels", "new_kernels", "register", "registered", "synchronize"]
 
 _CALLED: Final = (
     *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
@@ -58,6 +58,7 @@ class Registered:
             for handle in reversed(self.handles):
                 handle.remove()
             self.handles.clear()
+            self.backend.__dict__.pop("_error_words", None)  # frees them
             if registered.get(name) is self:
                 del registered[name]
             unregister_device(name)
@@ -189,6 +190,18 @@ def _check_signatures(backend: Backend) -> None:
             f"[register] the method {method}{signature} of the backend {backend.name!r} cannot be called as {call}: "
             "give it these parameters, as in tk.backends.Backend."
         )
+
+
+def synchronize(device: Device | str | None = None) -> None:
+    """Wait until all work on a device is done, and raise the error that a kernel has reported there.
+
+    By default the device is the default device.
+
+    >>> tk.backends.synchronize("cpu")
+    """
+    target = default_device() if device is None else to_device(device)
+    if target.backend is not None:
+        settle(target.backend, target.index)
 
 
 class Coverage(Record):

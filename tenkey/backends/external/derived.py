@@ -27,7 +27,8 @@ from ...ops.variants import check_copy, check_pointwise
 from .fallback import check_devices
 from .interface import Backend, memory_of, write
 from .scalar_function import ScalarFunction
-from .templates import Copier, PointwiseRunner, aligned, checked, common_shape, convert_number, identity, overlaps
+from .template_calls import TemplateKernel
+from .templates import Copier, PointwiseRunner, aligned, common_shape, convert_number, identity, overlaps
 
 __all__ = ["Derived"]
 
@@ -250,22 +251,29 @@ class Derived:
         facet: Reduce = operator.facets["Reduce"]
         (operand,) = dtypes_of(word & DTYPE_MASK)
         natural, _ = facet.promotion.dtypes(operator.name, (operand,))
-        kernels: dict[np.dtype, tuple[Any, Any] | None] = {}
+        kernels: dict[np.dtype, tuple[TemplateKernel, TemplateKernel]] = {}
 
         def kernel(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
             compute = np.dtype(dtype or natural)
             if compute not in kernels:
                 refuse_lost_part(operator.schema.base_name, operand, compute)
                 kernels[compute] = self._reducers(operator, facet, operand, compute)
-            found = kernels[compute]
-            if found is None:
+            first, second = kernels[compute]
+            out = (
+                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims)
+                if first and second
+                else None
+            )
+            if out is None:
                 options = {"keepdims": keepdims} if dtype is None else {"keepdims": keepdims, "dtype": dtype}
                 return self.fallback(operator, x, axis, **options)  # type: ignore[no-any-return]
-            return self._reduce(operator, facet, found, x, axis, compute, keepdims)
+            return out
 
         return kernel
 
-    def _reducers(self, operator: Operator, facet: Reduce, operand: np.dtype, compute: np.dtype) -> Any:
+    def _reducers(
+        self, operator: Operator, facet: Reduce, operand: np.dtype, compute: np.dtype
+    ) -> tuple[TemplateKernel, TemplateKernel]:
         """Return the kernels for elements and for intermediate results, to which ``scalar`` is not applied again."""
         booleans = ("a", "b") if compute.kind == "b" else ()
         name, backend = operator.name, self.backend
@@ -275,21 +283,15 @@ class Derived:
         if facet.scalar is not None:
             mapped: Any = trace(facet.scalar, ("x",), name=name)
             scalar = ScalarFunction(f"{name} map", ("x",), mapped, compute)
-        made = []
-        for function, dtype in ((scalar, operand), (keep, compute)):
-            try:
-                one = backend.reduction(combine, function, dtype, facet.identity)
-            except NotImplementedError:
-                return None
-            one = checked(one, backend, name, "reduction", "out, x")
-            if one is None:
-                return None
-            made.append(one)
-        return tuple(made)
+        make = partial(TemplateKernel, backend, "reduction", name)
+        return (
+            make((operand, compute), combine, scalar, operand, facet.identity),
+            make((compute,), combine, keep, compute, facet.identity),
+        )
 
     def _reduce(
         self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool
-    ) -> Tensor:
+    ) -> Tensor | None:
         name = operator.schema.base_name
         axes = normalize_axes(name, axis, x.ndim)
         kept = [i for i in range(x.ndim) if i not in axes]
@@ -305,7 +307,8 @@ class Derived:
             return out
         if rows:
             window = self._matrix(x, kept, list(axes), rows, columns)
-            self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute)
+            if not self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute):
+                return None
         return out
 
     def _matrix(self, x: Tensor, kept: list[int], axes: list[int], rows: int, columns: int) -> StridedArray:
@@ -322,14 +325,13 @@ class Derived:
             pair = [columns * data.dtype.itemsize, data.dtype.itemsize]
         return data.window((rows, columns), (pair[0], pair[1]), data.offset)  # type: ignore[arg-type]
 
-    def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> None:
+    def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> bool:
         """Reduce the rows of a matrix; few long rows in two steps, so that all units of a device have work."""
         first, second = kernels
         rows, columns = x.shape
         pieces = min(_PIECES, columns // 64)
         if columns < _LONG or rows * 2 > _PIECES:
-            first(out, x)
-            return
+            return first.run(out, x)  # type: ignore[no-any-return]
         length = columns // pieces
         rest = columns - length * pieces
         size = compute.itemsize
@@ -339,11 +341,13 @@ class Derived:
         for i in range(rows):
             at = i * width * size
             block = x.window((pieces, length), (length * step, step), x.offset + i * row)
-            first(part.window((pieces,), (size,), at), block)
-            if rest:
+            done = first.run(part.window((pieces,), (size,), at), block)
+            if done and rest:
                 tail = x.window((1, rest), (0, step), x.offset + i * row + pieces * length * step)
-                first(part.window((1,), (size,), at + pieces * size), tail)
-        second(out, part)
+                done = first.run(part.window((1,), (size,), at + pieces * size), tail)
+            if not done:
+                return False
+        return second.run(out, part)  # type: ignore[no-any-return]
 
 
 def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtype) -> tuple[list[Any], Device]:

@@ -25,7 +25,7 @@ from ...core.tree import map_tensors, tensors_in
 from ...core.word import WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
 from ...dispatch.operator import Operator
-from .interface import Backend, extent, memory_of
+from .interface import Backend, extent, memory_of, settle
 
 __all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
 
@@ -97,7 +97,7 @@ class _Host:
             memory = self._memory[owner] = np.empty(nbytes, np.uint8)
             if nbytes:
                 backend = memory_of(data)
-                backend.synchronize(data.device.index)
+                settle(backend, data.device.index)
                 backend.copy_to_host(data.buffer, memory)
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
         self._originals: dict[int, Tensor] = {}

@@ -24,10 +24,11 @@ from ...core.device import Device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
 from .buffers import MemoryStatistics, Owner, statistics_of
+from .device_errors import error_words
 from .scalar_function import Operand, ScalarFunction
 from .streams import Event, Stream
 
-__all__ = ["MINIMAL", "Backend", "read", "write"]
+__all__ = ["MINIMAL", "Backend", "extent", "memory_of", "read", "settle", "write"]
 
 
 MINIMAL = ("allocate", "free", "copy_from_host", "copy_to_host")
@@ -60,6 +61,8 @@ class Backend:
     """
 
     name: str = ""
+    asynchronous: bool = False
+    """Whether work may be unfinished when a call returns, so that errors of kernels are found later."""
 
     # ---- the device
 
@@ -233,6 +236,25 @@ class Backend:
 
     # ---- for authors of kernels: built on the methods above
 
+    def error_word(self, device: int = 0) -> StridedArray:
+        """Return a window of shape (1,) and dtype int64 in which a kernel stores an error code; it is 0 otherwise.
+
+        tenkey passes it to the kernels of templates. Get it anew for every call of a kernel of your own. It is read
+        after the call of a template's kernel and, if the backend is ``asynchronous``, at the next synchronisation only.
+        """
+        return error_words(self).word(device)
+
+    def error_code(self, operator: str, message: str, error: type[Exception] = IndexError) -> int:
+        """Return the positive int that stands for an error: ``error(f"[{operator}] {message}")`` is raised for it.
+
+        >>> class Reporting(tk.backends.Backend):
+        ...     name = "docserrors"
+        >>> backend = Reporting()
+        >>> backend.error_code("take", "an index is out of range.") == backend.error_code("take", "no room.")
+        False
+        """
+        return error_words(self).code(operator, message, error)
+
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device | str | None = None) -> Tensor:
         """Return an uninitialized tensor on the device, for the result of a kernel."""
         target = to_device(device or self.name)
@@ -259,6 +281,12 @@ class Backend:
         return read(tensor._data)
 
 
+def settle(backend: Backend, device: int) -> None:
+    """Wait until all work on a device is done, and raise the error that a kernel has reported there."""
+    backend.synchronize(device)
+    error_words(backend).check(device)
+
+
 def extent(data: StridedArray) -> int:
     """Return the offset of the byte after the last element of a window that is not empty."""
     last = sum([(n - 1) * step for n, step in zip(data.shape, data.strides)])
@@ -282,7 +310,7 @@ def read(data: StridedArray) -> np.ndarray:
     if not data.size:  # the window may lie beyond the end of the buffer
         return np.empty(data.shape, data.dtype)
     backend = memory_of(data)
-    backend.synchronize(data.device.index)
+    settle(backend, data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
     if data.offset == 0 and data.is_contiguous:
@@ -299,7 +327,7 @@ def write(data: StridedArray, values: np.ndarray) -> None:
         flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
         backend.copy_from_host(data.buffer, flat)
         return
-    backend.synchronize(data.device.index)
+    settle(backend, data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
     np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides)[...] = values

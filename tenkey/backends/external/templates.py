@@ -11,7 +11,7 @@ fills are the identity function, so a backend with ``pointwise`` has these too. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import copy_context
 from typing import Any, Final
 
@@ -22,26 +22,16 @@ from ...core.storage import StridedArray
 from ...core.tensor import Tensor
 from ...ops.scalar import Expression, variable
 from ...ops.shapes import broadcast_shapes
-from .interface import Backend, memory_of
+from .interface import Backend
 from .scalar_function import Operand, ScalarFunction
+from .template_calls import TemplateKernel
 
 __all__ = [
-    "Copier", "PointwiseRunner", "aligned", "checked", "common_shape", "convert_number", "fused",
+    "Copier", "PointwiseRunner", "aligned", "common_shape", "convert_number", "fused",
     "identity", "overlaps",
 ]  # fmt: skip
 
-_UNKNOWN: Final = object()  # marks a combination of dtypes that did not occur before
 _WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
-
-
-def checked(kernel: Any, backend: Backend, operator: str, template: str, arguments: str) -> Callable[..., None] | None:
-    """Return what a template returned, after checking that it is a function or None."""
-    if kernel is not None and not callable(kernel):
-        raise TypeError(
-            f"[{operator}] the template {template}() of the backend {backend.name!r} returned {kernel!r}: it returns "
-            f"a function kernel({arguments}), or None where it has none."
-        )
-    return kernel  # type: ignore[no-any-return]
 
 
 class PointwiseRunner:
@@ -50,32 +40,23 @@ class PointwiseRunner:
     def __init__(self, backend: Backend, scalar: ScalarFunction) -> None:
         self._backend = backend
         self._scalar = scalar
-        self._kernels: dict[Any, Callable[..., None] | None] = {}
+        self._kernels: dict[Any, TemplateKernel] = {}
 
     def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
         """Compute into ``out`` from windows of its shape and NumPy scalars; return false if the template declines."""
         key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
-        kernel: Any = self._kernels.get(key, _UNKNOWN)
-        if kernel is _UNKNOWN:
-            kernel = self._kernels[key] = self._make(out, operands)
+        kernel = self._kernels.get(key)
         if kernel is None:
-            return False
-        if out.size:
-            for value in (out, *operands):
-                is_window = value.__class__ is StridedArray
-                if is_window and getattr(value.owner, "_backend", self._backend) is not self._backend:
-                    memory_of(value)  # raises
-            kernel(*fused(out, operands))
-        return True
+            kernel = self._kernels[key] = self._make(out, operands)
+        return kernel.run(*fused(out, operands)) if out.size else bool(kernel)
 
-    def _make(self, out: StridedArray, operands: Sequence[Any]) -> Callable[..., None] | None:
+    def _make(self, out: StridedArray, operands: Sequence[Any]) -> TemplateKernel:
         pairs = zip(self._scalar.parameters, operands, strict=True)
         described = tuple([Operand(name, x.dtype, x.__class__ is not StridedArray) for name, x in pairs])
-        try:
-            kernel = self._backend.pointwise(self._scalar, described, out.dtype)
-        except NotImplementedError:
-            return None
-        return checked(kernel, self._backend, self._scalar.name, "pointwise", "out, *operands")
+        dtypes = [x.dtype for x in described]
+        return TemplateKernel(
+            self._backend, "pointwise", self._scalar.name, dtypes, self._scalar, described, out.dtype
+        )  # fmt: skip
 
 
 def aligned(operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
