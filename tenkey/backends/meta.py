@@ -69,22 +69,26 @@ def _kernel(operator: Operator) -> Callable[..., Any] | None:
         return strided_view_kernel(operator, lambda x: _empty(TensorSpec(x.shape, x.dtype)))
     if operator.name == "tk::to_device":
         return _move
-    if rule is not None:
+    mutable = operator.schema.is_mutable
+    if rule is not None and not mutable:
 
         def meta_kernel(*args: Any, **kwargs: Any) -> Any:
             result = rule(*args, **kwargs)
             return _empty(result) if isinstance(result, TensorSpec) else tuple([_empty(one) for one in result])
 
         return meta_kernel
-    if "Fits" in operator.facets:
-        check = operator.facets["Fits"].check
+    fits = operator.facets.get("Fits")
+    if fits is not None or rule is not None:
 
         def inplace(x: Tensor, *args: Any) -> Tensor:
             if x.device is not META:
                 raise NoValuesError(
                     f"[{operator.schema.base_name}] a tensor on 'meta' has no values to write to {str(x.device)!r}."
                 )
-            check(operator, x, *args)
+            if fits is not None:
+                fits.check(operator, x, *args)
+            elif rule is not None:
+                rule(x, *args)
             return x
 
         return inplace

@@ -67,6 +67,27 @@ def _ravel_multi_index(multi_index: Sequence[Array], dims: Sequence[int], mode: 
     return np.ravel_multi_index(tuple(np.broadcast_arrays(*multi_index)), tuple(dims), mode=mode)
 
 
+def _gather_rows(x: Array, index: Array, operator: str) -> Array:
+    outer, inner = np.broadcast_shapes(x.shape[::2], index.shape[::2])
+    x, index = (np.broadcast_to(a, (outer, a.shape[1], inner)) for a in (x, index))
+    out = np.zeros(index.shape, x.dtype)
+    for i, j, k in np.ndindex(out.shape):
+        out[i, j, k] = x[i, index[i, j, k], k]
+    return out
+
+
+def _scatter_rows(x: Array, index: Array, source: Array, mode: str, operator: str) -> Array:
+    outer, _, inner = x.shape
+    combine: Any = {
+        "set": lambda a, b: b, "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
+    }[mode]  # fmt: skip
+    shape = np.broadcast_shapes(index.shape, source.shape, (outer, 1, inner))
+    index, source = np.broadcast_to(index, shape), np.broadcast_to(source, shape)
+    for i, j, k in np.ndindex(shape):
+        x[i, index[i, j, k], k] = combine(x[i, index[i, j, k], k], source[i, j, k])
+    return x
+
+
 # ---- sorting, searching, sets
 
 
@@ -208,6 +229,9 @@ BLOCK_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "nonzero_rows": lambda x: np.array(np.nonzero(x)),
     "unravel_rows": lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     "ravel_multi_index": _ravel_multi_index,
+    "gather_rows": _gather_rows,
+    "scatter_rows_": _scatter_rows,
+    "sort_rows": lambda x: (np.sort(x, 1, "stable"), np.argsort(x, 1, "stable")),
     "sort": _sort,
     "argsort": _argsort,
     "sorting_order": _sorting_order,

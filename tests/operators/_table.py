@@ -27,7 +27,8 @@ OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace
 """Every built-in operator; those that autograd derives for gradients are tested through the gradients."""
 FACTORIES: Final = [op for op in OPERATORS if not any(a.type.is_tensor_like for a in op.schema.arguments)]
 SAMPLED: Final = [op for op in OPERATORS if op not in FACTORIES]
-INPLACE: Final = [op for op in OPERATORS if op.schema.is_mutable]
+INPLACE: Final = [op for op in OPERATORS if op.schema.is_mutable and "NotDifferentiable" not in op.facets]
+"""The others are steps of decompositions, which run without recording: tests/ops/test_primitives.py."""
 FLOATING: Final = ("float32", "float64")
 DTYPES: Final = (*FLOATING, "int8", "int64", "uint8", "bool", "complex64", "complex128")
 _LAYOUTS: Final = ("transposed", "strided", "repeated")  # samples with the values of another sample

@@ -14,6 +14,7 @@ from ...core.tensor import Tensor
 from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ...ops.builtin.indexing.setitem import check_basic_put, check_put
+from ...ops.builtin.primitives import check_range
 from .fp_warnings import quietly, silenced
 from .kernels import check, own_error, wrap
 
@@ -192,8 +193,29 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     return x
 
 
+_COMBINED: Final[dict[str, np.ufunc]] = {
+    "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
+}  # fmt: skip
+
+
+def scatter_rows_(x: Tensor, index: Tensor, source: Tensor, mode: str, operator: str) -> Tensor:
+    check("scatter_rows_", x, index, source, mode, operator)
+    a = x._data
+    shape = (a.shape[0], np.broadcast_shapes(index.shape, source.shape)[1], a.shape[2])
+    at, values = np.broadcast_to(index._data, shape), np.broadcast_to(source._data, shape)
+    check_range(at, a.shape[1], operator)
+    rows, _, columns = np.indices(shape, sparse=True)
+    places = (rows, at, columns)
+    if mode == "set":
+        a[places] = values
+    else:
+        silenced(_COMBINED[mode].at, a, places, values)
+    return x
+
+
 KERNELS: Final[dict[str, Callable[..., Tensor]]] = {
     "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,
     "tk::slice_backward": slice_backward, "tk::basic_index_backward": basic_index_backward, "tk::index": index,
     "tk::index_backward": index_backward, "tk::basic_put_": basic_put_, "tk::put_": put_,
+    "tk::scatter_rows_": scatter_rows_,
 }  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Final
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .. import variants  # last: in-place variants of the operators above
-from . import creation, nn, random, tensor_methods
+from . import creation, nn, primitives, random, tensor_methods
 from .elementwise import (
     activations,
     arithmetic,

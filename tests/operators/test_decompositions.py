@@ -1,0 +1,149 @@
+"""Operators in terms of others, as devices without a kernel compute them: run on the CPU, against the CPU's kernels.
+
+Integers, bools and copies have the same bits, floats the tolerance of ``test_reference.py``. Arguments that the
+operator refuses, its decomposition refuses with the same type of error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.core.silence import silently
+from tenkey.core.tensor import Tensor
+from tenkey.core.tree import map_tensors
+from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.tags import Tag
+from tenkey.testing import SampleInput
+from tests._tiers import Failures
+from tests.operators._table import DTYPES, FACTORIES, OPERATORS, chosen, named
+from tests.operators.test_meta import _MADE
+from tests.operators.test_reference import assert_close
+
+_DECOMPOSED: Final = [op for op in OPERATORS if "Decomposition" in op.facets]
+_OF_TENSORS: Final = [op for op in _DECOMPOSED if op not in FACTORIES]
+_REFUSED: Final = (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+_SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0)
+
+
+def outcome(call: Callable[..., Any], sample: SampleInput) -> tuple[Any, SampleInput]:
+    """What a call with copies of the arguments returns or raises, and the arguments afterwards."""
+    copied = sample.map(lambda t: t if t.device.type == "meta" else t.clone())
+    try:
+        return call(*copied.args, **copied.kwargs), copied
+    except _REFUSED as error:
+        return error, copied
+
+
+def agree(got: Any, want: Any) -> None:
+    """Raise AssertionError unless the results agree: in structure, shape, dtype and values, or in the type of error."""
+    if isinstance(want, BaseException):
+        assert isinstance(got, type(want)), f"{got!r} in place of {want!r}"
+    elif isinstance(got, BaseException):
+        raise got
+    elif isinstance(want, Tensor):
+        assert isinstance(got, Tensor)
+        assert (got.shape, got.dtype, got.device) == (want.shape, want.dtype, want.device)
+        assert_close(got.numpy(), want.numpy())
+    else:
+        assert len(got) == len(want)
+        for one, other in zip(got, want, strict=True):
+            agree(one, other)
+
+
+def compare(operator: Operator, sample: SampleInput) -> None:
+    want, reference = outcome(operator.call, sample)
+    function = operator.facets["Decomposition"].function
+    got, ours = outcome(lambda *args, **kwargs: silently(function, *args, **kwargs), sample)
+    agree(got, want)
+    if Tag.NONDETERMINISTIC not in operator.tags:
+        agree(ours.tensors(), reference.tensors())
+
+
+@named(_OF_TENSORS)
+def test_samples(operator: Operator) -> None:
+    failures = Failures()
+    for dtype in DTYPES:
+        for sample in chosen(operator, dtype):
+            with failures.of(f"{dtype}, {sample.name}"):
+                compare(operator, sample)
+    failures.check()
+
+
+def _special(x: Tensor) -> Tensor:
+    """Replace some floats by NaN, infinities and zeros."""
+    values = x.numpy().copy()
+    if values.dtype.kind in "fc":
+        values.reshape(-1)[::2] = np.resize(_SPECIAL, values.reshape(-1)[::2].shape)
+    return tk.asarray(values)
+
+
+@named(_OF_TENSORS)
+def test_special_values(operator: Operator) -> None:
+    failures = Failures()
+    for dtype in ("float32", "complex64"):
+        for sample in itertools.islice(chosen(operator, dtype), 4):
+            with failures.of(f"{dtype}, {sample.name}"):
+                compare(operator, sample.map(_special))
+    failures.check()
+
+
+def _variations(sample: SampleInput) -> Iterator[tuple[str, SampleInput]]:
+    """Calls that an operator may refuse: indices out of range, other dtypes and shapes, numbers out of range."""
+    yield "beyond the end", sample.map(lambda t: t + 100 if t.dtype.kind == "i" else t)
+    yield "before the beginning", sample.map(lambda t: t - 100 if t.dtype.kind == "i" else t)
+    for dtype in (tk.complex64, tk.bool, tk.int8, tk.float16):
+        yield f"as {dtype}", sample.map(lambda t, dtype=dtype: tk.ops.tk.cast(t, dtype))  # type: ignore[misc]
+    yield "one dimension more", sample.map(lambda t: tk.expand_dims(t, axis=0))
+    yield "no dimension", sample.map(lambda t: tk.reshape(t, (-1,))[0] if t.size else t)
+    for i, value in enumerate(sample.args):
+        if type(value) is int:
+            for number in (-100, 100):
+                yield (
+                    f"argument {i} = {number}",
+                    SampleInput((*sample.args[:i], number, *sample.args[i + 1 :]), sample.kwargs),
+                )
+    for name, value in sample.kwargs.items():
+        if type(value) is int:
+            for number in (-100, 100):
+                yield f"{name} = {number}", SampleInput(sample.args, {**sample.kwargs, name: number})
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@named(_OF_TENSORS)
+def test_refused_arguments(operator: Operator) -> None:
+    failures = Failures()
+    for sample in itertools.islice(chosen(operator, "float32"), 3):
+        for name, changed in _variations(sample):
+            with failures.of(f"{sample.name}, {name}"):
+                compare(operator, changed)
+    failures.check()
+
+
+def test_factories() -> None:
+    failures = Failures()
+    for operator in FACTORIES:
+        for args, kwargs in _MADE[operator.schema.base_name] if operator in _DECOMPOSED else ():
+            with failures.of(f"{operator.name}{args}"):
+                compare(operator, SampleInput(args, kwargs))
+    failures.check()
+
+
+def test_a_decomposition_that_differs_is_found() -> None:
+    x = tk.asarray([1.0, 2.0])
+    with pytest.raises(AssertionError):
+        agree(x + 1e-3, x)
+    with pytest.raises(AssertionError):
+        agree(tk.astype(x, tk.float64), x)
+    with pytest.raises(AssertionError, match="in place of"):
+        agree(x, IndexError("out of range"))
+    with pytest.raises(TypeError):
+        agree(TypeError("refused"), x)
+    moved = map_tensors(lambda t: t.to_device("meta"), [x])
+    with pytest.raises(AssertionError):
+        agree(moved, [x])
