@@ -98,6 +98,9 @@ class TemplateHost(Host):
                     assert x.owner is not out.owner or (x.offset, x.strides) == (out.offset, out.strides)
                     x = window(x)
                 arrays.append(x.astype(kind))
+            for axis in scalar.indices:
+                lengths = [n if i == axis else 1 for i, n in enumerate(out.shape)]
+                arrays.append(np.arange(out.shape[axis]).reshape(lengths).astype(scalar.dtype))
             with np.errstate(all="ignore"):
                 window(out)[...] = function(*arrays)
 

@@ -44,7 +44,9 @@ def _pointwise_spec(operator: Operator, args: tuple[Any, ...]) -> TensorSpec:
     if not facet.promotion.compares:
         for tensor in tensors:
             refuse_out_of_range(operator.name, tensor, compute)
-    return TensorSpec(broadcast_shapes(operator.schema.base_name, *[t.shape for t in tensors]), dtype)
+    shape = broadcast_shapes(operator.schema.base_name, *[t.shape for t in tensors])
+    facet.index_axes(len(shape))
+    return TensorSpec(shape, dtype)
 
 
 def _reduction_spec(

@@ -165,7 +165,7 @@ def _not_of_bools(expression: Expression, numbers: Collection[str]) -> Expressio
         if node.operands:
             if node.kind == "number" and node.operation not in _KEEPS_BOOLEANS:
                 return node
-        elif (node.name or "") in numbers or (node.name is None and node.value not in (0, 1)):
+        elif (node.name or "") in numbers or (node.operation != "variable" and node.value not in (0, 1)):
             return node
     return None
 

@@ -182,6 +182,8 @@ def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
         formula = formula_of(given)
         if formula is None:
             return None
+        if facet.indices:  # positions are those in the result
+            tangents = {n: t if t is None else broadcast_to(t, out.shape) for n, t in tangents.items()}
         values = [tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
         return formula.function(*values)
 

@@ -60,7 +60,7 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
     """Return the ufunc that computes in one step if at most a Python number has to be converted, and its dtype."""
     facet: Pointwise = functional.facets["Pointwise"]
     arrays = dtypes_of(bits & DTYPE_MASK)
-    if len(arrays) != 1 or facet.boolean or not len(facet.parameters) == len(facet.tensors) == count:
+    if len(arrays) != 1 or facet.boolean or facet.indices or not len(facet.parameters) == len(facet.tensors) == count:
         return None
     try:
         compute, result = facet.promotion.dtypes(functional.name, arrays, weak_of(bits & WEAK_MASK))

@@ -47,6 +47,8 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         # logic on numbers: the test against zero is part of the expression, not a separate pass
         facet, compute = facet.of_numbers, arrays[0]
     program = program_of(operator.name, facet, compute, result)
+    if facet.indices:
+        return _general(operator, facet, program)
     count = len(facet.parameters)
     uniform = not facet.boolean and count == len(facet.tensors) and all(dtype == compute for dtype in arrays)
     if uniform and weak and count == 2 and arrays:
@@ -245,6 +247,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     word = cpu_word(program.result)
     wanted = [np.dtype(bool) if p in facet.boolean else program.dtype for p in facet.parameters]
     name = operator.name
+    indexed = bool(facet.indices)
 
     def kernel(*args: Any) -> Tensor:
         operands = []
@@ -255,6 +258,10 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
                 a = converted(name, value, dtype)
             operands.append(a)
             bound *= a.size
+        if indexed:
+            shape = _shape(name, operands)
+            operands += _index_arrays(facet, shape, program.dtype)
+            bound = prod(shape)
         if bound >= LARGE:
             shape = _shape(name, operands)
             if prod(shape) >= LARGE:
@@ -276,9 +283,18 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             data = data.astype(program.result)
         return make_tensor(data, word)
 
-    if len(wanted) != 3 or len(facet.tensors) != 3:
+    if indexed or len(wanted) != 3 or len(facet.tensors) != 3:
         return kernel
     return _make("mixed", 3, operator, program, kernel, wanted=wanted)
+
+
+def _index_arrays(facet: Pointwise, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
+    """Return the values of the index variables, which broadcast to the shape of the result: further operands."""
+    made = []
+    for axis in facet.index_axes(len(shape)).values():
+        lengths = shape if axis is None else tuple([n if i == axis else 1 for i, n in enumerate(shape)])
+        made.append(np.arange(prod(lengths)).astype(dtype).reshape(lengths))
+    return made
 
 
 def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -> None:
@@ -296,6 +312,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
     for parameter, value in zip(facet.parameters, args):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
         arrays.append(converted(operator.name, value, dtype))
+    arrays += _index_arrays(facet, out.shape, compute)
     found = errors()
     try:
         ignore(QUIET)

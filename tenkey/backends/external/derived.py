@@ -28,7 +28,17 @@ from .fallback import check_devices
 from .interface import Backend, memory_of, write
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel
-from .templates import Copier, PointwiseRunner, aligned, common_shape, convert_number, identity, overlaps
+from .templates import (
+    Copier,
+    IndexedRunner,
+    PointwiseRunner,
+    aligned,
+    common_shape,
+    convert_number,
+    identity,
+    overlaps,
+    runner_of,
+)
 
 __all__ = ["Derived"]
 
@@ -195,8 +205,6 @@ class Derived:
         facet: Pointwise = operator.facets["Pointwise"]
         compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
         runner = self._runner(operator.name, facet, compute)
-        if runner is None:
-            return lambda *args: self.fallback(operator, *args)
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         backend, name = self.backend, operator.schema.base_name
 
@@ -210,17 +218,16 @@ class Derived:
 
         return kernel
 
-    def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | None:
-        if isinstance(facet.expression, tuple):
-            return None
-        return PointwiseRunner(self.backend, ScalarFunction(name, facet.parameters, facet.expression, compute))
+    def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | IndexedRunner:
+        scalar = ScalarFunction(name, facet.parameters, facet.expression, compute)
+        return runner_of(self.backend, scalar, facet.index_axes)
 
     def inplace(self, operator: Operator) -> Callable[..., Tensor]:
         """Return the kernel of an in-place variant: the template writes the first argument, or a result is copied."""
         functional: Operator = operator.facets["Inplace"].functional
         facet: Pointwise = functional.facets["Pointwise"]
         flags = [parameter in facet.boolean for parameter in facet.parameters]
-        runners: dict[np.dtype, PointwiseRunner | None] = {}
+        runners: dict[np.dtype, PointwiseRunner | IndexedRunner] = {}
 
         def kernel(x: Tensor, *args: Any) -> Tensor:
             slot = functional.slot(x.device.key)
@@ -238,7 +245,7 @@ class Derived:
                     runners[compute] = self._runner(functional.name, facet, compute)
                 runner = runners[compute]
                 operands = aligned(_operands(operator, (x, *args), flags, compute)[0], x.shape)
-                if runner is not None and not overlaps(x._data, operands) and runner.run(x._data, operands):
+                if not overlaps(x._data, operands) and runner.run(x._data, operands):
                     return x
             return silently(lambda: self.copy_(x, functional.call(x, *args)))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ops.scalar import Expression, evaluate, to_c
+from ...ops.scalar import Expression, evaluate, indices, to_c
 
 __all__ = ["Operand", "ScalarFunction"]
 
@@ -27,8 +27,9 @@ class Operand(NamedTuple):
 class ScalarFunction:
     """A function that computes one element of a result, in ``dtype``, from one element of each operand.
 
-    ``expression`` is the traced expression in the variables ``parameters``. Calling the function with Python numbers
-    evaluates it.
+    ``expression`` is the traced expression in the variables ``parameters``. ``indices`` are the axes whose index
+    variables it contains, in ascending order: the variable ``index_0`` is the position of the element along axis 0, an
+    integer that is converted to ``dtype``. Calling the function with Python numbers evaluates it.
 
     >>> from tenkey.library import scalar as s
     >>> function = ScalarFunction("demo", ("x",), s.exp(s.variable("x")) - 1, np.dtype("float32"))
@@ -36,23 +37,27 @@ class ScalarFunction:
     0.0
     """
 
-    __slots__ = ("dtype", "expression", "name", "parameters")
+    __slots__ = ("dtype", "expression", "indices", "name", "parameters")
 
     def __init__(self, name: str, parameters: tuple[str, ...], expression: Expression, dtype: np.dtype) -> None:
         self.name = name
         self.parameters = parameters
         self.expression = expression
         self.dtype = dtype
+        self.indices = tuple(indices([expression]).values())
 
-    def __call__(self, *numbers: Any) -> Any:
-        """Evaluate the function for Python numbers; slow, for tests."""
-        return evaluate(self.expression, dict(zip(self.parameters, numbers, strict=True)))
+    def __call__(self, *numbers: Any, **index: int) -> Any:
+        """Evaluate the function for Python numbers, and ``index_0=`` and so on; slow, for tests."""
+        return evaluate(self.expression, {**dict(zip(self.parameters, numbers, strict=True)), **index})
 
     def to_c(
         self, *, operands: Sequence[np.dtype] | None = None, result: np.dtype | None = None, name: str = "scalar",
         dialect: str = "c",
     ) -> str:  # fmt: skip
-        """Return the function as source (``tk.library.scalar.to_c``); ``operands`` are the dtypes of the parameters."""
+        """Return the function as source (``tk.library.scalar.to_c``); ``operands`` are the dtypes of the parameters.
+
+        The parameters of index variables follow, ``index_0`` and so on, of dtype int64.
+        """
         dtypes = operands or [self.dtype] * len(self.parameters)
         parameters = {p: str(dtype) for p, dtype in zip(self.parameters, dtypes, strict=True)}
         return to_c(

@@ -2,10 +2,10 @@
 
 Note [What a template need not do]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Promotion, broadcasting, the allocation of results, errors, in-place variants, overlapping memory, empty tensors and the
-merging of dimensions are handled here, once for every backend. A template gets a scalar function and windows of one
-shape; a call that it declines (None or NotImplementedError) runs on the CPU. Conversions, copies between layouts and
-fills are the identity function, so a backend with ``pointwise`` has these too. Guarded by
+Promotion, broadcasting, the allocation of results, errors, in-place variants, overlapping memory, empty tensors, the
+merging of dimensions and the axes of index variables are handled here, once for every backend. A template gets a scalar
+function and windows of one shape; a call that it declines (None or NotImplementedError) runs on the CPU. Conversions,
+copies between layouts and fills are the identity function, so a backend with ``pointwise`` has these too. Guarded by
 ``tests/backends/test_backend_templates.py``.
 """
 
@@ -20,15 +20,15 @@ import numpy as np
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor
-from ...ops.scalar import Expression, variable
+from ...ops.scalar import Expression, index, substitute, variable
 from ...ops.shapes import broadcast_shapes
 from .interface import Backend
 from .scalar_function import Operand, ScalarFunction
 from .template_calls import TemplateKernel
 
 __all__ = [
-    "Copier", "PointwiseRunner", "aligned", "common_shape", "convert_number", "fused",
-    "identity", "overlaps",
+    "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "common_shape", "convert_number", "fused", "identity",
+    "overlaps", "runner_of",
 ]  # fmt: skip
 
 _WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
@@ -48,7 +48,9 @@ class PointwiseRunner:
         kernel = self._kernels.get(key)
         if kernel is None:
             kernel = self._kernels[key] = self._make(out, operands)
-        return kernel.run(*fused(out, operands)) if out.size else bool(kernel)
+        if not out.size:
+            return bool(kernel)
+        return kernel.run(*([out, *operands] if self._scalar.indices else fused(out, operands)))
 
     def _make(self, out: StridedArray, operands: Sequence[Any]) -> TemplateKernel:
         pairs = zip(self._scalar.parameters, operands, strict=True)
@@ -57,6 +59,59 @@ class PointwiseRunner:
         return TemplateKernel(
             self._backend, "pointwise", self._scalar.name, dtypes, self._scalar, described, out.dtype
         )  # fmt: skip
+
+
+class IndexedRunner:
+    """The runners of a scalar function with index variables, one for each number of dimensions of the result.
+
+    ``axes(ndim)`` returns the axes by the names of the index variables. The position in the whole result is the index
+    of a result without gaps as one dimension; among other layouts it is an operand, a tensor of positions.
+    """
+
+    def __init__(self, backend: Backend, scalar: ScalarFunction, axes: Callable[[int], dict[str, int | None]]) -> None:
+        self._backend = backend
+        self._scalar = scalar
+        self._axes = axes
+        self._runners: dict[Any, PointwiseRunner] = {}
+
+    def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
+        """Compute as :meth:`PointwiseRunner.run` does."""
+        axes = self._axes(out.ndim)
+        windows: list[StridedArray] = [value for value in (out, *operands) if value.__class__ is StridedArray]
+        is_row = {*axes.values()} == {None} and all(w.is_contiguous for w in windows)
+        if is_row:
+            out, *operands = fused(out, operands) if out.size else [out, *operands]
+        elif None in axes.values():
+            operands = [*operands, self._positions(out)]
+            if operands[-1] is None:
+                return False
+        key = "row" if is_row else out.ndim
+        runner = self._runners.get(key)
+        if runner is None:
+            runner = self._runners[key] = self._make({name: 0 if is_row else axis for name, axis in axes.items()})
+        return runner.run(out, operands)
+
+    def _make(self, axes: dict[str, int | None]) -> PointwiseRunner:
+        scalar = self._scalar
+        leaves = {name: variable(name) if axis is None else index(axis) for name, axis in axes.items()}
+        parameters = (*scalar.parameters, *[name for name, axis in axes.items() if axis is None])
+        resolved = ScalarFunction(scalar.name, parameters, substitute(scalar.expression, leaves), scalar.dtype)
+        return PointwiseRunner(self._backend, resolved)
+
+    def _positions(self, out: StridedArray) -> StridedArray | None:
+        """Return the positions of the elements of a result as a window of its shape, or None if it cannot be made."""
+        dtype = np.dtype(np.int64)
+        made: StridedArray = self._backend.empty(out.shape, dtype, out.device)._data
+        row = made.window((made.size,), (dtype.itemsize,), 0)
+        runner = PointwiseRunner(self._backend, ScalarFunction("positions", (), index(0), dtype))
+        return made if runner.run(row, []) else None
+
+
+def runner_of(
+    backend: Backend, scalar: ScalarFunction, axes: Callable[[int], dict[str, int | None]]
+) -> PointwiseRunner | IndexedRunner:
+    """Return what runs a scalar function; ``axes`` are those of its index variables by the number of dimensions."""
+    return IndexedRunner(backend, scalar, axes) if scalar.indices else PointwiseRunner(backend, scalar)
 
 
 def aligned(operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:

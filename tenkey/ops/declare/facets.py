@@ -16,7 +16,7 @@ import numpy as np
 from ..._util.record import Record, made
 from ...dispatch.errors import RegistrationError
 from ...dispatch.schema import FunctionSchema
-from ..scalar import trace, variable
+from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
@@ -83,6 +83,24 @@ class Pointwise(Record):
     def expression(self) -> Any:
         """The traced expression."""
         return trace(self.scalar, self.parameters, name=self.schema.name, booleans=self.boolean)
+
+    @cached_property
+    def indices(self) -> dict[str, int | None]:
+        """The axes of the index variables in the expression by name, with None for the position in the whole result."""
+        return indices([self.expression])
+
+    def index_axes(self, ndim: int) -> dict[str, int | None]:
+        """Return the axes for a result with ``ndim`` dimensions, counted from the front, by the names of variables.
+
+        Raises IndexError if the result lacks an axis.
+        """
+        for axis in self.indices.values():
+            if axis is not None and not -ndim <= axis < ndim:
+                raise IndexError(
+                    f"[{self.schema.base_name}] its expression uses index({axis}), and the result has {ndim} "
+                    f"dimension{'' if ndim == 1 else 's'}: give tensors with more dimensions."
+                )
+        return {name: axis if axis is None else axis % ndim for name, axis in self.indices.items()}
 
 
 class Reduce(Record):

@@ -13,10 +13,10 @@ from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .elementary import *  # noqa: F403 -- its names are public here
 from .emit.printer import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
-from .expression import Expression, Operand, constant, make, topological_order, variable
+from .expression import Expression, Operand, constant, index, make, topological_order, variable
 from .operations import OPERATIONS, Kind, Operation
 from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
-from .traversal import evaluate, free_variables, operations, substitute
+from .traversal import evaluate, free_variables, indices, operations, substitute
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .differentiation import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
@@ -26,8 +26,8 @@ __all__ = [
     "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "CDialect", "Emitter", "Expression", "Kind",
     "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError", "TypeMaker",
     "UnsupportedDerivativeError", "UnsupportedOperationError", "clip", "constant", "differentiate", "differentiate_all",
-    "differentiate_along", "evaluate", "free_variables", "function_source", "is_real", "logaddexp", "make",
-    "not_holomorphic", "operations", "sigmoid", "softplus", "substitute", "to_c", "topological_order", "trace",
+    "differentiate_along", "evaluate", "free_variables", "function_source", "index", "indices", "is_real", "logaddexp",
+    "make", "not_holomorphic", "operations", "sigmoid", "softplus", "substitute", "to_c", "topological_order", "trace",
     "undefined_for_complex", "variable",
 ]  # fmt: skip
 __all__ += elementary.__all__

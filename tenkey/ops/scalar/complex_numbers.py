@@ -31,7 +31,7 @@ def _real_nodes(order: list[Expression], real: Collection[str]) -> set[Expressio
     found: set[Expression] = set()
     for node in order:
         if node.name is not None:
-            is_real = node.name in real or node.kind == "boolean"
+            is_real = node.name in real or node.kind == "boolean" or node.operation == "index"
         else:
             is_real = node.kind == "boolean" or node.operation == "abs"
             is_real = is_real or all(operand in found for operand in node.operands)

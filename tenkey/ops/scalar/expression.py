@@ -27,8 +27,8 @@ from ..._util.locks import new_lock
 from .operations import ATOM_PRECEDENCE, OPERATIONS, POWER_PRECEDENCE, UNARY_PRECEDENCE, Kind
 
 __all__ = [
-    "DECIDE", "Expression", "Operand", "as_expression", "constant", "make", "plain_number", "topological_order",
-    "variable",
+    "DECIDE", "Expression", "Operand", "as_expression", "constant", "index", "make", "plain_number",
+    "topological_order", "variable",
 ]  # fmt: skip
 
 DECIDE: Final[ContextVar[Callable[[Expression], bool] | None]] = ContextVar("DECIDE", default=None)
@@ -60,7 +60,7 @@ def _operator(operation: str) -> tuple[_Method, _Method]:
 class Expression:
     """A node of a scalar expression graph; see Note [Interning].
 
-    `operation` is a name from `OPERATIONS`, or "variable" (with `name`) or "constant" (with `value`).
+    `operation` is a name from `OPERATIONS`, or "variable" or "index" (with `name`) or "constant" (with `value`).
     `kind` is "number" or "boolean".
 
     >>> x = variable("x")
@@ -219,6 +219,23 @@ def variable(name: str, kind: Kind = "number") -> Expression:
     return _intern("variable", (), kind, name=name)
 
 
+def index(axis: int | None = None) -> Expression:
+    """Return the index variable of an axis: the position of the element in the result, as a number.
+
+    The axis counts from the end if it is negative; without it, the position is that in the whole result, in row-major
+    order. An index variable is not a parameter of a scalar function: it has the name `index_0`, `index_m1` (axis -1) or
+    `index_flat`, under which `evaluate` and emitted functions take its value.
+
+    >>> print(index(0) * variable("x") + index(-1))
+    index(0) * x + index(-1)
+    """
+    given: object = axis
+    if given is not None and given.__class__ is not int:
+        raise TypeError(f"index: an axis is an integer known to Python, got {given!r} of type {type(given).__name__}.")
+    name = "index_flat" if axis is None else f"index_{axis}".replace("-", "m")
+    return _intern("index", (), "number", name=name)
+
+
 def plain_number(value: object) -> bool | int | float:
     """Convert `value` to a Python bool, int or float; TypeError unless it is a Python or NumPy number.
 
@@ -344,6 +361,9 @@ def _node_text(node: Expression, parts: list[tuple[str, int]]) -> tuple[str, int
     """Return the text and precedence of a node from those of its operands."""
     if node.operation == "variable":
         return str(node.name), ATOM_PRECEDENCE
+    if node.operation == "index":
+        axis = str(node.name).removeprefix("index_").replace("m", "-").replace("flat", "")
+        return f"index({axis})", ATOM_PRECEDENCE
     if node.operation == "constant":
         text = repr(node.value)
         return text, UNARY_PRECEDENCE if text.startswith("-") else ATOM_PRECEDENCE

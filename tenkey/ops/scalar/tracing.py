@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from .expression import DECIDE, Expression, Operand, as_expression, constant, make, variable
 from .operations import Kind
-from .traversal import evaluate, is_closed
+from .traversal import evaluate, indices, is_closed
 
 __all__ = ["MAXIMUM_PATHS", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError", "TypeMaker", "trace"]
 
@@ -165,6 +165,9 @@ def trace(
         if len(paths) >= MAXIMUM_PATHS:
             raise ScalarTraceError(_TOO_MANY_PATHS.format(name=name, limit=MAXIMUM_PATHS))
     joined = _join(paths, 0)
+    taken = [parameter for parameter in parameters if parameter in indices(joined)]
+    if taken:
+        raise ValueError(f"[{name}] the parameter {taken[0]} has the name of an index variable: rename it.")
     return joined if is_tuple else joined[0]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from .expression import Expression, Operand, as_expression, make, topological_order
+from .expression import Expression, Operand, as_expression, index, make, topological_order
 from .reference import REFERENCE
 
-__all__ = ["evaluate", "free_variables", "is_closed", "operations", "substitute"]
+__all__ = ["evaluate", "free_variables", "indices", "is_closed", "operations", "substitute"]
 
 
 def free_variables(expression: Expression) -> frozenset[str]:
@@ -17,27 +17,41 @@ def free_variables(expression: Expression) -> frozenset[str]:
     >>> sorted(free_variables(variable("x") * 2 + variable("y")))
     ['x', 'y']
     """
-    return frozenset(node.name for node in topological_order([expression]) if node.name is not None)
+    nodes = topological_order([expression])
+    return frozenset(node.name for node in nodes if node.name is not None and node.operation == "variable")
+
+
+def indices(outputs: Iterable[Expression]) -> dict[str, int | None]:
+    """Return the index variables in the expressions: axes by name, in order, with None for the whole result.
+
+    >>> from tenkey.ops.scalar import index
+    >>> indices([index(1) + index(-1), index(0) * index()])
+    {'index_0': 0, 'index_1': 1, 'index_m1': -1, 'index_flat': None}
+    """
+    names = {str(node.name) for node in topological_order(outputs) if node.operation == "index"}
+    axes = [int(name.removeprefix("index_").replace("m", "-")) for name in names - {"index_flat"}]
+    found: dict[str, int | None] = {str(index(axis).name): axis for axis in sorted(axes, key=lambda a: (a < 0, abs(a)))}
+    return {**found, "index_flat": None} if "index_flat" in names else found
 
 
 def operations(expression: Expression) -> frozenset[str]:
-    """Return the operations in `expression`, which variables and constants are not.
+    """Return the operations in `expression`, which variables, index variables and constants are not.
 
     >>> from tenkey.ops.scalar import exp, variable
     >>> sorted(operations(exp(variable("x")) + 1))
     ['add', 'exp']
     """
     nodes = topological_order([expression])
-    return frozenset(node.operation for node in nodes if node.operation not in ("variable", "constant"))
+    return frozenset(node.operation for node in nodes if node.operation not in ("variable", "index", "constant"))
 
 
 def is_closed(expression: Expression) -> bool:
-    """Tell whether the value depends neither on a variable nor on the compute type."""
+    """Tell whether the value depends neither on a variable, nor on an index, nor on the compute type."""
     seen: set[Expression] = set()
     stack = [expression]
     while stack:  # not topological_order, because the first leaf decides in most cases
         node = stack.pop()
-        if node.operation in ("variable", "eps"):
+        if node.operation in ("variable", "index", "eps"):
             return False
         if node not in seen:
             seen.add(node)
@@ -48,7 +62,8 @@ def is_closed(expression: Expression) -> bool:
 def evaluate(expression: Expression, environment: Mapping[str, float]) -> float:
     """Evaluate `expression` on Python numbers: the reference against which emitted code is tested.
 
-    `environment` has a value for every free variable (KeyError names a missing one); `eps` is that of float64.
+    `environment` has a value for every free variable and index variable, by name (KeyError names a missing one); `eps`
+    is that of float64.
 
     >>> from tenkey.ops.scalar import sqrt, variable
     >>> evaluate(sqrt(variable("x")) + 1, {"x": 9.0})
@@ -68,7 +83,7 @@ def evaluate(expression: Expression, environment: Mapping[str, float]) -> float:
 
 
 def substitute(expression: Expression, mapping: Mapping[str, Operand]) -> Expression:
-    """Replace variables in `expression`, simultaneously, by expressions or numbers.
+    """Replace variables in `expression`, simultaneously, by expressions or numbers; index variables have names too.
 
     >>> from tenkey.ops.scalar import variable
     >>> print(substitute(variable("x") - variable("y"), {"x": variable("y"), "y": 1}))

@@ -124,6 +124,11 @@ batching_rules.update(
 
 
 def _pointwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    axes = operator.facets["Pointwise"].indices.values()
+    if axes:  # those that count from the front would count the batch dimension, and the smallest may reach it
+        least = max([x.ndim for x in args if isinstance(x, Tensor)])
+        if not all(axis is not None and -least <= axis < 0 for axis in axes):
+            return level.loop(operator, args, kwargs)  # type: ignore[no-any-return]
     if not kwargs:
         values = _as_they_are(level, args)
         if values is not None:

@@ -71,11 +71,11 @@ class Program:
 
     def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
         self.name = name
-        self.parameters = facet.parameters
+        self.parameters = (*facet.parameters, *facet.indices)
         self.dtype = dtype
         self.result = result
         self._expression: Expression = facet.expression
-        self._signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in facet.parameters])
+        self._signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in self.parameters])
         self._calls = 0
         self.compiled = False
         ufunc = facet.ufunc

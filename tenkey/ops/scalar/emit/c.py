@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..expression import Expression, topological_order
 from ..operations import OPERATIONS
+from ..traversal import indices
 from .c_helpers import HELPERS
 from .printer import Emitter, OperationTable, UnsupportedOperationError
 
@@ -92,9 +93,9 @@ def to_c(
 
     ``parameters`` maps each parameter, in order, to the dtype in which it is passed. It is converted to ``dtype``, in
     which the expression is computed; the value is converted to ``result`` (default: ``dtype``, or bool for a
-    condition). Bools are bytes of 0 and 1. The names of helpers begin with ``name``, so that one file can contain
-    several functions. The result depends only on the arguments. UnsupportedOperationError is a NotImplementedError:
-    see Note [C keeps NumPy's rules].
+    condition). Bools are bytes of 0 and 1. Index variables are further parameters, of dtype int64. The names of helpers
+    begin with ``name``, so that one file can contain several functions. The result depends only on the arguments.
+    UnsupportedOperationError is a NotImplementedError: see Note [C keeps NumPy's rules].
 
     >>> from tenkey.ops.scalar import exp, variable
     >>> x = variable("x")
@@ -115,6 +116,7 @@ def to_c(
         raise ValueError(
             f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(C_DIALECTS)}, or pass a CDialect."
         )
+    parameters = {**parameters, **dict.fromkeys(indices([expression]), "int64")}
     wanted = result or ("bool" if expression.kind == "boolean" else dtype)
     for used in (dtype, wanted, *parameters.values()):
         if used not in language.types:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from ..expression import Expression, topological_order
 from ..operations import Kind
+from ..traversal import indices
 
 __all__ = ["NUMPY", "PYTHON", "Emitter", "OperationTable", "UnsupportedOperationError", "function_source"]
 
@@ -131,7 +132,7 @@ def function_source(
 ) -> str:
     """Return a Python function `name(*parameters)` that returns the outputs (a tuple unless there is one).
 
-    It does not contain the imports of the table.
+    Index variables are further parameters, at the end. It does not contain the imports of the table.
 
     >>> from tenkey.ops.scalar import variable
     >>> print(function_source("double", ["x"], [variable("x") * 2], PYTHON))
@@ -140,6 +141,7 @@ def function_source(
         return t0
     <BLANKLINE>
     """
+    parameters = [*parameters, *[index for index in indices(outputs) if index not in parameters]]
     lines, results = Emitter(table).emit(outputs, reserved=parameters)
     result = results[0] if len(results) == 1 else f"({', '.join(results)}{',' if results else ''})"
     return "\n".join([f"def {name}({', '.join(parameters)}):", *lines, f"    return {result}", ""])
