@@ -11,7 +11,7 @@ copies between layouts and fills are the identity function, so a backend with ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any, Final
 
