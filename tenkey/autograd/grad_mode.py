@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 
 from .._util.context_decorator import decorate
+from ..core.departures import departed
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import StateGuard, _enter, current_state, get_state, leave, set_state
 
@@ -74,6 +75,10 @@ class no_grad(GradMode):
 
     _change: Any = {"exclude": REQUIRES_GRAD}  # noqa: RUF012  # never changed
 
+    def __enter__(self) -> Self:
+        departed("tk.no_grad()")
+        return super().__enter__()
+
 
 class enable_grad(GradMode):
     """Enable recording in a ``with`` block or a decorated function, even inside ``no_grad``.
@@ -104,6 +109,8 @@ class set_grad_enabled(GradMode):
     def __init__(self, mode: bool) -> None:
         self._change = {"unexclude" if mode else "exclude": REQUIRES_GRAD}
         self._before = get_state()
+        if not mode:
+            departed("tk.set_grad_enabled(False)")
         state = current_state().changed(**self._change)
         try:
             set_state(state)

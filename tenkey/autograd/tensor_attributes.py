@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.departures import departed
 from ..core.storage import Storage
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
 from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
-from ..dispatch.local_state import current_state
+from ..dispatch.local_state import current_state, get_state
 from .engine.engine import execute
 from .engine.functional import backward
 from .engine.graph_task import GraphTask
@@ -113,6 +114,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 def detach(self: Tensor) -> Tensor:
     """Return a tensor without history on the same memory; both share the version counter."""
+    if self._word & REQUIRES_GRAD and get_state() is not None:
+        departed("x.detach()")
     made = make_tensor(self._data, self._word & INHERITED)
     storage = self._storage  # not the tensor itself, whose graph would be kept alive
     made._storage = storage if storage.__class__ is Storage else storage_of(self)

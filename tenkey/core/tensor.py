@@ -17,6 +17,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import current_state
 from ..dispatch.registry import registry
 from ..dispatch.subclasses import ASKING, run_unasked
+from .departures import departed
 from .device import CPU, Device, base_word
 from .storage import Storage, is_contiguous
 from .word import DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, WEAK_MASK
@@ -191,6 +192,8 @@ class Tensor(_Attached):
         Writing to it does not increment the version counter.
         """
         data = self._data
+        if self._word & REQUIRES_GRAD:
+            departed("x.data")
         return data.view() if data.__class__ is np.ndarray else data  # Note [Arrays are exchanged as views]
 
     # ---- to Python and NumPy
@@ -237,11 +240,15 @@ class Tensor(_Attached):
                 f"[item] only a tensor of one element converts to a Python scalar, got shape {self.shape}: index it "
                 "first."
             )
+        if self._word & REQUIRES_GRAD:
+            departed("x.item()")
         value = self._values("item").item()
         return float(value) if self._data.dtype.kind == "V" else value  # bfloat16 has its own scalar type
 
     def tolist(self) -> Any:
         """Return the values as nested Python lists."""
+        if self._word & REQUIRES_GRAD:
+            departed("x.tolist()")
         values = self._values("tolist")
         return (values.astype(np.float32) if values.dtype.kind == "V" else values).tolist()
 

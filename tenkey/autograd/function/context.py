@@ -18,6 +18,7 @@ from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse
 from ..saved_tensors.saved_tensor_hooks import active_hooks
 from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, TensorMeta, settle
 from .saved_intermediates import guarded, number_of, positions_of_intermediates, restored
+from .unconnected import run_recorded
 
 __all__ = ["DIFFERENTIABLE", "NO_BACKWARD", "UNSET", "Call", "Context", "record_single"]
 
@@ -257,7 +258,7 @@ class Context(Node):
         formula = function.vjp or function.backward  # two names for one method
         if formula is function._missing_backward:
             raise NotImplementedError(NO_BACKWARD.format(node=self.name()))
-        results = formula(self, *grads)
+        results = run_recorded(self, formula, grads) if is_grad_enabled() else formula(self, *grads)
         if results.__class__ is not tuple:
             results = results if isinstance(results, tuple) else (results,)
         count = len(self.needs_input_grad)

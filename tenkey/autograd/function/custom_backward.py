@@ -13,12 +13,14 @@ from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ...dispatch.tags import Tag
+from ..grad_mode import is_grad_enabled
 from ..recording.autograd_kernels import below_autograd, inner_call
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
 from ..tape.node import edge_of, longest, record_node, set_history
 from ..views.tracking import check_inplace, rebase
 from .context import DIFFERENTIABLE, Context, record_single
 from .saved_intermediates import number_of
+from .unconnected import run_recorded
 
 __all__ = ["custom_kernel"]
 
@@ -167,7 +169,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             if structured:
                 values = iter(grads)
                 grads = tuple([_filled(template, values) for template in self.result_templates])
-            results = backward(self, *grads)
+            results = run_recorded(self, backward, grads) if is_grad_enabled() else backward(self, *grads)
             if not isinstance(results, tuple) or (count == 1 and self.is_whole(results)):
                 results = (results,)
             if len(results) != count:

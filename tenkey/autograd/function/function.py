@@ -16,10 +16,11 @@ from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.saved_tensor_hooks import HOOKED
-from ..tape.node import DelayedError, edge_of, leaf_edge, longest, record_node
+from ..tape.node import edge_of, leaf_edge, longest, record_node
 from ..views.tracking import check_inplace, function_history, rebase
 from .context import DIFFERENTIABLE, NO_BACKWARD, UNSET, Call, Context, record_single
 from .saved_intermediates import number_of, set_aside
+from .unconnected import connected_to_error
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
@@ -280,19 +281,12 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         results = silently(function, ctx, *grads)
         if not is_grad_enabled():
             return results
-        watched = [edge_of(tensor) for tensor in tensors_in(grads)]
-        watched += [saved.edge(ctx) for _, saved in ctx._kept_values() if saved is not None]
-        watched = [edge for edge in watched if edge[0] is not None]
-        if not watched and not any(ctx.needs_input_grad):
-            return results
-        node = DelayedError(
-            RuntimeError,
+        return connected_to_error(
+            ctx,
+            grads,
+            results,
             f"[{ctx.name()}] trying to differentiate twice a function that was marked with @once_differentiable: its "
             "backward is not recorded.",
         )
-        listed = results if isinstance(results, tuple) else (results,)
-        made = [make_view(one, one._data) if isinstance(one, Tensor) else one for one in listed]
-        record_node(node, (*ctx.next_edges, *watched), made)
-        return tuple(made) if isinstance(results, tuple) else made[0]
 
     return wrapper
