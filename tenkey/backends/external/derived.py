@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +24,8 @@ from ...ops.shapes import normalize_axes, refuse_empty
 from ...ops.strided_views import strided_view_kernel
 from ...ops.variants import check_copy, check_pointwise
 from .fallback import check_devices
-from .interface import Backend, memory_of, write
+from .interface import Backend, write
+from .rows import RowTemplates, matrix
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel
 from .templates import (
@@ -53,6 +53,11 @@ class Derived:
         self.backend = backend
         self.fallback = fallback
         self.copier = Copier(backend)
+        rows = RowTemplates(backend, fallback, self.clone)
+        self._primitives: dict[str, tuple[str, Callable[..., Any]]] = {
+            "tk::gather_rows": ("gather", rows.gather), "tk::scatter_rows_": ("scatter", rows.scatter),
+            "tk::sort_rows": ("sort", rows.sort),
+        }  # fmt: skip
         self.has_pointwise, self.has_reduction = self.has("pointwise"), self.has("reduction")
 
     def kernel(self, operator: Operator) -> tuple[Callable[..., Any] | None, Any]:
@@ -79,6 +84,9 @@ class Derived:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
         if self.has_reduction and "Reduce" in facets:
             return self.reduction, self.reduction
+        template, primitive = self._primitives.get(operator.name, ("", None))
+        if primitive is not None and self.has(template):
+            return partial(primitive, operator), None
         if "Decomposition" in facets and self.has("pointwise", *facets["Decomposition"].needs):
             return partial(silently, facets["Decomposition"].function), None
         return None, None
@@ -313,24 +321,10 @@ class Derived:
                 write(out._data, np.full(result, facet.identity, compute))
             return out
         if rows:
-            window = self._matrix(x, kept, list(axes), rows, columns)
+            window = matrix(x, kept, axes, self.clone)
             if not self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute):
                 return None
         return out
-
-    def _matrix(self, x: Tensor, kept: list[int], axes: list[int], rows: int, columns: int) -> StridedArray:
-        """Return the elements as a matrix (kept, reduced): a window of the tensor if possible, else of a copy."""
-        data: StridedArray = x._data
-        memory_of(data)
-        pair = [_one_step(data, dimensions) for dimensions in (kept, axes)]
-        if None in pair:
-            order = (*kept, *axes)
-            moved = data.window(
-                tuple([data.shape[i] for i in order]), tuple([data.strides[i] for i in order]), data.offset
-            )
-            data = self.clone(make_view(x, moved))._data
-            pair = [columns * data.dtype.itemsize, data.dtype.itemsize]
-        return data.window((rows, columns), (pair[0], pair[1]), data.offset)  # type: ignore[arg-type]
 
     def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> bool:
         """Reduce the rows of a matrix; few long rows in two steps, so that all units of a device have work."""
@@ -377,12 +371,3 @@ def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtyp
 
 def _on_cpu(x: Tensor) -> np.ndarray:
     return x._data if x._data.__class__ is np.ndarray else x.device.backend.to_host(x)
-
-
-def _one_step(data: StridedArray, dimensions: list[int]) -> int | None:
-    """Return the stride of these dimensions merged into one, or None if they cannot be merged."""
-    wide = [i for i in dimensions if data.shape[i] != 1]
-    for outer, inner in itertools.pairwise(wide):
-        if data.strides[outer] != data.shape[inner] * data.strides[inner]:
-            return None
-    return data.strides[wide[-1]] if wide else data.dtype.itemsize

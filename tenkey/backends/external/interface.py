@@ -63,6 +63,8 @@ class Backend:
     name: str = ""
     asynchronous: bool = False
     """Whether work may be unfinished when a call returns, so that errors of kernels are found later."""
+    deterministic: bool = True
+    """Whether floats that are scattered to one place are combined in order: the same bits in each run, at a price."""
 
     # ---- the device
 
@@ -151,10 +153,11 @@ class Backend:
     def gather(self, dtype: np.dtype) -> Callable[..., None] | None:
         """Return a kernel ``kernel(out, x, index, error, code)``, or None to fall back to the CPU.
 
-        ``out[i, j, k] = x[i, index[i, j, k], k]``. ``x`` has the shape (outer, n, inner), ``out`` and ``index`` (outer,
-        count, inner), none of these 0 except n; ``index`` is int64, and has strides of 0 where it is broadcast. ``out``
-        is contiguous. Where an index is not in ``0 <= index < n`` the kernel stores ``code``, an int, in the int64
-        window ``error`` of shape (1,), and 0 in ``out``; nothing is read.
+        ``out[i, j, k] = x[i, index[i, j, k], k]``. ``dtype`` is an unsigned integer of the size of the elements, or
+        complex128. ``x`` has the shape (outer, n, inner), ``out`` and ``index`` (outer, count, inner), none of these 0
+        except n. ``index`` is int64; it and ``x`` have strides of 0 where they are broadcast, and ``out`` is
+        contiguous. Where an index is not in ``0 <= index < n`` the kernel stores ``code``, an int, in the int64 window
+        ``error`` of shape (1,), and 0 in ``out``; nothing is read.
         """
         return None
 
@@ -164,9 +167,9 @@ class Backend:
         ``out[i, index[i, j, k], k]`` is combined with ``source[i, j, k]`` in the way that ``mode`` names: ``"set"``,
         ``"add"``, ``"multiply"``, ``"minimum"`` or ``"maximum"`` (NaN wins). Sources for one place are combined in the
         order of ``j``; of several with mode ``"set"`` the last remains. Unless ``deterministic``, any order will do, as
-        that of atomic operations. ``out`` has the shape (outer, n, inner), ``index``, int64, and ``source`` (outer,
-        count, inner); both have strides of 0 where they are broadcast. An index that is out of range is reported as in
-        ``gather``, and nothing is written for it.
+        that of atomic operations. With mode ``"set"``, and for bools, ``dtype`` is as in ``gather``. ``out`` has the
+        shape (outer, n, inner), ``index``, int64, and ``source`` (outer, count, inner); both have strides of 0 where
+        they are broadcast. An index that is out of range is reported as in ``gather``, and nothing is written for it.
         """
         return None
 

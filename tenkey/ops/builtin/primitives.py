@@ -23,17 +23,15 @@ from ...dispatch.tags import Tag
 from ..declare import Entry, TensorSpec, loop, structured
 from ..shapes import broadcast_shapes
 
-__all__ = ["check_range", "gather_rows", "out_of_range", "scatter_rows_", "sort_rows"]
+__all__ = ["OUT_OF_RANGE", "check_range", "gather_rows", "scatter_rows_", "sort_rows"]
+
+OUT_OF_RANGE: Final = (
+    "an index is out of range: for an axis of length n it must be in [-n, n - 1]. Check the indices with tk.min and "
+    "tk.max."
+)
+"""What is said where only the device knows which index it is."""
 
 _MODES: Final = ("set", "add", "multiply", "minimum", "maximum")
-
-
-def out_of_range(operator: str) -> str:
-    """Return the message for an index that is out of range, if only the device knows which."""
-    return (
-        f"[{operator}] an index is out of range: for an axis of length n it must be in [-n, n - 1]. Check the indices "
-        "with tk.min and tk.max."
-    )
 
 
 def _check_index(x: Tensor, index: Tensor) -> None:
@@ -52,7 +50,7 @@ def _gather_meta(x: Tensor, index: Tensor, operator: str) -> TensorSpec:
 def check_range(index: np.ndarray, length: int, operator: str) -> None:
     """Raise IndexError unless all indices of a NumPy array are in ``0 <= index < length``."""
     if index.size and (int(index.min()) < 0 or int(index.max()) >= length):
-        raise IndexError(out_of_range(operator))
+        raise IndexError(f"[{operator}] {OUT_OF_RANGE}")
 
 
 def _gather(x: np.ndarray, index: np.ndarray, operator: str) -> np.ndarray:
