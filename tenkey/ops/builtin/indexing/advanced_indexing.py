@@ -10,10 +10,12 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, linear, prepend, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
+from ..creation import zeros
 from ..shape.views import broadcast_to, expand_dims, sum_to_shape
+from . import rows
 from .basic_indexing import NOT_AN_INDEX, TOO_MANY, adjacent, places_of
 from .vmap_rules import index_backward_batch, index_batch
 
@@ -37,6 +39,11 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     return TensorSpec((*rest[:i], indices.shape[i], *rest[i + 1 :]), x.dtype)
 
 
+def _take(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
+    _gather_meta(x, indices, axis=axis)
+    return rows.take(x, indices, axis, "take_along_axis")
+
+
 def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     level.check(operator, args, kwargs)
     x, indices = args
@@ -48,6 +55,7 @@ def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
 take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
+    decomposition=Decomposition(_take, needs=("gather",)),
     vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [
@@ -94,9 +102,15 @@ def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -
     return sum_to_shape(scatter_add_zeros(g, spread, wide, i), shape)
 
 
+def _scatter(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    _scatter_meta(source, indices, shape, axis)
+    return rows.add_along(zeros(shape, dtype=source.dtype, device=source.device), indices, source, axis)
+
+
 scatter_add_zeros = structured(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
     meta=_scatter_meta,
+    decomposition=Decomposition(_scatter, needs=("scatter",)),
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
     jvp=linear("source"),
     sample_inputs=lambda rng: [
@@ -136,9 +150,20 @@ def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
     return TensorSpec(shape, x.dtype)
 
 
+def _select(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    index_shape(x, indices)
+    return rows.select(x, indices)
+
+
+def _add_back(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
+    start = zeros(shape, dtype=g_out.dtype, device=g_out.device)
+    return rows.combine(start, indices, g_out, rows.addition(g_out.dtype), "index_backward")
+
+
 index: Entry = structured(
     "index(Tensor x, Tensor?[] indices) -> Tensor",
     meta=_index_meta,
+    decomposition=Decomposition(_select, needs=("gather",)),
     vjp={"x": lambda g, x_meta, indices: index_backward(g, x_meta.shape, indices)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [
@@ -146,6 +171,10 @@ index: Entry = structured(
         ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
         ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
         ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
+        ((rng.standard_normal((4, 3)), [None, rng.integers(-3, 3, ())]), {}),
+        ((rng.standard_normal((2, 3, 4)), [None, np.array([0, -1, 0]), np.array([[3], [-4]])]), {}),
+        ((rng.standard_normal((3, 4)), [rng.random((3, 4)) < 0.5]), {}),
+        ((rng.standard_normal((3, 4, 2)), [np.array([2, -3]), None, np.array([True, True])]), {}),
     ],
     batch=index_batch,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
@@ -155,11 +184,13 @@ index: Entry = structured(
 index_backward: Entry = structured(
     "index_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
+    decomposition=Decomposition(_add_back, needs=("scatter",)),
     vjp={"g_out": lambda g, indices: index(g, indices)},
     jvp=linear("g_out"),
     sample_inputs=lambda rng: [
         ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
+        ((rng.standard_normal((2, 2, 3)), (3, 3, 2), [np.array([0, -1]), None, np.array([[1], [-2]])]), {}),
     ],
     batch=index_backward_batch,
 )

@@ -31,6 +31,7 @@ TOO_MANY: Final = (
 NOT_AN_INDEX: Final = (
     "[index] an index consists of ints, slices, None, '...', and tensors of integers or bools; got {value}."
 )
+NO_FIT: Final = "[index] a mask of shape {mask} does not fit the dimensions {covers} that it selects from."
 
 FULL: Final = slice(None)
 PLAIN: Final = frozenset([int, type(None)])

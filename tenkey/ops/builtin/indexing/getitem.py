@@ -31,6 +31,7 @@ from ..shape.views import squeeze
 from .advanced_indexing import index
 from .basic_indexing import (
     FULL,
+    NO_FIT,
     NOT_AN_INDEX,
     PLAIN,
     TOO_MANY,
@@ -148,10 +149,7 @@ def make_plan(x: Tensor, given: Any) -> Plan:
                 covers = shape[axis : axis + depth]
                 if tensor.shape != covers:
                     if any(n not in (m, 0) for n, m in zip(tensor.shape, covers, strict=True)):
-                        raise IndexError(
-                            f"[index] a mask of shape {tensor.shape} does not fit the dimensions {covers} that it "
-                            "selects from."
-                        )
+                        raise IndexError(NO_FIT.format(mask=tensor.shape, covers=covers))
                     # the standard allows a length of 0 in place of any other: an empty mask, which selects nothing
                     tensor = registry.find("tk::zeros").call(covers, dtype=tensor.dtype, device=device)
             view += [FULL] * depth

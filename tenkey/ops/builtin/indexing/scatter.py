@@ -15,7 +15,7 @@ from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, normal, structured
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
 from ..elementwise.arithmetic import divide, multiply
@@ -25,6 +25,7 @@ from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
 from .advanced_indexing import check_integers, index, index_shape, scatter_add_zeros, take_along_axis
 from .basic_indexing import basic_index, basic_index_backward
+from .rows import combine
 from .setitem import as_source, put, put_
 from .vmap_rules import index_reduce_batch
 
@@ -96,7 +97,9 @@ def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -
 def _index_reduce_meta(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str) -> TensorSpec:
     if reduce in ("maximum", "minimum") and x.dtype.kind == "c":
         raise TypeError(f"[scatter] reduce={reduce!r} needs an order, which {x.dtype} does not have.")
-    index_shape(x, indices)
+    selected = index_shape(x, indices)
+    if selected is not None and broadcast_shapes("scatter", selected, source.shape) != selected:
+        raise ValueError(f"[scatter] a source of shape {source.shape} does not fit into the selection {selected}.")
     return TensorSpec(x.shape, x.dtype)
 
 
@@ -108,6 +111,12 @@ def _index_reduce(x: np.ndarray, indices: Any, source: np.ndarray, reduce: str) 
         ufunc = {"add": np.logical_or, "multiply": np.logical_and}.get(reduce, ufunc)
     ufunc.at(out, at, source)
     return out
+
+
+def _combined(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str) -> Tensor:
+    _index_reduce_meta(x, indices, source, reduce)
+    mode = {"add": "maximum", "multiply": "minimum"}.get(reduce, reduce) if x.dtype.kind == "b" else reduce
+    return combine(x, indices, source, mode, "scatter")
 
 
 def _shares(x: Tensor, indices: Any, source: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,11 +153,13 @@ index_sum: Entry = structured(
     "index_sum(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
     meta=lambda x, indices, source: _index_reduce_meta(x, indices, source, "add"),
     numpy=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
+    decomposition=Decomposition(lambda x, indices, source: _combined(x, indices, source, "add"), needs=("scatter",)),
     vjp={"x": lambda g: g, "source": lambda g, indices: index(g, indices)},
     sample_inputs=lambda rng: [
         ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3))), {}),
         ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2))), {}),
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2))), {}),
+        ((rng.standard_normal((2, 3, 2)), [np.array([0, -1]), None, np.array([1])], rng.standard_normal((2, 1))), {}),
     ],
     batch=index_reduce_batch,
     tags=(Tag.INTERNAL,),
@@ -159,6 +170,7 @@ index_reduce: Entry = structured(
     "index_reduce(Tensor x, Tensor?[] indices, Tensor source, str reduce) -> Tensor",
     meta=_index_reduce_meta,
     numpy=_index_reduce,
+    decomposition=Decomposition(_combined, needs=("scatter",)),
     vjp={"x": _x_vjp, "source": _source_vjp},
     sample_inputs=lambda rng: [
         ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3)), "maximum"), {}),

@@ -38,7 +38,7 @@ from ....dispatch.tags import Tag
 from ...declare import composite, linear
 from ...declare.batch import Batching
 from ...declare.declaration import operator_of
-from ...declare.facets import Composite, SampleInputs
+from ...declare.facets import Composite, Decomposition, SampleInputs
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes
 from ...variants import Fits, check_fits, copy_
@@ -49,6 +49,7 @@ from ..shape.views import expand_dims, reshape, sum_to_shape
 from .advanced_indexing import index, index_shape
 from .basic_indexing import adjacent, basic_index, places_of, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
+from .rows import assign
 from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
 
 
@@ -91,6 +92,11 @@ def _put_samples(rng: np.random.Generator) -> Any:
         ((rng.standard_normal((4, 3)), [np.array([2, -4])], rng.standard_normal((2, 3))), {}),
         ((rng.standard_normal((4, 3)), [None, np.array([0, 2])], rng.standard_normal((2,))), {}),
         ((rng.standard_normal((4, 3)), [np.array([True, False, True, True])], rng.standard_normal(())), {}),
+        ((rng.standard_normal((4, 3)), [np.array([True, False, True, True])], rng.standard_normal((3, 1))), {}),
+        (
+            (rng.standard_normal((3, 2, 3)), [np.array([0, -1]), None, np.array([[1], [-1]])], rng.standard_normal(2)),
+            {},
+        ),
     ]
 
 
@@ -188,11 +194,18 @@ basic_put_: Callable[..., Tensor] = registry.define(
     """,
 ).call
 
+
+def _assign(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
+    check_put(operator_of(put_), x, indices, source)
+    return assign(x, indices, source)
+
+
 put_: Callable[..., Tensor] = registry.define(
     parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
     facets={
         "Put": Put(operator_of(put)),
         "Fits": Fits(check_put),
+        "Decomposition": Decomposition(_assign, needs=("scatter",)),
         "SampleInputs": SampleInputs(_put_samples),
         "Batching": Batching("function", put_inplace_batch),
     },
