@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.tags import Tag
-from ...declare import TensorSpec, broadcast, composite, structured
+from ...declare import Decomposition, TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axis
 from ...variants import can_hold
-from ..creation import concrete
-from ..elementwise.comparison import where
-from ..shape.copying import cast, stack
-from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
+from ..creation import arange, concrete, zeros
+from ..elementwise.arithmetic import floor_divide, maximum, minimum, remainder
+from ..elementwise.comparison import greater_equal, less, logical_or, not_equal, where
+from ..primitives import scatter_rows_
+from ..reductions.cumulative import cumulative_sum
+from ..reductions.reduction import any
+from ..shape.copying import as_dtype, cast, stack
+from ..shape.views import broadcast_to, expand_dims, reshape, select_index, squeeze
+from ..shape.views import slice as slice_view
 from .advanced_indexing import check_integers, index, take_along_axis
+
+_NO_PLACE: Final = "[{operator}] an index is out of range for the shape {shape}."
 
 
 def _check_bools(operator: str, x: Tensor, what: str = "a condition") -> None:
@@ -26,7 +35,13 @@ def _check_bools(operator: str, x: Tensor, what: str = "a condition") -> None:
         raise TypeError(f"[{operator}] {what} must be a tensor of bools, got {x.dtype}.")
 
 
+def _refuse_0d(x: Tensor) -> None:
+    if not x.ndim:
+        raise ValueError("[nonzero] a 0-d tensor has no dimension to index: use tk.reshape(x, (1,)).")
+
+
 def _no_shape(x: Tensor) -> NoReturn:
+    _refuse_0d(x)
     raise NotImplementedError(
         "[nonzero] the shape of the result depends on the values, and a tensor without memory has none: use where, "
         "which keeps the shape."
@@ -218,10 +233,40 @@ def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
     return table.T.copy()
 
 
+def flat_places(x: Tensor) -> Tensor:
+    """Return the places (int64) of the nonzero elements of a vector; their number is read from its device."""
+    n = x.shape[0]
+    if not n:
+        return zeros((0,), dtype=int64, device=x.device)
+    found = x if x.dtype.kind == "b" else not_equal(x, 0)
+    counts = cumulative_sum(cast(found, int64), axis=0)
+    total = int(select_index(counts, 0, n - 1).item())
+    target = where(found, counts - 1, total)  # the others share one more place, behind the result
+    out = zeros((1, total + 1, 1), dtype=int64, device=x.device)
+    numbers = reshape(arange(n, dtype=int64, device=x.device), (1, n, 1))
+    scatter_rows_(out, reshape(target, (1, n, 1)), numbers, "set", "nonzero")
+    return slice_view(reshape(out, (total + 1,)), 0, 0, total)
+
+
+def coordinates(places: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return the coordinates of flat indices, one row for each dimension."""
+    rows = []
+    for n in reversed(shape):
+        rows.append(remainder(places, n) if n else places)
+        places = floor_divide(places, n) if n else places
+    return stack(rows[::-1]) if rows else zeros((0, *places.shape), dtype=int64, device=places.device)
+
+
+def _nonzero(x: Tensor) -> Tensor:
+    _refuse_0d(x)
+    return coordinates(flat_places(reshape(x, (x.size,))), x.shape)
+
+
 nonzero_rows = structured(
     "nonzero_rows(Tensor x) -> Tensor",
     meta=_no_shape,
     numpy=_numpy_nonzero,
+    decomposition=Decomposition(_nonzero, needs=("scan", "scatter")),
     strict=True,
     quiet=True,
     differentiable=False,
@@ -240,15 +285,28 @@ def _unravel(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     try:
         return np.array(np.unravel_index(indices, tuple(shape)), np.int64).reshape(len(shape), *indices.shape)
     except ValueError:
-        raise ValueError(f"[unravel_index] an index is out of range for the shape {tuple(shape)}.") from None
+        raise ValueError(_NO_PLACE.format(operator="unravel_index", shape=tuple(shape))) from None
+
+
+def _unravel_on_device(indices: Tensor, shape: Sequence[int]) -> Tensor:
+    _unravel_meta(indices, shape)
+    whole = as_dtype(indices, int64)
+    if outside(whole, math.prod(shape)):
+        raise ValueError(_NO_PLACE.format(operator="unravel_index", shape=tuple(shape)))
+    return coordinates(whole, shape)
 
 
 unravel_rows = structured(
     "unravel_rows(Tensor indices, int[] shape) -> Tensor",
     meta=_unravel_meta,
     numpy=_unravel,
+    decomposition=Decomposition(_unravel_on_device, needs=("reduction",)),
     differentiable=False,
-    sample_inputs=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
+    sample_inputs=lambda rng: [
+        ((rng.integers(0, 24, (5,)), (2, 3, 4)), {}),
+        ((rng.integers(0, 6, (2, 2)), (6,)), {}),
+        ((np.array(5, np.uint8), (2, 3)), {}),
+    ],
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
     tags=(Tag.INTERNAL,),
     doc="Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.",
@@ -270,17 +328,39 @@ def _ravel(multi_index: Sequence[np.ndarray], dims: Sequence[int], *, mode: str 
     try:
         return np.ravel_multi_index(tuple(spread), tuple(dims), mode=mode)  # type: ignore[call-overload]
     except ValueError:
-        raise ValueError(f"[ravel_multi_index] an index is out of range for the shape {tuple(dims)}.") from None
+        raise ValueError(_NO_PLACE.format(operator="ravel_multi_index", shape=tuple(dims))) from None
+
+
+def _ravel_on_device(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = "raise") -> Tensor:
+    shape = _ravel_meta(multi_index, dims, mode=mode).shape
+    places = zeros(shape, dtype=int64, device=multi_index[0].device)
+    for given, n in zip(multi_index, dims, strict=True):
+        i = as_dtype(given, int64)
+        if mode == "wrap":
+            i = remainder(i, n)
+        elif mode == "clip":
+            i = maximum(minimum(i, n - 1), 0)
+        elif outside(i, n):
+            raise ValueError(_NO_PLACE.format(operator="ravel_multi_index", shape=tuple(dims)))
+        places = places * n + i
+    return places
+
+
+def outside(places: Tensor, n: int) -> bool:
+    """Read from the device whether there are numbers that are negative or at least ``n``."""
+    return bool(any(logical_or(less(places, 0), greater_equal(places, n))).item())
 
 
 ravel_multi_index = structured(
     "ravel_multi_index(Tensor[] multi_index, int[] dims, *, str mode='raise') -> Tensor",
     meta=_ravel_meta,
     numpy=_ravel,
+    decomposition=Decomposition(_ravel_on_device, needs=("reduction",)),
     differentiable=False,
     sample_inputs=lambda rng: [
         (([rng.integers(0, 2, (4,)), rng.integers(0, 3, (4,))], (2, 3)), {}),
         (([rng.integers(-3, 5, (2, 1)), rng.integers(0, 3, (4,))], (2, 3)), {"mode": "wrap"}),
+        (([rng.integers(-3, 5, (2, 1)), rng.integers(-1, 4, (4,))], (2, 3)), {"mode": "clip"}),
     ],
     batch=broadcast,
     doc="""Return the flat, row-major index (int64) of coordinates in an array of shape ``dims``.

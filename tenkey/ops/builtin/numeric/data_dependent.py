@@ -10,8 +10,19 @@ import numpy as np
 from ....core.device import META
 from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, normal, structured
+from ..creation import zeros
+from ..elementwise.comparison import equal, logical_not, logical_or
+from ..indexing.advanced_indexing import index
+from ..indexing.selection import coordinates, flat_places
+from ..shape.copying import as_dtype, clone, concatenate
+from ..shape.views import matrix_transpose, reshape
+from ..shape.views import slice as slice_view
+from ..sorting.insertion import contained
+from ..sorting.sets import distinct
+from ..sorting.sort import sorted_rows
 
 
 def _dynamic(operator: str, rule: Callable[..., TensorSpec]) -> Callable[..., TensorSpec]:
@@ -26,12 +37,13 @@ def _dynamic(operator: str, rule: Callable[..., TensorSpec]) -> Callable[..., Te
     return meta
 
 
-def _places(name: str, rule: Callable[..., TensorSpec], doc: str) -> Entry:
+def _places(name: str, rule: Callable[..., TensorSpec], on_device: Callable[..., Tensor], doc: str) -> Entry:
     function = getattr(np, name)
     return structured(
         f"{name}(Tensor x) -> Tensor",
         meta=_dynamic(name, rule),
         numpy=lambda x: function(x).astype(np.int64),
+        decomposition=Decomposition(on_device, needs=("scan", "scatter")),
         differentiable=False,
         sample_inputs=normal([3, 4], [0, 2]),
         tags=(Tag.DATA_DEPENDENT_OUTPUT,),
@@ -42,6 +54,7 @@ def _places(name: str, rule: Callable[..., TensorSpec], doc: str) -> Entry:
 argwhere = _places(
     "argwhere",
     lambda x: TensorSpec((0, x.ndim), int64),
+    lambda x: clone(matrix_transpose(coordinates(flat_places(reshape(x, (x.size,))), x.shape))),
     """Return the indices of the nonzero elements, one element per row; int64.
 
     >>> tk.argwhere(tk.asarray([[0, 1], [2, 0]])).tolist()
@@ -52,6 +65,7 @@ argwhere = _places(
 flatnonzero = _places(
     "flatnonzero",
     lambda x: TensorSpec((0,), int64),
+    lambda x: flat_places(reshape(x, (x.size,))),
     """Return the indices of the nonzero elements in the flattened tensor; int64.
 
     >>> tk.flatnonzero(tk.asarray([0, 3, 0, 5])).tolist()
@@ -60,7 +74,37 @@ flatnonzero = _places(
 )
 
 
-def _set(name: str, what: str, shown: str) -> Entry:
+def _neighbours(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return the distinct elements of both, sorted together, which of them equal the next, and their number."""
+    both = concatenate([distinct(x1, alike=True), distinct(x2, alike=True)])
+    n = both.size
+    ordered = reshape(sorted_rows(both, 0)[0], (n,))
+    return ordered, equal(slice_view(ordered, 0, 1, n), slice_view(ordered, 0, 0, max(n - 1, 0))), n
+
+
+def _in_either(x1: Tensor, x2: Tensor) -> Tensor:
+    return distinct(concatenate([x1, x2]), alike=True)
+
+
+def _in_both(x1: Tensor, x2: Tensor) -> Tensor:
+    ordered, twice, n = _neighbours(x1, x2)
+    return index(ordered, [flat_places(twice)]) if n else ordered
+
+
+def _in_one(x1: Tensor, x2: Tensor) -> Tensor:
+    ordered, twice, n = _neighbours(x1, x2)
+    if not n:
+        return ordered
+    end = zeros((1,), dtype=twice.dtype, device=twice.device)
+    return index(ordered, [flat_places(logical_not(logical_or(concatenate([twice, end]), concatenate([end, twice]))))])
+
+
+def _in_first(x1: Tensor, x2: Tensor) -> Tensor:
+    own = distinct(x1, alike=True)
+    return index(own, [flat_places(logical_not(contained(own, distinct(x2))))])
+
+
+def _set(name: str, what: str, on_device: Callable[[Tensor, Tensor], Tensor], shown: str) -> Entry:
     def meta(x1: Any, x2: Any) -> TensorSpec:
         return TensorSpec((0,), result_dtype((x1.dtype, x2.dtype), ()))
 
@@ -70,10 +114,15 @@ def _set(name: str, what: str, shown: str) -> Entry:
         dtype = result_dtype((x1.dtype, x2.dtype), ())
         return function(x1.reshape(-1).astype(dtype, copy=False), x2.reshape(-1).astype(dtype, copy=False))
 
+    def by_sort(x1: Tensor, x2: Tensor) -> Tensor:
+        dtype = result_dtype((x1.dtype, x2.dtype), ())
+        return on_device(*[reshape(as_dtype(x, dtype), (x.size,)) for x in (x1, x2)])
+
     return structured(
         f"{name}(Tensor x1, Tensor x2) -> Tensor",
         meta=_dynamic(name, meta),
         numpy=on_numpy,
+        decomposition=Decomposition(by_sort, needs=("sort", "scan", "gather", "scatter")),
         differentiable=False,
         sample_inputs=lambda rng: [
             ((np.array([1.0, 2.5, 2.5]), np.array([2.5, 4.0])), {}),
@@ -88,7 +137,9 @@ def _set(name: str, what: str, shown: str) -> Entry:
     )
 
 
-union1d = _set("union1d", "of either of two tensors", "[1, 2, 3]")
-intersect1d = _set("intersect1d", "of both of two tensors", "[1]")
-setdiff1d = _set("setdiff1d", "of the first of two tensors that the second does not have", "[3]")
-setxor1d = _set("setxor1d", "of exactly one of two tensors", "[2, 3]")
+union1d = _set(
+    "union1d", "of either of two tensors", lambda x1, x2: distinct(concatenate([x1, x2]), alike=True), "[1, 2, 3]"
+)
+intersect1d = _set("intersect1d", "of both of two tensors", _in_both, "[1]")
+setdiff1d = _set("setdiff1d", "of the first of two tensors that the second does not have", _in_first, "[3]")
+setxor1d = _set("setxor1d", "of exactly one of two tensors", _in_one, "[2, 3]")

@@ -10,13 +10,15 @@ from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, gather, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, composite, gather, structured
 from ...shapes import normalize_axis
 from ..creation import concrete, zeros
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take, take_along_axis
-from ..shape.copying import concat
-from .sort import host_argsort, sorting_order, unsorted_gradient
+from ..shape.copying import clone, concat
+from ..shape.views import slice as slice_view
+from .insertion import insertion_places
+from .sort import argsort_rows, host_argsort, sorting_order, unsorted_gradient
 
 
 class TopKResult(NamedTuple):
@@ -47,10 +49,16 @@ def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
     return TensorSpec(x2.shape, int64)
 
 
+def _placed(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+    _place_meta(x1, x2, side)
+    return insertion_places(x1, x2, side == "right")
+
+
 place_sorted = structured(
     "place_sorted(Tensor x1, Tensor x2, str side) -> Tensor",
     meta=_place_meta,
     numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
+    decomposition=Decomposition(_placed, needs=("gather",)),
     differentiable=False,
     sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
     batch=gather("x2"),
@@ -137,10 +145,16 @@ def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     return np.moveaxis(found, -1, axis)
 
 
+def _first_places(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
+    i = _check_k(x, k, axis)
+    return clone(slice_view(argsort_rows(x, axis=i, descending=largest), i, 0, k))
+
+
 top_indices = structured(
     "top_indices(Tensor x, int k, int axis, bool largest) -> Tensor",
     meta=_top_meta,
     numpy=_top_indices,
+    decomposition=Decomposition(_first_places, needs=("sort",)),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
     batch=along("axis"),
@@ -291,10 +305,16 @@ def _partition_samples(rng: np.random.Generator) -> Any:
     return [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)]
 
 
+def _partitioned(x: Tensor, kth: int, axis: int = -1) -> Tensor:
+    _argpartition_meta(x, kth, axis)
+    return argsort_rows(x, axis=axis)
+
+
 argpartition = structured(
     "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
     meta=_argpartition_meta,
     numpy=lambda x, kth, axis=-1: x.argpartition(kth, axis),
+    decomposition=Decomposition(_partitioned, needs=("sort",)),
     differentiable=False,
     sample_inputs=_partition_samples,
     batch=along("axis"),

@@ -12,10 +12,18 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import OutOfRangeError
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, gather, loop, structured
-from ..creation import concrete, full
-from ..indexing.advanced_indexing import take
+from ...declare import Decomposition, Entry, TensorSpec, composite, gather, loop, structured
+from ..creation import concrete, full, zeros
+from ..elementwise.comparison import logical_not
+from ..indexing.advanced_indexing import index, take
+from ..indexing.selection import flat_places
+from ..primitives import scatter_rows_
+from ..reductions.cumulative import cumulative_sum
+from ..shape.copying import cast, concatenate
 from ..shape.views import reshape
+from ..shape.views import slice as slice_view
+from .insertion import contained
+from .sort import sorted_rows, starts_of
 
 
 class UniqueAllResult(NamedTuple):
@@ -71,10 +79,31 @@ def _samples(rng: np.random.Generator) -> Any:
     ]
 
 
+def distinct(x: Tensor, *, alike: bool = False) -> Tensor:
+    """Return the distinct elements in ascending order; ``alike``: all NaNs are one element."""
+    values, _ = sorted_rows(reshape(x, (x.size,)), 0)
+    first = flat_places(reshape(starts_of(values, alike=alike), (x.size,)))
+    return index(reshape(values, (x.size,)), [first])
+
+
+def _parts_by_sort(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    n = x.size
+    values, order = sorted_rows(reshape(x, (n,)), 0)
+    starts = starts_of(values)
+    first = flat_places(reshape(starts, (n,)))
+    behind = full((1,), n, dtype=int64, device=x.device)
+    ends = concatenate([slice_view(first, 0, 1, n), behind]) if n else first
+    group = reshape(cumulative_sum(cast(starts, int64), axis=1) - 1, (1, n, 1))
+    inverse = zeros((1, n, 1), dtype=int64, device=x.device)
+    scatter_rows_(inverse, reshape(order, (1, n, 1)), group, "set", "unique")
+    return index(reshape(order, (n,)), [first]), reshape(inverse, x.shape), ends - first
+
+
 unique_parts = structured(
     "unique_parts(Tensor x) -> (Tensor indices, Tensor inverse_indices, Tensor counts)",
     meta=_parts_meta,
     numpy=lambda x: _parts(x)[1:],
+    decomposition=Decomposition(_parts_by_sort, needs=("sort", "scan", "gather", "scatter")),
     strict=True,
     differentiable=False,
     sample_inputs=_samples,
@@ -92,6 +121,7 @@ unique_values: Entry = structured(
     "unique_values(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(_shape_of_values("unique_values", x), x.dtype),
     numpy=lambda x: np.unique(x, equal_nan=False),
+    decomposition=Decomposition(distinct, needs=("sort", "scan", "gather", "scatter")),
     strict=True,
     quiet=True,
     vjp={"x": _unique_vjp},
@@ -165,10 +195,17 @@ def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
     return TensorSpec(x1.shape, np.dtype(bool))
 
 
+def _found(x1: Tensor, x2: Tensor, invert: bool) -> Tensor:
+    _among_meta(x1, x2, invert)
+    inside = contained(x1, reshape(sorted_rows(reshape(x2, (x2.size,)), 0)[0], (x2.size,)))
+    return logical_not(inside) if invert else inside
+
+
 among = structured(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
     numpy=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
+    decomposition=Decomposition(_found, needs=("sort", "gather")),
     differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)

@@ -12,19 +12,27 @@ an element, and saves neither its input nor its result. Guarded by
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.dtypes.names import bool as boolean
-from ....core.dtypes.names import int32, int64
+from ....core.dtypes.names import float32, int8, int32, int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, composite, structured
 from ...shapes import normalize_axis
-from ..elementwise.complex import refuse_complex
-from ..indexing.advanced_indexing import take_along_axis
+from ..creation import arange, ones, ones_like, zeros, zeros_like
+from ..elementwise.comparison import isnan, logical_and, logical_not, not_equal
+from ..elementwise.complex import imag, real, refuse_complex
+from ..indexing.advanced_indexing import check_integers, take_along_axis
+from ..indexing.rows import from_front, sides, take
+from ..primitives import gather_rows, scatter_rows_, sort_rows
+from ..reductions.cumulative import cumulative_sum
+from ..shape.copying import as_dtype, cast, clone, concatenate, flip
+from ..shape.views import permute_dims, reshape
+from ..shape.views import slice as slice_view
 
 
 def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorSpec]:
@@ -79,6 +87,64 @@ def host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, sta
     return x.shape[axis] - 1 - order  # type: ignore[no-any-return]
 
 
+def sorted_rows(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Return the elements sorted along an axis as rows, NaN last, and the places where they were, by the backend.
+
+    Complex numbers are sorted as NumPy does: those without a NaN, by the real and then the imaginary part, precede
+    those with one in the imaginary part, in the real part, and in both.
+    """
+    rows = as_rows(x, axis)
+    if x.dtype.kind != "c":
+        return sort_rows(rows)
+    order: Tensor | None = None
+    first, second = real(rows), imag(rows)
+    broken = cast(isnan(first), int8) * 2 + cast(isnan(second), int8)
+    for key in (second, first, broken):
+        step = sort_rows(key if order is None else take(key, order, 1, "sort"))[1]
+        order = step if order is None else take(order, step, 1, "sort")
+    assert order is not None
+    return take(rows, order, 1, "sort"), order
+
+
+def as_rows(x: Tensor, axis: int) -> Tensor:
+    """Return the tensor as a matrix whose rows lie along an axis."""
+    outer, n, inner = sides(x.shape, axis)
+    return reshape(permute_dims(reshape(x, (outer, n, inner)), (0, 2, 1)), (outer * inner, n))
+
+
+def from_rows(rows: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    """Undo ``as_rows``: return a contiguous tensor of this shape."""
+    outer, n, inner = sides(shape, axis)
+    found = rows if inner == 1 else clone(permute_dims(reshape(rows, (outer, inner, n)), (0, 2, 1)))
+    return reshape(found, shape)
+
+
+def starts_of(values: Tensor, *, alike: bool = False) -> Tensor:
+    """Return where a run of equal elements starts in each row; ``alike``: all NaNs are one run."""
+    n = values.shape[1]
+    if not n:
+        return zeros(values.shape, dtype=boolean, device=values.device)
+    left, right = slice_view(values, 1, 0, n - 1), slice_view(values, 1, 1, n)
+    new = not_equal(left, right)
+    if alike and values.dtype.kind in "fcV":
+        new = logical_and(new, logical_not(logical_and(isnan(left), isnan(right))))
+    return concatenate([ones((values.shape[0], 1), dtype=boolean, device=values.device), new], axis=1)
+
+
+def argsort_rows(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Compute ``argsort`` by the backend's ``sort``."""
+    _meta("argsort", int64)(x, axis=axis, descending=descending, stable=stable)
+    return from_rows(_ordered(x, axis, descending)[1], x.shape, axis)
+
+
+def _ordered(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """Return the sorted elements as rows, and where they were; equal elements keep their order in both directions."""
+    if not descending:
+        return sorted_rows(x, axis)
+    values, order = sorted_rows(flip(x, axis=axis), axis)
+    return flip(values, axis=1), x.shape[axis] - 1 - flip(order, axis=1)
+
+
 _SMALL: Final = 1 << 10  # elements; below that a stable sort costs nothing
 
 
@@ -93,6 +159,7 @@ argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("argsort", int64),
     numpy=host_argsort,
+    decomposition=Decomposition(argsort_rows, needs=("sort",)),
     quiet=True,
     strict=True,
     differentiable=False,
@@ -130,10 +197,18 @@ def _sorting_order(x: np.ndarray, axis: int, descending: bool) -> tuple[np.ndarr
 
 _INT32: Final = 2**31 - 1
 
+
+def _order_and_starts(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
+    dtype = _order_meta(x, axis, descending)[0].dtype
+    values, order = _ordered(x, axis, descending)
+    return from_rows(as_dtype(order, dtype), x.shape, axis), from_rows(starts_of(values), x.shape, axis)
+
+
 sorting_order = structured(
     "sorting_order(Tensor x, int axis, bool descending) -> (Tensor order, Tensor starts)",
     meta=_order_meta,
     numpy=_sorting_order,
+    decomposition=Decomposition(_order_and_starts, needs=("sort",)),
     quiet=True,
     differentiable=False,
     sample_inputs=lambda rng: [
@@ -149,6 +224,7 @@ sorting_order = structured(
 def _mean_of_runs_meta(values: Tensor, starts: Tensor, axis: int) -> TensorSpec:
     if values.dtype.kind in "biu":
         raise TypeError(f"[mean_of_runs] got values of dtype {values.dtype}: a mean needs a floating dtype.")
+    normalize_axis("sort", axis, values.ndim)
     return TensorSpec(values.shape, values.dtype)
 
 
@@ -167,10 +243,26 @@ def _mean_of_runs(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarr
     return np.moveaxis(means, -1, axis)
 
 
+def _runs_averaged(values: Tensor, starts: Tensor, axis: int) -> Tensor:
+    _mean_of_runs_meta(values, starts, axis)
+    shape = sides(values.shape, axis)
+    if not values.size:
+        return clone(values)
+    half = values.dtype.itemsize == 2
+    terms = reshape(cast(values, float32) if half else values, shape)
+    run = cumulative_sum(cast(not_equal(reshape(starts, shape), 0), int64), axis=1)
+    run = run - slice_view(run, 1, 0, 1)  # the first run starts with its lane
+    sums = scatter_rows_(zeros_like(terms), run, terms, "add", "sort")
+    counts = scatter_rows_(zeros_like(terms), run, ones_like(terms), "add", "sort")
+    means = gather_rows(sums, run, "sort") / gather_rows(counts, run, "sort")
+    return reshape(as_dtype(means, values.dtype), values.shape)
+
+
 mean_of_runs: Entry = structured(
     "mean_of_runs(Tensor values, Tensor starts, int axis) -> Tensor",
     meta=_mean_of_runs_meta,
     numpy=_mean_of_runs,
+    decomposition=Decomposition(_runs_averaged, needs=("scan", "scatter", "gather")),
     vjp={"values": lambda g, starts, axis: mean_of_runs(g, starts, axis), "starts": None},
     sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 4)), np.array([[True, False, True, False], [True, True, False, False]]), 1), {}),
@@ -191,10 +283,26 @@ def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
     return out
 
 
+def _inverse_meta(order: Tensor, axis: int) -> TensorSpec:
+    check_integers("sort", order)
+    normalize_axis("sort", axis, order.ndim)
+    return TensorSpec(order.shape, int64)
+
+
+def _inverted(order: Tensor, axis: int) -> Tensor:
+    _inverse_meta(order, axis)
+    shape = sides(order.shape, axis)
+    numbers = reshape(arange(shape[1], dtype=int64, device=order.device), (1, shape[1], 1))
+    index = from_front(reshape(order, shape), shape[1])
+    out = zeros(shape, dtype=int64, device=order.device)
+    return reshape(scatter_rows_(out, index, numbers, "set", "sort"), order.shape)
+
+
 invert_order = structured(
     "invert_order(Tensor order, int axis) -> Tensor",
-    meta=lambda order, axis: TensorSpec(order.shape, int64),
+    meta=_inverse_meta,
     numpy=_invert_order,
+    decomposition=Decomposition(_inverted, needs=("scatter",)),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     batch=along("axis"),
@@ -207,10 +315,23 @@ def unsorted_gradient(g: Tensor, order: Tensor, starts: Tensor, axis: int) -> Te
     return take_along_axis(mean_of_runs(g, starts, axis), invert_order(order, axis), axis=axis)
 
 
+def _in_order_meta(x: Tensor, order: Tensor, starts: Tensor, axis: int) -> TensorSpec:
+    _inverse_meta(order, axis)
+    if order.shape != x.shape:
+        raise ValueError(f"[sort] an order of shape {order.shape} must have the shape of the elements, {x.shape}.")
+    return TensorSpec(x.shape, x.dtype)
+
+
+def _taken(x: Tensor, order: Tensor, starts: Tensor, axis: int) -> Tensor:
+    _in_order_meta(x, order, starts, axis)
+    return take(x, order, axis, "sort")
+
+
 in_order: Entry = structured(
     "in_order(Tensor x, Tensor order, Tensor starts, int axis) -> Tensor",
-    meta=lambda x, order, starts, axis: TensorSpec(order.shape, x.dtype),
+    meta=_in_order_meta,
     numpy=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
+    decomposition=Decomposition(_taken, needs=("gather",)),
     quiet=True,
     vjp={
         "x": lambda g, order, starts, axis: unsorted_gradient(g, order, starts, axis),
