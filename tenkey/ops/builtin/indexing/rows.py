@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ....core.device import Device
-from ....core.dtypes.names import int64
+from ....core.dtypes.names import int64, uint64
 from ....core.tensor import Tensor, shares_storage
 from ....core.word import WEAK_MASK
 from ....dispatch.registry import registry
 from ...shapes import broadcast_shapes
 from ..creation import full, zeros
+from ..elementwise.arithmetic import minimum
 from ..elementwise.comparison import greater_equal, less, logical_and, where
 from ..primitives import gather_rows, scatter_rows_
 from ..shape.copying import as_dtype, clone, to_device
@@ -55,7 +56,7 @@ class Places(NamedTuple):
     """The order of dimensions in which the joined ones are adjacent, or None if they are already."""
     rows: tuple[int, int, int]
     """The shape of the tensor as rows, in this order."""
-    index: Tensor
+    place: Tensor
     """The joined index, with the shape (1, count, 1)."""
     shape: tuple[int, ...]
     """The shape of the selection."""
@@ -75,10 +76,10 @@ class Places(NamedTuple):
         """Combine a source, which broadcasts to the selection, with the selected elements of rows."""
         outer, n, inner = self.rows
         if not outer * inner:
-            _refuse_outside(self.index, n, operator)
-        shape = (outer, self.index.shape[1], inner) if source.ndim else (1, 1, 1)
+            _refuse_outside(self.place, n, operator)
+        shape = (outer, self.place.shape[1], inner) if source.ndim else (1, 1, 1)
         spread = broadcast_to(source, self.shape) if source.ndim else source
-        scatter_rows_(rows, self.index, reshape(as_dtype(spread, rows.dtype), shape), mode, operator)
+        scatter_rows_(rows, self.place, reshape(as_dtype(spread, rows.dtype), shape), mode, operator)
 
 
 def places(shape: Sequence[int], indices: Sequence[Tensor | None], device: Device) -> Places:
@@ -121,7 +122,7 @@ def _joined(coordinates: list[Tensor], lengths: list[int]) -> Tensor:
     for i, n in zip(coordinates, lengths, strict=True):
         own = logical_and(greater_equal(i, 0), less(i, n))
         place, inside = (i, own) if place is None or inside is None else (place * n + i, logical_and(inside, own))
-    return where(inside, place, -1)  # type: ignore[arg-type]
+    return where(inside, place, -1)
 
 
 def _refuse_outside(index: Tensor, n: int, operator: str) -> None:
@@ -135,7 +136,7 @@ def _refuse_outside(index: Tensor, n: int, operator: str) -> None:
 def select(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """Return ``x[indices]``."""
     at = places(x.shape, indices, x.device)
-    return reshape(gather_rows(at.rows_of(x), at.index, "index"), at.shape)
+    return reshape(gather_rows(at.rows_of(x), at.place, "index"), at.shape)
 
 
 def combine(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, mode: str, operator: str) -> Tensor:
@@ -177,25 +178,26 @@ def take(x: Tensor, indices: Tensor, axis: int, operator: str) -> Tensor:
     """Return the elements at ``indices`` along an axis; the other dimensions broadcast."""
     i = axis % x.ndim
     shape = broadcast_shapes(operator, (*x.shape[:i], 1, *x.shape[i + 1 :]), indices.shape)
-    whole = broadcast_to(x, (*shape[:i], x.shape[i], *shape[i + 1 :]))
-    rows = reshape(whole, sides(whole.shape, i))
-    return reshape(gather_rows(rows, _along(indices, shape, i, x.shape[i]), operator), shape)
+    index = _spread(from_front(indices, x.shape[i]), shape, i)
+    return reshape(gather_rows(_spread(x, shape, i), index, operator), shape)
 
 
-def _along(indices: Tensor, shape: tuple[int, ...], axis: int, n: int) -> Tensor:
-    """Return indices along an axis as the index of rows; what they have in common is not copied."""
-    index = from_front(indices, n)
-    before, count, behind = sides(index.shape, axis)
+def _spread(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
+    """Return a tensor that broadcasts to a shape, except along an axis, as rows; all or nothing is broadcast."""
+    before, n, behind = sides(x.shape, axis)
     outer, _, inner = sides(shape, axis)
     if before in (1, outer) and behind in (1, inner):
-        return reshape(index, (before, count, behind))
-    return reshape(broadcast_to(index, shape), (outer, count, inner))
+        return reshape(x, (before, n, behind))
+    return reshape(broadcast_to(x, (*shape[:axis], n, *shape[axis + 1 :])), (outer, n, inner))
 
 
 def add_along(start: Tensor, indices: Tensor, source: Tensor, axis: int) -> Tensor:
     """Add ``source``, which broadcasts to ``indices``, to a new tensor at the indices along an axis, and return it."""
     i = axis % start.ndim
-    index = _along(indices, indices.shape, i, start.shape[i])
+    n = start.shape[i]
+    if indices.dtype == uint64:  # numbers beyond int64 would become negative, and count from the end
+        indices = minimum(indices, n)
+    index = reshape(from_front(indices, n), sides(indices.shape, i))
     spread = reshape(broadcast_to(source, indices.shape), sides(indices.shape, i))
     scatter_rows_(reshape(start, sides(start.shape, i)), index, spread, addition(start.dtype), "scatter_add")
     return start

@@ -42,10 +42,16 @@ class CumminResult(NamedTuple):
     indices: Tensor
 
 
+def _check_vector(x1: Tensor) -> None:
+    if x1.ndim != 1:
+        raise ValueError(f"[searchsorted] the sorted data must have one dimension, got shape {x1.shape}.")
+
+
 def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
     for x in (x1, x2):
         refuse_complex("searchsorted", x.dtype)
     result_dtype((x1.dtype, x2.dtype), ())
+    _check_vector(x1)
     return TensorSpec(x2.shape, int64)
 
 
@@ -60,7 +66,11 @@ place_sorted = structured(
     numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
     decomposition=Decomposition(_placed, needs=("gather",)),
     differentiable=False,
-    sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
+    sample_inputs=lambda rng: [
+        ((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {}),
+        ((np.arange(19.0) // 3, np.arange(-1.0, 8.0), "right"), {}),
+        ((np.arange(19.0) // 3, np.arange(-1.0, 8.0), "left"), {}),
+    ],
     batch=gather("x2"),
     tags=(Tag.INTERNAL,),
 )
@@ -100,8 +110,7 @@ def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor |
     >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), 2, side="right").item()
     3
     """
-    if x1.ndim != 1:
-        raise ValueError(f"[searchsorted] the sorted data must have one dimension, got shape {x1.shape}.")
+    _check_vector(x1)
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] side must be 'left' or 'right', got {side!r}.")
     if sorter is not None:

@@ -106,7 +106,7 @@ unique_parts = structured(
     decomposition=Decomposition(_parts_by_sort, needs=("sort", "scan", "gather", "scatter")),
     strict=True,
     differentiable=False,
-    sample_inputs=_samples,
+    sample_inputs=lambda rng: [*_samples(rng), ((np.array([[2.0, 1.0, 2.0], [1.0, 3.0, 2.0]]),), {})],
     batch=loop,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
 )
