@@ -23,6 +23,7 @@ from ...ops.scalar import trace
 from ...ops.shapes import normalize_axes, refuse_empty
 from ...ops.strided_views import strided_view_kernel
 from ...ops.variants import check_copy, check_pointwise
+from .factories import factory_kernel
 from .fallback import check_devices
 from .interface import Backend, write
 from .rows import RowTemplates, matrix
@@ -82,6 +83,8 @@ class Derived:
             }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
+            if "Elements" in facets:
+                return factory_kernel(self.backend, self.fallback, operator), None
         if self.has_reduction and "Reduce" in facets:
             return self.reduction, self.reduction
         template, primitive = self._primitives.get(operator.name, ("", None))

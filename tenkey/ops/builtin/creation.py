@@ -19,6 +19,7 @@ from ...dispatch.errors import OutOfRangeError
 from ...dispatch.tags import Tag
 from ..declare import Entry, TensorSpec, composite, factory, normal, same_dim
 from ..shapes import refuse_shape
+from .element_plans import arange_plan, diagonal_plan, linspace_plan, powers_plan, whole_steps
 
 
 def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
@@ -129,15 +130,10 @@ def _arange_meta(
     shape, wanted = (max(0, count),), dtype or dtypes.to_dtype(kind)
     refuse_shape("arange", shape, 8)  # it computes in 64 bits
     if wanted.kind in "iu" and count > 0:
-        begin, distance = _whole_steps(first, step)
+        begin, distance = whole_steps(first, step)
         for value in (begin, begin + (count - 1) * distance):
             _check_range("[arange] the value", value, wanted)
     return TensorSpec(shape, wanted)
-
-
-def _whole_steps(first: Any, step: Any) -> tuple[int, int]:
-    """Return the first value and the step for an integer dtype: the first two values are truncated, as in NumPy."""
-    return int(first), int(first + step) - int(first)
 
 
 def _arange_on_numpy(
@@ -149,7 +145,7 @@ def _arange_on_numpy(
     spec = _arange_meta(start, stop, step, dtype=dtype)
     exact: Any = np.float64 if spec.dtype.kind in "fV" else spec.dtype
     if spec.dtype.kind in "iu":  # modulo 2**64, where a negative step is in range too
-        first, step = (np.uint64(value % (1 << 64)) for value in _whole_steps(first, step))
+        first, step = (np.uint64(value % (1 << 64)) for value in whole_steps(first, step))
         exact = np.uint64
     return copy_context().run(_evenly_spaced, first, step, spec, exact)  # a context ends in C: Note [Interrupts]
 
@@ -166,6 +162,7 @@ arange = factory(
     "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_arange_meta,
     numpy=_arange_on_numpy,
+    elements=arange_plan,
     strict=True,
     quiet=True,
     positional=1,
@@ -203,6 +200,7 @@ linspace = factory(
     "linspace(Scalar start, Scalar stop, int num, *, DType? dtype=None, Device? device=None, bool endpoint=True)"
     " -> Tensor",
     meta=_linspace_meta,
+    elements=linspace_plan,
     tags=(Tag.INTERNAL,),  # tk.linspace also takes tensors
     doc="""Return ``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
 
@@ -242,6 +240,7 @@ logspace = factory(
     " Device? device=None) -> Tensor",
     meta=_powers_meta("logspace"),
     numpy=_powers_on_numpy(np.logspace),
+    elements=powers_plan(geometric=False),
     doc="""Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
     >>> tk.logspace(0, 2, 3).tolist()
@@ -255,6 +254,7 @@ geomspace = factory(
     " -> Tensor",
     meta=_powers_meta("geomspace"),
     numpy=_powers_on_numpy(np.geomspace),
+    elements=powers_plan(geometric=True),
     doc="""Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
     >>> tk.geomspace(1, 8, 4).tolist()
@@ -280,6 +280,7 @@ def matrix_meta(operator: str) -> Callable[..., TensorSpec]:
 eye = factory(
     "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=matrix_meta("eye"),
+    elements=diagonal_plan(below=False),
     positional=1,
     doc="""Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
 

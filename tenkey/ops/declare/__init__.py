@@ -2,7 +2,7 @@
 
 from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
-from .facets import Decomposition, TensorSpec, linear
+from .facets import Decomposition, ElementPlan, TensorSpec, linear
 from .methods import attach_methods
 from .promotion import (
     ARITHMETIC,
@@ -22,7 +22,8 @@ from .short_forms import elementwise, scalar_function, unary_function
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
-    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "Entry", "TensorSpec", "along", "attach_methods", "broadcast",
-    "composite", "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal", "operator_of",
-    "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "structured", "unary_function", "view",
+    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "ElementPlan", "Entry", "TensorSpec", "along", "attach_methods",
+    "broadcast", "composite", "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal",
+    "operator_of", "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "structured", "unary_function",
+    "view",
 ]  # fmt: skip

@@ -27,6 +27,8 @@ from .facets import (
     ComplexVjp,
     Composite,
     Decomposition,
+    ElementPlan,
+    Elements,
     Factory,
     Jvp,
     Linear,
@@ -325,6 +327,7 @@ def factory(
     numpy: Callable[..., Any] | None = None,
     strict: bool = False,
     quiet: bool = False,
+    elements: Callable[..., ElementPlan | None] | None = None,
     decomposition: Decomposition | None = None,
     tags: Iterable[str] = (),
     positional: int = 0,
@@ -333,9 +336,11 @@ def factory(
     """Declare an operator without tensor arguments; its ``device`` argument selects the backend.
 
     ``numpy`` creates the NumPy array from the same arguments; ``strict``, ``quiet`` and ``decomposition`` are as in
-    ``structured``.
+    ``structured``. ``elements`` returns the result as a scalar expression of index variables, for other devices.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
+    if elements is not None:
+        facets.append(Elements(elements))
     if numpy is not None:
         facets.append(NumPyKernel(numpy, strict, quiet))
     if decomposition is not None:

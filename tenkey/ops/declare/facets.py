@@ -20,9 +20,9 @@ from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "Factory", "Forward", "Jvp",
-    "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce",
-    "SampleInputs", "TensorSpec", "View", "Vjp", "formula_names", "linear", "tensor_names",
+    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan", "Elements", "Factory",
+    "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise",
+    "Reduce", "SampleInputs", "TensorSpec", "View", "Vjp", "formula_names", "linear", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -181,6 +181,26 @@ class Decomposition(Record, frozen=True):
 
 class Factory(Record):
     """Marks an operator without tensor arguments."""
+
+
+class ElementPlan(NamedTuple):
+    """A call of a factory as a scalar expression: ``scalar(T)`` is a function of ``numbers``, computed in ``dtype``.
+
+    ``scalar`` is one object for all calls of a kind, since a kernel is compiled for each.
+    """
+
+    scalar: Callable[[Any], Callable[..., Any]]
+    dtype: np.dtype
+    numbers: Mapping[str, Any]
+
+
+class Elements(Record):
+    """A factory as a scalar expression of index variables, for devices without a kernel of their own for it.
+
+    ``plan(arguments...)`` returns an :class:`ElementPlan`, or None for a call that has none.
+    """
+
+    plan: Callable[..., ElementPlan | None]
 
 
 class NotDifferentiable(Record):

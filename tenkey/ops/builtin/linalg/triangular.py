@@ -10,6 +10,7 @@ from ....core.tensor import Tensor
 from ...declare import Entry, composite, factory, linear
 from ...declare.samples import normal
 from ..creation import matrix_meta
+from ..element_plans import diagonal_plan
 from ..elementwise.comparison import where
 
 tri = factory(
@@ -18,6 +19,7 @@ tri = factory(
     numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
         n_rows, n_cols, k, dtype or default_float()
     ),
+    elements=diagonal_plan(below=True),
     positional=1,
     doc="""Return a matrix with ones on the ``k``-th diagonal and below, and zeros above.
 

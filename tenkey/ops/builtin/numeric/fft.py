@@ -9,6 +9,7 @@ an even n, the last. Guarded by tests/ops/test_fft.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from ....core.tensor import Tensor
 from ...declare import Entry, TensorSpec, along, composite, factory, linear, normal, structured
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import arange, zeros
+from ..element_plans import frequency_plan
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, conjugated, like_operand, real
 from ..linalg.common import inexact, inexact_array
@@ -371,6 +373,7 @@ def _frequencies(name: str, doc: str) -> Entry:
         f"fft_{name}(int n, float d=1.0, *, DType? dtype=None, Device? device=None) -> Tensor",
         meta=meta,
         numpy=lambda n, d=1.0, *, dtype=None, device=None: getattr(np.fft, name)(n, d).astype(_freq_dtype(dtype)),
+        elements=partial(frequency_plan, half=name == "rfftfreq"),
         doc=doc,
     )
 
