@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Final
 
@@ -11,31 +12,34 @@ from ....core.tensor import Tensor, cpu_word, make_tensor
 from ...declare import composite
 from ..elementwise.comparison import where
 from ..elementwise.exponential import exp, log, log1p
+from .arrays import TENSORS
 from .gamma import special_betaln
-from .incomplete import beta_below, broadcasting, gamma_tail, no_derivative, of_one_shape, to_one_shape
+from .incomplete import broadcasting, gamma_tail, no_derivative, of_one_shape, to_one_shape
+from .quadrature import beta_below
 
 _ENOUGH: Final = 1e17  # from this many degrees of freedom, the distribution is normal to the last place
 
 
-def _student_upper(df: Any, t: Any) -> Any:
+def _student_upper(m: Any, df: Any, t: Any) -> Any:
     """Return the probability above t >= 0."""
-    df = np.minimum(df, _ENOUGH)
-    ratio = t / np.sqrt(df)
-    inverse = 1 / np.hypot(1.0, ratio)
-    near = beta_below(df / 2, 0.5, inverse * inverse, (np.minimum(ratio, 1e100) * inverse) ** 2) / 2
+    df = m.minimum(df, _ENOUGH)
+    ratio = t / m.sqrt(df)
+    inverse = 1 / m.hypot(ratio, 1.0)
+    half = m.full_like(df, 0.5)
+    near = beta_below(m, df / 2, half, inverse * inverse, (m.minimum(ratio, 1e100) * inverse) ** 2) / 2
     far = ratio > 1e100
-    return np.where(far, np.exp(_log_of_far(df) - df * np.log(t)), near) if far.any() else near
+    return near if m.never(far) else m.where(far, m.exp(_log_of_far(m, df) - df * m.log(t)), near)
 
 
-def _log_of_far(df: Any) -> Any:
+def _log_of_far(m: Any, df: Any) -> Any:
     """Return the logarithm of the limit of ``t**df`` times the tail."""
-    return 0.5 * df * np.log(df) - math.log(2) - np.log(df / 2) - _log_beta(df / 2)
+    return 0.5 * df * m.log(df) - math.log(2) - m.log(df / 2) - _log_beta(m, df / 2)
 
 
-def _student(df: Any, t: Any) -> Any:
-    df, t = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(t, np.float64))
-    upper = np.where(df > 0, _student_upper(np.where(df > 0, df, 1.0), np.abs(t)), np.nan)
-    return np.where(t < 0, upper, 1 - upper)
+def _student(m: Any, df: Any, t: Any) -> Any:
+    df, t = m.double(df), m.double(t)
+    upper = m.where(df > 0, _student_upper(m, m.where(df > 0, df, 1.0), m.abs(t)), math.nan)
+    return m.where(t < 0, upper, 1 - upper)
 
 
 # Note [Quantiles of Student's distribution]
@@ -45,71 +49,76 @@ def _student(df: Any, t: Any) -> Any:
 #     come from the right. They stay in a bracket from the root of that tangent to the root of the tail's asymptote;
 #     where the two do not differ, the latter is the result. Guarded by
 #     tests/ops/test_special_families.py::test_student_quantiles.
-def _student_quantile(df: Any, p: Any) -> Any:
-    df, p = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(p, np.float64))
-    out = np.full(p.shape, np.nan)
+def _student_quantile(m: Any, df: Any, p: Any) -> Any:
+    df, p = m.double(df), m.double(p)
     sane = df > 0
-    out[sane & (p == 0)], out[sane & (p == 1)], out[sane & (p == 0.5)] = -np.inf, np.inf, 0.0
+    found = m.where(sane & (p == 1), math.inf, m.where(sane & (p == 0.5), 0.0, m.full_like(p, math.nan)))
+    found = m.where(sane & (p == 0), -math.inf, found)
     inside = sane & (p > 0) & (p < 1) & (p != 0.5)
-    freedom, given = np.minimum(df[inside], _ENOUGH), p[inside]
-    away = np.abs(given - 0.5)
-    constant = -0.5 * np.log(freedom) - _log_beta(freedom / 2)  # the logarithm of the density at 0
-    middle = (away <= 0.25) & (away <= 0.5 * np.exp(constant) * np.sqrt(freedom))
-    far = ~middle
-    size = np.empty_like(given)
-    if middle.any():
-        size[middle] = _middle_quantile(freedom[middle], away[middle], constant[middle])
-    if far.any():
-        size[far] = _far_quantile(freedom[far], away[far], constant[far], np.minimum(given, 1 - given)[far])
-    out[inside] = np.copysign(size, given - 0.5)
-    return out
+    return m.fill(found, inside, functools.partial(_finite_quantile, m), (df, 1.0), (p, 0.75))
 
 
-def _log_beta(a: Any) -> Any:
+def _finite_quantile(m: Any, df: Any, p: Any) -> Any:
+    df = m.minimum(df, _ENOUGH)
+    away = m.abs(p - 0.5)
+    constant = -0.5 * m.log(df) - _log_beta(m, df / 2)  # the logarithm of the density at 0
+    middle = (away <= 0.25) & (away <= 0.5 * m.exp(constant) * m.sqrt(df))
+    rest = m.minimum(p, 1 - p)
+    size = m.full_like(p, 0.0)
+    # the numbers in place of others: a quarter away from the middle with one degree of freedom, whose density is 1 / pi
+    given = (df, 1.0), (away, 0.25), (constant, -math.log(math.pi))
+    size = m.fill(size, middle, functools.partial(_middle_quantile, m), *given)
+    size = m.fill(size, ~middle, functools.partial(_far_quantile, m), *given, (rest, 0.25))
+    return m.copysign(size, p - 0.5)
+
+
+def _log_beta(m: Any, a: Any) -> Any:
     """Return ``betaln(a, 1/2)``."""
+    if m is TENSORS:
+        return special_betaln(a, 0.5)
     a = np.asarray(a, order="C")
-    tensor = make_tensor(a, cpu_word(a.dtype))
-    return special_betaln(tensor, 0.5).numpy()
+    return special_betaln(make_tensor(a, cpu_word(a.dtype)), 0.5).numpy()
 
 
-def _density(df: Any, constant: Any, t: Any) -> Any:
+def _density(m: Any, df: Any, constant: Any, t: Any) -> Any:
     """Return the density at t; ``constant`` is the logarithm of the density at 0."""
-    return np.exp(constant - (df + 1) / 2 * np.log1p(t * t / df))
+    return m.exp(constant - (df + 1) / 2 * m.log1p(t * t / df))
 
 
-def _middle_quantile(df: Any, away: Any, constant: Any) -> Any:
-    t = away / np.exp(constant)
+def _middle_quantile(m: Any, df: Any, away: Any, constant: Any) -> Any:
+    t = away / m.exp(constant)
+    half = m.full_like(df, 0.5)
     for _ in range(12):
         ratio = t * t / df
-        below = beta_below(0.5, df / 2, ratio / (1 + ratio), 1 / (1 + ratio)) / 2
-        before, t = t, t + (away - below) / _density(df, constant, t)
-        if (np.abs(t - before) <= 2e-15 * t).all():
+        below = beta_below(m, half, df / 2, ratio / (1 + ratio), 1 / (1 + ratio)) / 2
+        before, t = t, t + (away - below) / _density(m, df, constant, t)
+        if (m.abs(t - before) <= 2e-15 * t).all():
             break
     return t
 
 
-def _far_quantile(df: Any, away: Any, constant: Any, q: Any) -> Any:
-    target = np.log(q)
-    low, high = np.log(away / np.exp(constant)), (_log_of_far(df) - target) / df
+def _far_quantile(m: Any, df: Any, away: Any, constant: Any, q: Any) -> Any:
+    target = m.log(q)
+    low, high = m.log(away / m.exp(constant)), (_log_of_far(m, df) - target) / df
     # the normal quantile to three digits (Abramowitz and Stegun 26.2.22), and the next term of the expansion
-    u = np.sqrt(-2 * target)
+    u = m.sqrt(-2 * target)
     z = u - (2.30753 + 0.27061 * u) / (1 + u * (0.99229 + 0.04481 * u))
-    at = np.clip(np.log(np.maximum(z, 1e-3) * (1 + (z * z + 1) / (4 * df))), low, high)
-    done = high - np.log(df) / 2 > 20
+    at = m.minimum(m.maximum(m.log(m.maximum(z, 1e-3) * (1 + (z * z + 1) / (4 * df))), low), high)
+    done = high - m.log(df) / 2 > 20
     for _ in range(60):
-        t = np.exp(np.where(done, 0.0, at))
-        tail = _student_upper(df, t)
-        above = np.log(tail) - target
-        low, high = np.where(~done & (above >= 0), at, low), np.where(~done & (above < 0), at, high)
-        step = at + above * tail / (t * _density(df, constant, t))
+        t = m.exp(m.where(done, 0.0, at))
+        tail = _student_upper(m, df, t)
+        above = m.log(tail) - target
+        low, high = m.where(~done & (above >= 0), at, low), m.where(~done & (above < 0), at, high)
+        step = at + above * tail / (t * _density(m, df, constant, t))
         held = (step >= low) & (step <= high)
-        following = np.where(held, step, (low + high) / 2)
-        settled = np.abs(following - at) <= 1e-15 * np.maximum(1, np.abs(at))
-        at = np.where(done, at, following)
+        following = m.where(held, step, (low + high) / 2)
+        settled = m.abs(following - at) <= 1e-15 * m.maximum(m.abs(at), 1.0)
+        at = m.where(done, at, following)
         done = done | settled
         if done.all():
             break
-    return np.exp(np.where(high - np.log(df) / 2 > 20, high, at))
+    return m.exp(m.where(high - m.log(df) / 2 > 20, high, at))
 
 
 def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
@@ -138,14 +147,14 @@ student_quantile = of_one_shape(
 )
 
 
-def _f_tails(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
-    dfn, dfd, x = (np.asarray(v, np.float64) for v in (dfn, dfd, x))
-    sane = (dfn > 0) & (dfd > 0) & (x >= 0) & (dfn < np.inf) & (dfd < np.inf)
-    ratio = np.where(sane, dfn / dfd * x, 0.0)  # infinite at infinity
+def _f_tails(m: Any, dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
+    dfn, dfd, x = m.double(dfn), m.double(dfd), m.double(x)
+    sane = (dfn > 0) & (dfd > 0) & (x >= 0) & (dfn < math.inf) & (dfd < math.inf)
+    ratio = m.where(sane, dfn / dfd * x, 0.0)  # infinite at infinity
     rest = 1 / (1 + ratio)
-    share = np.where(ratio == np.inf, 1.0, ratio * rest)
-    dfn, dfd = np.where(sane, dfn, np.nan), np.where(sane, dfd, np.nan)
-    return beta_below(dfd / 2, dfn / 2, rest, share) if upper else beta_below(dfn / 2, dfd / 2, share, rest)
+    share = m.where(ratio == math.inf, 1.0, ratio * rest)
+    dfn, dfd = m.where(sane, dfn, math.nan), m.where(sane, dfd, math.nan)
+    return beta_below(m, dfd / 2, dfn / 2, rest, share) if upper else beta_below(m, dfn / 2, dfd / 2, share, rest)
 
 
 def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:

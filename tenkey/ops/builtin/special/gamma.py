@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from ... import scalar as s
 from ...declare import (
     EACH_TO_FLOAT,
     REAL_TO_FLOAT,
+    Decomposition,
     Entry,
     TensorSpec,
     broadcast,
@@ -25,18 +25,19 @@ from ...declare import (
     structured,
 )
 from ...shapes import broadcast_shapes
-from ..shape.views import sum_to_shape
+from ..shape.copying import cast
+from ..shape.views import broadcast_to, sum_to_shape
 from . import coefficients as c
-from .coefficients import horner
+from .arrays import ARRAYS, TENSORS
+from .coefficients import STIRLING, horner
+from .zeta import polygamma
+from .zeta import polygamma_each as each_polygamma
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 _POLYGAMMA_INTEGERS: Final = (
     "[special_polygamma] n is the number of derivatives: an int or a tensor of integers, got {dtype}."
 )
 _POLYGAMMA_REAL: Final = "[special_polygamma] is not defined for dtype {dtype}: it takes real dtypes."
-
-# B(2k) / (2k (2k - 1)): the coefficients of Stirling's series (DLMF 5.11.1)
-STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
 def stirling_rest(T: Any, x: Any) -> Any:
@@ -135,10 +136,6 @@ special_psi = _digamma(
 
 # ---- derivatives of digamma
 
-_BERNOULLI: Final = (
-    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
-)  # fmt: skip
-
 
 def _polygamma_meta(n: int, x: Any) -> TensorSpec:
     if not 0 <= n < 1 << 63:
@@ -147,7 +144,11 @@ def _polygamma_meta(n: int, x: Any) -> TensorSpec:
         )
     if x.dtype.kind == "c":
         raise TypeError(_POLYGAMMA_REAL.format(dtype=x.dtype))
-    return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())
+    return TensorSpec(x.shape, _float_of(x))
+
+
+def _float_of(x: Any) -> np.dtype:
+    return x.dtype if x.dtype.kind == "f" else default_float()
 
 
 def _polygamma_each_meta(n: Any, x: Any) -> TensorSpec:
@@ -159,90 +160,13 @@ def _polygamma_each_meta(n: Any, x: Any) -> TensorSpec:
     return TensorSpec(shape, EACH_TO_FLOAT.dtypes("special_polygamma", (n.dtype, x.dtype))[1])
 
 
-def _zeta_sum(order: Any, x: Any, power: Callable[[int], Any]) -> Any:
-    """Return the sum of ``power(k)`` for k = 0, 1, ..., where ``power(k)`` is ``(x + k)**-order``, or a multiple of it.
-
-    This is the Euler-Maclaurin formula (DLMF 25.11.43), for order > 1 and x > 0 in float64.
-    """
-    total: Any = 0.0
-    for k in range(12):
-        total = total + power(k)
-    end, last = x + 12.0, power(12)
-    total = total + end * last / (order - 1) + 0.5 * last
-    factor = order * last / end
-    for k, bernoulli in enumerate(_BERNOULLI):
-        total = total + bernoulli / math.factorial(2 * k + 2) * factor
-        factor = factor * (order + 2 * k + 1) * (order + 2 * k + 2) / (end * end)
-    return total
-
-
-def hurwitz_zeta(order: Any, x: Any) -> Any:
-    """Return the sum of ``(x + k)**-order`` for k = 0, 1, ...; order > 1, x > 0, float64."""
-    return _zeta_sum(order, x, lambda k: (x + float(k)) ** -order)
-
-
-def _relative_zeta(order: float, x: Any) -> Any:
-    """Return ``hurwitz_zeta`` divided by its first term, ``x**-order``, which may be out of range."""
-    return _zeta_sum(order, x, lambda k: (1 + k / x) ** -order)
-
-
-_FACTORIALS: Final = 100  # the order up to which factorials and powers are in range
-
-
-def _between_poles(x: Any, even: Any) -> list[tuple[Any, Any]]:
-    """Split the sum of ``(x + k)**-order`` for k = 0, 1, ... into zeta functions of positive arguments, with signs.
-
-    ``even``: whether the order is even. An argument that does not count has the sign 0 and equals the first.
-    """
-    negative = x < 0
-    if not negative.any():
-        return [(x, 1.0)]
-    right = np.where(negative, x - np.floor(x), x)  # the distance to the next pole on this side
-    cancels = negative & (right == 0.5) & ~np.asarray(even)
-    first = np.where(cancels, 1 - x, right)
-    there = negative & ~cancels
-    turn = np.where(even, 1.0, -1.0) * there
-    return [(first, 1.0), (np.where(there, 1 - right, first), turn), (np.where(there, 1 - x, first), -turn)]
-
-
-def _signed_sum(terms: Iterable[tuple[Any, Any]]) -> Any:
-    """Return the sum of the terms times their signs; a term with sign 0 may be infinite."""
-    return sum(np.where(turn == 0, 0.0, turn * term) for turn, term in terms)
-
-
-def hurwitz_zeta_beyond(order: Any, x: Any) -> Any:
-    """Return ``hurwitz_zeta``, for whole orders also between the poles at 0, -1, -2, ..."""
-    even = order % 2 == 0
-    found = _signed_sum((turn, hurwitz_zeta(order, at)) for at, turn in _between_poles(x, even))
-    # where powers overflow, the nearest pole decides
-    return np.where(np.isnan(found), np.where((x < 0) & ~even & (x - np.floor(x) > 0.5), -np.inf, np.inf), found)
-
-
 def _polygamma_on_numpy(n: int, x: Any) -> Any:
-    """Return the n-th derivative of ``digamma``: (-1)^(n+1) n! times the sum of (x + k)^-(n+1) over k >= 0.
+    return np.asarray(polygamma(ARRAYS, n, x)).astype(_float_of(x))
 
-    For negative x = -N + f, the poles on one side of x give a zeta function of f, the N on the other side that of 1 - f
-    less that of 1 - x; at half-integers and even n the first two cancel exactly. Beyond order 100, factorial and powers
-    may leave the range of double precision although the result does not: there the largest term is factored out, by
-    logarithms. Guarded by ``test_polygamma_of_high_order_and_negative_numbers``.
-    """
-    result = x.dtype if x.dtype.kind == "f" else default_float()
-    wide = np.asarray(x, np.float64)
-    if n == 0:
-        return _digamma_on_numpy(wide).astype(result)
-    odd = n % 2 == 1
-    pole = (wide <= 0) & (wide == np.floor(wide))
-    order = float(n + 1)
-    parts = _between_poles(np.where(pole, 0.5, wide), odd)
-    if n <= _FACTORIALS:
-        found = math.factorial(n) * _signed_sum((part, hurwitz_zeta(order, at)) for at, part in parts)
-    else:
-        first = np.min([at for at, _ in parts[:2]], 0)
-        total = _signed_sum((part, (first / at) ** order * _relative_zeta(order, at)) for at, part in parts)
-        size = math.lgamma(order) - order * np.log(first) + np.log(np.abs(total))
-        found = np.sign(total) * np.exp(size)
-    found = np.where(pole, np.inf, np.where(wide == np.inf, 0.0, found))
-    return np.asarray(found if odd else -found).astype(result)
+
+def _polygamma_of_tensors(n: int, x: Tensor) -> Tensor:
+    dtype = _polygamma_meta(n, x).dtype
+    return cast(polygamma(TENSORS, n, x), dtype)
 
 
 def _polygamma_each_on_numpy(n: Any, x: Any) -> Any:
@@ -255,30 +179,17 @@ def _polygamma_each_on_numpy(n: Any, x: Any) -> Any:
     return out
 
 
-def _digamma_on_numpy(x: Any) -> Any:
-    """Return ``digamma`` of a float64 array."""
-    negative = x <= 0
-    size = np.where(negative, 1 - x, x)
-    total = np.zeros_like(size)
-    for _ in range(10):
-        total -= 1 / size
-        size = size + 1.0
-    z = 1 / (size * size)
-    series = np.zeros_like(z)
-    for k in reversed(range(8)):
-        series = z * (_BERNOULLI[k] / (2 * k + 2) + series)
-    found = total + np.log(size) - 0.5 / size - series
-    distance = x - np.round(x)
-    mirrored = found - np.pi / np.tan(np.pi * distance)
-    mirrored = np.where(distance == 0, np.nan, mirrored)
-    mirrored = np.where(x == 0, np.copysign(np.inf, -x), mirrored)
-    return np.where(negative, mirrored, found)
+def _polygamma_each_of_tensors(n: Tensor, x: Tensor) -> Tensor:
+    spec = _polygamma_each_meta(n, x)
+    n, x = broadcast_to(n, spec.shape), broadcast_to(x, spec.shape)
+    return cast(each_polygamma(TENSORS, n, x, special_gamma, special_gammaln), spec.dtype)
 
 
 polygamma_of: Entry = structured(
     "polygamma_of(int n, Tensor x) -> Tensor",
     meta=_polygamma_meta,
     numpy=_polygamma_on_numpy,
+    decomposition=Decomposition(_polygamma_of_tensors),
     vjp={"x": lambda g, n, x: g * polygamma_of(n + 1, x)},
     sample_inputs=lambda rng: (
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
@@ -292,6 +203,7 @@ polygamma_each: Entry = structured(
     "polygamma_each(Tensor n, Tensor x) -> Tensor",
     meta=_polygamma_each_meta,
     numpy=_polygamma_each_on_numpy,
+    decomposition=Decomposition(_polygamma_each_of_tensors),
     vjp={"x": lambda g, n, x, x_meta: sum_to_shape(g * polygamma_each(n + 1, x), x_meta.shape)},
     sample_inputs=lambda rng: [
         ((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {}),
