@@ -23,7 +23,7 @@ from ...ops.scalar import trace
 from ...ops.shapes import normalize_axes, refuse_empty
 from ...ops.strided_views import strided_view_kernel
 from ...ops.variants import check_copy, check_pointwise
-from .factories import factory_kernel
+from .element_kernels import factory_kernel
 from .fallback import check_devices
 from .interface import Backend, write
 from .rows import RowTemplates, matrix
