@@ -57,9 +57,8 @@ def evaluated(scalar: ScalarFunction, arrays: Sequence[Any], positions: Sequence
         if node.name is not None:
             values[node] = given[node.name].astype(bool if node.kind == "boolean" else dtype)
         elif node.operation == "constant":
-            whole = (node.value == node.value and node.value in (np.inf, -np.inf)) or node.value == int(node.value)
-            kept = dtype.kind in "fcV" or whole
-            values[node] = np.asarray(node.value, bool if node.kind == "boolean" else dtype if kept else None)
+            fits = dtype.kind in "fcV" or float(node.value).is_integer()  # a fraction makes integers floats
+            values[node] = np.asarray(node.value, bool if node.kind == "boolean" else dtype if fits else None)
         elif node.operation == "eps":
             values[node] = np.asarray(np.finfo(dtype).eps if dtype.kind in "fc" else 0, dtype)
         elif node.operation in _ON_INTEGERS and dtype.kind in "iub":

@@ -1,0 +1,139 @@
+"""Every operator on a device that has the templates and no other kernel: no fallback, and the values of the CPU.
+
+Exceptions are matrix factorizations and what is made of them (LAPACK), and Fourier transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+import tenkey as tk
+from tenkey.backends import coverage
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.tags import Tag
+from tenkey.testing import SampleInput
+from tenkey.testing.backend.compare import close, place, same
+from tenkey.testing.backend.test_operators import differentiable, gradients
+from tests._reference_device import Reference
+from tests._tiers import Failures, each
+from tests.operators._table import DTYPES, FACTORIES, OPERATORS, chosen
+from tests.operators.test_meta import _MADE
+
+_FACTORIZED: Final = {
+    "tk::linalg_adjugate", "tk::linalg_cholesky", "tk::linalg_det", "tk::linalg_eigvals", "tk::linalg_eigvalsh",
+    "tk::linalg_inv", "tk::linalg_matrix_exp", "tk::linalg_matrix_rank", "tk::linalg_pinv", "tk::linalg_solve",
+    "tk::linalg_svdvals", "tk::lu_factors",
+}  # fmt: skip
+
+
+def on_the_host(name: str) -> bool:
+    """Whether an operator needs LAPACK or a Fourier transform."""
+    return name.startswith(("tk::lapack_", "tk::fft_")) or name in _FACTORIZED
+
+
+@pytest.fixture
+def device() -> Iterator[str]:
+    with tk.backends.register(Reference()):
+        yield "reference"
+
+
+def fallbacks(device: str) -> set[str]:
+    """The operators that have fallen back, apart from those that may."""
+    return {name for name in coverage(device).fallback if not on_the_host(name)}
+
+
+def _outcome(operator: Operator, sample: SampleInput) -> Any:
+    try:
+        return operator.call(*sample.args, **sample.kwargs)
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        return error
+
+
+def _compare(operator: Operator, sample: SampleInput, device: str) -> None:
+    here = sample.map(lambda t: t.clone())
+    there = sample.map(lambda t: place(t, device).tensor)
+    want, got = _outcome(operator, here), _outcome(operator, there)
+    if isinstance(want, BaseException):
+        assert isinstance(got, type(want)), f"{got!r} in place of {want!r}"
+        return
+    if isinstance(got, BaseException):
+        raise got
+    if Tag.NONDETERMINISTIC not in operator.tags:
+        same(got, want, device)
+        for one, other in zip(there.tensors(), here.tensors(), strict=True):
+            close(one.numpy(), other.numpy(), "an argument")
+
+
+@each("dtype", DTYPES, fast=["float32", "int64", "bool", "complex64"])
+def test_values(dtype: str, device: str) -> None:
+    failures = Failures()
+    for operator in OPERATORS:
+        if operator in FACTORIES or operator.name == "tk::to_device":
+            continue
+        for sample in chosen(operator, dtype):
+            with failures.of(f"{operator.name}, {sample.name}"):
+                _compare(operator, sample, device)
+    failures.check()
+    assert fallbacks(device) <= WAITING
+
+
+def test_factories(device: str) -> None:
+    failures = Failures()
+    for operator in FACTORIES:
+        for args, kwargs in _MADE[operator.schema.base_name]:
+            with failures.of(f"{operator.name}{args}"):
+                want, got = operator.call(*args, **kwargs), operator.call(*args, **kwargs, device=device)
+                if operator.schema.base_name != "empty":
+                    same(got, want, device)
+    failures.check()
+    assert fallbacks(device) <= WAITING
+
+
+def test_gradients(device: str) -> None:
+    failures = Failures()
+    for case in differentiable():
+        operator: Operator = case.values[0]
+        if operator.schema.namespace != "tk":
+            continue
+        for sample in [*chosen(operator, "float32")][:3]:
+            if any(t.device.type != "cpu" for t in sample.tensors()):
+                continue
+            with failures.of(f"{operator.name}, {sample.name}"):
+                want, got = gradients(operator, sample, None), gradients(operator, sample, device)
+                for one, other in zip(got or (), want or (), strict=True):
+                    close(one.astype("float32"), other.astype("float32"), "a gradient")
+    failures.check()
+    assert fallbacks(device) <= WAITING
+
+
+def test_a_fallback_is_seen(device: str) -> None:
+    tk.linalg.inv(tk.eye(2, device=device))
+    assert "tk::linalg_inv" in coverage(device).fallback
+    x: Tensor = tk.ones(2, device=device)
+    assert tk.exp(x).device.type == device
+
+
+WAITING: Final[set[str]] = {
+    "tk::among", "tk::arange", "tk::argmax", "tk::argmin", "tk::argpartition", "tk::argsort", "tk::argwhere",
+    "tk::ascending", "tk::beta_tail", "tk::bin_sums", "tk::bincount", "tk::bins_of", "tk::complex_from",
+    "tk::conj", "tk::convolve_full", "tk::cummax_indices", "tk::cummin_indices", "tk::cumulative_prod",
+    "tk::cumulative_sum", "tk::diagonal_embed", "tk::digitize", "tk::estimated_edges", "tk::even_edges",
+    "tk::eye", "tk::f_tail", "tk::flatnonzero", "tk::flip", "tk::gamma_tail", "tk::gcd_of", "tk::geomspace",
+    "tk::hurwitz", "tk::imag", "tk::in_order", "tk::index", "tk::index_backward", "tk::index_reduce",
+    "tk::index_sum", "tk::intersect1d", "tk::interval_of", "tk::invert_order", "tk::lcm_of",
+    "tk::linalg_vector_norm", "tk::linear_recurrence", "tk::linspace", "tk::logspace", "tk::matmul",
+    "tk::mean_of_runs", "tk::nanargmax", "tk::nanargmin", "tk::nonzero_rows", "tk::order_statistics",
+    "tk::pad_constant", "tk::place_sorted", "tk::polygamma_each", "tk::polygamma_of", "tk::put_",
+    "tk::random_addresses", "tk::random_category", "tk::random_checked", "tk::random_counts", "tk::random_exp",
+    "tk::random_factor", "tk::random_integers", "tk::random_log1p", "tk::random_normal", "tk::random_order",
+    "tk::random_permutation", "tk::random_rejection", "tk::random_standard", "tk::random_uniform",
+    "tk::ravel_multi_index", "tk::real", "tk::repeat_each", "tk::repeat_indices", "tk::scatter_add_zeros",
+    "tk::setdiff1d", "tk::setxor1d", "tk::sorting_order", "tk::student_below", "tk::student_quantile",
+    "tk::take_along_axis", "tk::top_indices", "tk::trace", "tk::tri", "tk::union1d", "tk::unique_parts",
+    "tk::unique_values", "tk::unravel_rows", "tk::vecdot",
+}  # fmt: skip
+"""Operators that are not decomposed yet."""
