@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         Backend,
         Coverage,
         Event,
+        Fallback,
         MemoryStatistics,
         Operand,
         ScalarFunction,
@@ -26,14 +27,14 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     )  # fmt: skip
 
 __all__ = [
-    "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-    "coverage", "installed", "register", "strict_fallback", "synchronize",
+    "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
+    "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(__name__, {"external": (
-        "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-        "coverage", "installed", "register", "strict_fallback", "synchronize",
+        "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
+        "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
     )})  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Backends of other packages: the interface that they implement, and what tenkey derives for them."""
 
 from ...core.storage import StridedArray
-from .backend_registration import Coverage, coverage, register, synchronize
+from .backend_registration import coverage, register, synchronize
 from .buffers import MemoryStatistics
+from .coverage import Coverage, Fallback
 from .fallback import strict_fallback
 from .interface import Backend
 from .plugins import installed
@@ -10,6 +11,6 @@ from .scalar_function import Operand, ScalarFunction
 from .streams import Event, Stream
 
 __all__ = [
-    "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
-    "coverage", "installed", "register", "strict_fallback", "synchronize",
+    "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
+    "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
 ]  # fmt: skip

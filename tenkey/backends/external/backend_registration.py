@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import inspect
 import keyword
 from typing import Any, Final
 
-from ..._util.record import Record
 from ...core.device import Device, default_device, device_types, register_device, to_device, unregister_device
 from ...core.tensor import Tensor
 from ...dispatch.errors import RegistrationError
@@ -17,11 +15,13 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from .coverage import Coverage, Ledger
 from .derived import Derived
 from .fallback import run_on_cpu
 from .interface import MINIMAL, Backend, settle
+from .template_calls import taken_reason
 
-__all__ = ["Coverage", "coverage", "explicit_kernels", "new_kernels", "register", "registered", "synchronize"]
+__all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered", "synchronize"]
 
 _CALLED: Final = (
     *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
@@ -36,20 +36,21 @@ class Registered:
     def __init__(self, backend: Backend, key: DispatchKey) -> None:
         self.backend = backend
         self.key = key
-        self.calls: collections.Counter[str] = collections.Counter()
+        self.ledger = Ledger(backend)
         self.own: set[int] = set()  # ids of the kernels made here
-        self.fallback = functools.partial(run_on_cpu, backend, self.calls)
-        self.derived = Derived(backend, self.fallback)
+        self.fallback = functools.partial(run_on_cpu, backend, self.ledger, lambda: None)
+        self.derived = Derived(backend, functools.partial(run_on_cpu, backend, self.ledger, taken_reason))
         self.handles: list[Handle] = []
 
     def install(self, operator: Operator) -> list[Handle]:
         """Register the kernel that is derived for an operator."""
+        handles = self.ledger.watch(operator)
         function, specialize = self.derived.kernel(operator)
         if function is None:
-            return []
+            return handles
         kernel = Kernel(function, self.key, origin="generated", specialize=specialize)
         self.own.add(id(kernel))
-        return [registry.impl(operator.name, kernel)]
+        return [*handles, registry.impl(operator.name, kernel)]
 
     def remove(self) -> None:
         """Undo the registration."""
@@ -204,36 +205,10 @@ def synchronize(device: Device | str | None = None) -> None:
         settle(target.backend, target.index)
 
 
-class Coverage(Record):
-    """The operators that a backend implements, that are derived for it, and that fell back to the CPU.
-
-    ``implemented`` and ``derived`` are lists of names; derived are composites, views, copies and the operators that the
-    backend's templates run. ``fallback`` maps names to numbers of calls.
-
-    >>> from tenkey.backends import Coverage
-    >>> Coverage("mine", ["tk::add"], [], {"tk::exp": 2}).fallback
-    {'tk::exp': 2}
-    """
-
-    name: str
-    implemented: list[str]
-    derived: list[str]
-    fallback: dict[str, int]
-
-    def __str__(self) -> str:
-        lines = [f"coverage of {self.name!r}"]
-        for title, names in (("implemented", self.implemented), ("derived", self.derived)):
-            lines.append(f"  {title} ({len(names)}): {', '.join(names)}")
-        calls = ", ".join(f"{name} x{count}" for name, count in sorted(self.fallback.items()))
-        lines.append(f"  fallback to the CPU ({len(self.fallback)}): {calls}")
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-
 def coverage(name: str) -> Coverage:
     """Report what a backend implements, what is derived for it, and what has fallen back to the CPU so far.
 
+    Printed, it says what to do next: each fallback with its cost, its reason and the template that would end it.
     Raises ValueError for an unknown name.
 
     >>> tk.backends.coverage("no_such_device")
@@ -249,20 +224,23 @@ def coverage(name: str) -> Coverage:
         raise ValueError(
             f"[coverage] there is no registered backend {name!r}; known: {', '.join(registered) or 'none'}."
         )
+    split = entry.ledger.split()
     implemented: list[str] = []
     derived: list[str] = []
+    partly: list[str] = []
     for operator in registry:
         slot = operator.slot(entry.key)
-        if slot.rule == "1 direct":
-            if id(slot.kernel) not in entry.own:
-                implemented.append(operator.name)
-            elif _derives(operator, entry.key):
-                derived.append(operator.name)
-        elif slot.rule.startswith("2"):
-            derived.append(operator.name)
-        elif any(k.when is not None for k in slot.conditional):
+        made_here = slot.rule == "1 direct" and id(slot.kernel) in entry.own
+        if slot.rule.startswith("2") or (made_here and _derives(operator, entry.key)):
+            facet = operator.facets.get("Inplace")
+            functional = None if facet is None else facet.functional
+            whole = operator.name not in split and (functional is None or functional.name not in split)
+            (derived if whole else partly).append(operator.name)
+        elif not made_here and (slot.rule == "1 direct" or any(k.when is not None for k in slot.conditional)):
             implemented.append(operator.name)
-    return Coverage(name, sorted(implemented), sorted(derived), dict(entry.calls))
+    return Coverage(
+        name, sorted(implemented), sorted(derived), entry.ledger.calls(), sorted(partly), entry.ledger.details()
+    )  # fmt: skip
 
 
 def _derives(operator: Operator, key: DispatchKey) -> bool:

@@ -28,7 +28,7 @@ from .fallback import check_devices
 from .interface import Backend, write
 from .rows import RowTemplates, matrix
 from .scalar_function import ScalarFunction
-from .template_calls import TemplateKernel
+from .template_calls import TemplateKernel, has_templates
 from .templates import (
     Copier,
     IndexedRunner,
@@ -96,8 +96,7 @@ class Derived:
 
     def has(self, *templates: str) -> bool:
         """Tell whether the backend has all of these templates."""
-        kind = type(self.backend)
-        return all(getattr(kind, name) is not getattr(Backend, name) for name in templates)
+        return has_templates(self.backend, *templates)
 
     # ---- copies
 

@@ -29,15 +29,22 @@ _WORD: Final = np.dtype(np.int64)
 _KEPT: Final = 65_536  # codes whose texts are remembered: far more than can be queued
 
 
+class _Words:
+    """Words by device, and the devices whose word may have been written since it was read."""
+
+    def __init__(self) -> None:
+        self.by_device: dict[int, StridedArray] = {}
+        self.used: set[int] = set()
+
+
 class ErrorWords:
     """The words of one backend by device, and what their codes mean."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
         self._lock = new_lock(waits=False)  # held while the backend copies
-        self._shared: dict[int, StridedArray] = {}
+        self._shared = _Words()
         self._own = threading.local()
-        self._used: set[int] = set()  # devices whose shared word may have been written since it was read
         self._codes: dict[tuple[str, str, type[Exception]], int] = {}
         self._meanings: dict[int, tuple[str, str, type[Exception]]] = {}
         self._count = 0
@@ -45,7 +52,7 @@ class ErrorWords:
     def word(self, device: int) -> StridedArray:
         """Return the word in which kernels of this thread report errors."""
         with self._lock:
-            words = self._words()
+            words = self._words().by_device
             if device not in words:
                 buffer = self._backend.allocate(_WORD.itemsize, device)
                 owner = Owner(self._backend, buffer, 0, device)
@@ -55,14 +62,15 @@ class ErrorWords:
             self.mark(device)
             return words[device]
 
-    def _words(self) -> dict[int, StridedArray]:
+    def _words(self) -> _Words:
         if self._backend.asynchronous:
             return self._shared
-        return self._own.__dict__.setdefault("words", {})  # type: ignore[no-any-return]
+        found = self._own.__dict__.get("words")
+        return found or self._own.__dict__.setdefault("words", _Words())  # type: ignore[no-any-return]
 
     def mark(self, device: int) -> None:
         """Note that the word of a device may be written: the next synchronisation reads it."""
-        self._used.add(device)
+        self._words().used.add(device)
 
     def code(self, operator: str, message: str, error: type[Exception]) -> int:
         """Return the code of an error, a positive int."""
@@ -80,11 +88,12 @@ class ErrorWords:
 
     def check(self, device: int) -> None:
         """Raise the error that a kernel has stored in the word of a device, if any, and reset the word."""
-        word = self._words().get(device)
-        if word is None or device not in self._used:
+        words = self._words()
+        if device not in words.used:
             return
+        word = words.by_device[device]
         with self._lock:
-            self._used.discard(device)
+            words.used.discard(device)
             value = np.zeros(1, _WORD)
             self._backend.copy_to_host(word.buffer, value.view(np.uint8))
             code = int(value[0])

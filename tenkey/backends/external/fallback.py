@@ -11,7 +11,8 @@ place is written back as a whole, and a result that is a view of an argument bec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -25,7 +26,9 @@ from ...core.tree import map_tensors, tensors_in
 from ...core.word import WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
 from ...dispatch.operator import Operator
+from .coverage import Ledger
 from .interface import Backend, extent, memory_of, settle
+from .template_calls import Reason
 
 __all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
 
@@ -47,17 +50,34 @@ def strict_fallback() -> Iterator[None]:
         _strict.reset(token)
 
 
-def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, **kwargs: Any) -> Any:
-    """Run an operator on the CPU and bring the result back; ``calls`` counts it."""
+def run_on_cpu(
+    backend: Backend, ledger: Ledger, reason: Callable[[], Reason | None], operator: Operator, /, *args: Any,
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Run an operator on the CPU and bring the result back; the ledger gets the reason and the cost."""
     check_devices(operator, args, kwargs)
+    why = reason()
     if _strict.get():
+        found, remedy = ledger.advice(operator.name, why)
+        register = f"register a kernel with tk.library.register_kernel({operator.name!r}, {backend.name!r})"
+        either = "" if remedy.startswith("register") else f"{remedy}, or "
         raise MissingKernelError(
-            f"[{operator.name}] would fall back to the CPU on {backend.name!r}, which strict_fallback() forbids: "
-            f"register a kernel with tk.library.register_kernel({operator.name!r}, {backend.name!r})."
+            f"[{operator.name}] would fall back to the CPU on {backend.name!r}, which strict_fallback() forbids "
+            f"({found}): {either}{register}."
         )
-    calls[operator.name] += 1
+    tensors = tensors_in((args, kwargs))
+    dtypes = tuple([str(x.dtype) for x in tensors if not x._word & WEAK_MASK])  # not of Python numbers
+    row = ledger.note_call(operator, dtypes, why)
+    start = time.perf_counter()
+    host = _Host(tensors)
+    try:
+        return _on_cpu(backend, host, operator, args, kwargs)
+    finally:
+        ledger.note_cost(row, host.copied, host.copied_back, time.perf_counter() - start)
+
+
+def _on_cpu(backend: Backend, host: _Host, operator: Operator, args: Any, kwargs: Any) -> Any:
     device = next((t.device for t in tensors_in((args, kwargs)) if t.device.backend is backend), None)
-    host = _Host(tensors_in((args, kwargs)))
     cpu_args, cpu_kwargs = map_tensors(host.copy_of, ([*args], kwargs))
     for position, argument in enumerate(operator.schema.arguments):
         if str(argument.type) not in ("Device", "Device?"):
@@ -81,7 +101,7 @@ def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, 
 
 
 class _Host:
-    """The tensors of one call in host memory."""
+    """The tensors of one call in host memory, and the number of bytes that were copied there and back."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         extents: dict[int, int] = {}
@@ -92,6 +112,7 @@ class _Host:
                 extents[id(data.owner)] = max(extents.get(id(data.owner), 0), extent(data) if data.size else 0)
                 self._sources[id(data.owner)] = data
         self._memory: dict[int, np.ndarray] = {}
+        self.copied = self.copied_back = 0
         for owner, nbytes in extents.items():
             data = self._sources[owner]
             memory = self._memory[owner] = np.empty(nbytes, np.uint8)
@@ -99,6 +120,7 @@ class _Host:
                 backend = memory_of(data)
                 settle(backend, data.device.index)
                 backend.copy_to_host(data.buffer, memory)
+                self.copied += nbytes
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
         self._originals: dict[int, Tensor] = {}
 
@@ -123,6 +145,7 @@ class _Host:
             if self._memory[owner].size:
                 data = self._sources[owner]
                 data.device.backend.copy_from_host(data.buffer, self._memory[owner])
+                self.copied_back += self._memory[owner].size
 
     def original_of(self, x: Tensor, device: Device) -> Tensor:
         """Return what a tensor of the CPU's result becomes: an argument, a view of one, or a new tensor."""
@@ -144,6 +167,7 @@ class _Host:
                     view = make_view(source, window)
                     view._word = word_for(source.device, values.dtype)
                     return view
+        self.copied_back += values.nbytes
         return device.backend.from_host(np.ascontiguousarray(values).reshape(values.shape), device)  # type: ignore[no-any-return]
 
 

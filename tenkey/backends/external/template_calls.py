@@ -12,7 +12,7 @@ from ...core.storage import StridedArray
 from .device_errors import error_words
 from .interface import Backend, memory_of, settle
 
-__all__ = ["Reason", "TemplateKernel", "taken_reason"]
+__all__ = ["Reason", "TemplateKernel", "has_templates", "taken_reason"]
 
 _ARGUMENTS: Final = {
     "pointwise": "out, *operands", "reduction": "out, x", "arg_reduction": "out, x", "scan": "outs, xs, reverse",
@@ -22,10 +22,17 @@ _ARGUMENTS: Final = {
 
 
 class Reason(NamedTuple):
-    """The reason for a fallback: the template that has no kernel, or "" if there is no template, and what it did."""
+    """The reason for a fallback: a template, what it or its kernel did, and for which dtypes."""
 
     template: str
     text: str
+    dtypes: str
+
+
+def has_templates(backend: Backend, *templates: str) -> bool:
+    """Tell whether a backend has all of these templates."""
+    kind = type(backend)
+    return all(getattr(kind, name) is not getattr(Backend, name) for name in templates)
 
 
 _last: Final = threading.local()
@@ -51,7 +58,7 @@ class TemplateKernel:
         self._backend = backend
         self._call = (operator, template, ", ".join(map(str, dtypes)))
         self._function: Any = None
-        self._reason = Reason(template, "declined")
+        self._reason = Reason(template, "declined", self._call[2])
         try:
             self._function = getattr(backend, template)(*given)
         except NotImplementedError as error:
@@ -78,7 +85,8 @@ class TemplateKernel:
 
     def _raised(self, what: str, error: NotImplementedError) -> Reason:
         text = str(error)
-        return Reason(self._call[1], f"{what} NotImplementedError{': ' if text else ''}{text}")
+        _, template, dtypes = self._call
+        return Reason(template, f"{what} NotImplementedError{': ' if text else ''}{text}", dtypes)
 
     def run(self, *arguments: Any) -> bool:
         """Call the kernel; return false if there is none or it raises NotImplementedError: the call falls back."""
