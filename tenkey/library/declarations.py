@@ -11,7 +11,7 @@ from ..core.tensor import Tensor
 from ..dispatch.diagnostics.sites import caller_site, function_site
 from ..dispatch.errors import RegistrationError, shown
 from ..dispatch.registry import registry
-from ..dispatch.schema import FunctionSchema, parse_schema
+from ..dispatch.schema import FunctionSchema, OptionalType, parse_schema
 from ..dispatch.tags import Tag
 from ..ops import declare
 from ..ops.declare.declaration import formulas_by_argument
@@ -32,6 +32,7 @@ from .declaration_checks import (
     without_complex,
     without_integers,
 )
+from .pointwise_families import declare_family, is_family
 from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
@@ -52,10 +53,13 @@ def _checked(schema: str) -> FunctionSchema:
 
 def _check_pointwise(schema: FunctionSchema) -> None:
     kinds = {a.name: str(a.type) for a in schema.arguments}
-    wrong = [f"{name} is a {kind}" for name, kind in kinds.items() if kind != "Tensor" and kind not in _NUMBERS]
-    if [str(r.type) for r in schema.returns] != ["Tensor"]:
-        wrong.append("it does not return one Tensor")
-    wrong += [f"{a.name} is keyword-only (leave the * out)" for a in schema.arguments if a.kwarg_only]
+    allowed = {"Tensor", *_NUMBERS}
+    wrong = [f"{name} is a {kind}" for name, kind in kinds.items() if kind.removesuffix("?") not in allowed]
+    if {str(r.type) for r in schema.returns} != {"Tensor"}:
+        wrong.append("it does not return Tensors")
+    wrong += [
+        f"the Tensor {a.name} is keyword-only" for a in schema.arguments if a.kwarg_only and "Tensor" in str(a.type)
+    ]
     if schema.is_mutable:
         wrong.append("it changes an argument")
     if "Tensor" not in kinds.values():
@@ -63,7 +67,7 @@ def _check_pointwise(schema: FunctionSchema) -> None:
     if wrong:
         raise RegistrationError(
             f"[{schema}] is not a pointwise operator: {', '.join(wrong)}. It takes at least one Tensor and otherwise "
-            "numbers (int, float, bool, complex, Scalar), changes none of them, and returns one Tensor."
+            "numbers (int, float, bool, complex, Scalar), optional ones too, changes none of them, and returns Tensors."
         )
 
 
@@ -121,13 +125,17 @@ def pointwise(
     boolean: tuple[str, ...] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
-    """Define a differentiable operator by one scalar expression.
+    """Define a differentiable operator by a scalar expression.
 
     Args: schema: ``"namespace::name(Tensor x, float a) -> Tensor"``; scalar: ``lambda T: lambda x, a: ...``, with one
     parameter for each argument, written with Python's operators and ``tk.library.scalar``; partials: the derivatives,
     to replace those found by symbolic differentiation: a function of arguments or ``out``, which returns a tuple if
     there are several tensors; promote: the rule for the dtype of the computation (``INT_TO_FLOAT``: floats for
     integers); domain: the interval of sample inputs in tests.
+
+    Numbers may be keyword-only, and arguments optional (``float? alpha=None``): the function is traced once more with
+    None in their place, and may ask ``alpha is None``. With several results it returns a tuple of expressions, each of
+    which becomes a kernel. ``partials`` is for operators without optional arguments and with one result.
 
     Returns the operator's function, which broadcasts, is compiled, and can be differentiated any number of times.
 
@@ -142,6 +150,31 @@ def pointwise(
     _check_pointwise(parsed)
     check_promotion(parsed, promote)
     check_domain(parsed, domain, boolean)
+    replace = _earlier(parsed)
+    if is_family(parsed):
+        optional = any(isinstance(a.type, OptionalType) for a in parsed.arguments)
+        if partials is not None and (optional or len(parsed.returns) > 1):
+            raise RegistrationError(
+                f"[{parsed.name}] partials are for operators without optional arguments and with one result: leave "
+                "them out, and the expressions are differentiated."
+            )
+
+        def part(schema: FunctionSchema, scalar: Any, boolean: tuple[str, ...]) -> Callable[..., Tensor]:
+            return _single(schema, scalar, partials, promote, domain, boolean)
+
+        made = declare_family(
+            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, doc=doc, replace=replace
+        )  # fmt: skip
+    else:
+        made = _single(parsed, scalar, partials, promote, domain, boolean, doc=doc, replace=replace)
+    return _named(parsed, made)
+
+
+def _single(
+    parsed: FunctionSchema, scalar: Any, partials: Any, promote: Promotion, domain: tuple[float, float],
+    boolean: tuple[str, ...], *, doc: str | None = None, replace: list[str] | tuple[str, ...] = (),
+) -> Callable[..., Tensor]:  # fmt: skip
+    """Declare a pointwise operator with one result, whose arguments are all given by position."""
     parameters = tuple([a.name for a in parsed.arguments])
     expression = traced(parsed, "scalar", scalar, parameters, boolean)
     real = tuple([a.name for a in parsed.arguments if str(a.type) in ("int", "float", "bool")])
@@ -151,11 +184,10 @@ def pointwise(
         check_partials(parsed, partials)
         facet = Pointwise(parsed, scalar, promote, domain, boolean)
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
-    made = declare.pointwise(
+    return declare.pointwise(
         parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-        traced=expression, tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+        traced=expression, tags=(Tag.LIBRARY,), replace=replace,
     )  # fmt: skip
-    return _named(parsed, made)
 
 
 def reduction(

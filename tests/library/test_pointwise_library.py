@@ -267,18 +267,19 @@ class TestErrors:
         [
             ("(float x) -> Tensor", "it takes no Tensor"),
             ("(Tensor[] x) -> Tensor", "x is a Tensor[]"),
-            ("(Tensor? x) -> Tensor", "x is a Tensor?"),
+            ("(Tensor? x) -> Tensor", "it takes no Tensor"),
+            ("(Tensor x, str? s) -> Tensor", "s is a str?"),
             ("(Tensor x, str s) -> Tensor", "s is a str"),
-            ("(Tensor x, *, float n) -> Tensor", "n is keyword-only"),
-            ("(Tensor x) -> (Tensor, Tensor)", "does not return one Tensor"),
-            ("(Tensor x) -> float", "does not return one Tensor"),
+            ("(Tensor x, *, Tensor n) -> Tensor", "the Tensor n is keyword-only"),
+            ("(Tensor x) -> (Tensor, float)", "does not return Tensors"),
+            ("(Tensor x) -> float", "does not return Tensors"),
             ("(Tensor(a!) x) -> Tensor(a!)", "it changes an argument"),
         ],
     )
     def test_schema(self, schema: str, problem: str) -> None:
         self.refused(
             lambda: pointwise(f"{NS}::wrong{schema}", scalar=lambda T: lambda *values: values[0]),
-            RegistrationError, f"[{NS}::wrong", "is not a pointwise operator", problem, "returns one Tensor",
+            RegistrationError, f"[{NS}::wrong", "is not a pointwise operator", problem, "returns Tensors",
         )  # fmt: skip
 
     def test_namespace(self) -> None:
