@@ -70,6 +70,8 @@ class OpenCL(tk.backends.Backend):
 
     def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
         """Compile a scalar expression to OpenCL C."""
+        if scalar.indices:
+            return None
         return templates.pointwise(self, scalar, operands, result)
 
     def reduction(self, combine: Any, scalar: Any, operand: np.dtype, identity: Any) -> Any:
