@@ -28,6 +28,8 @@ from tests.operators.test_reference import assert_close
 _DECOMPOSED: Final = [op for op in OPERATORS if "Decomposition" in op.facets]
 _OF_TENSORS: Final = [op for op in _DECOMPOSED if op not in FACTORIES]
 _REFUSED: Final = (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
+_INFINITIES_OF_BLAS: Final = ("tk::vecdot",)
+"""Which parts of an infinite complex number are nan depends on the library for these, and on the length."""
 _SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
@@ -108,7 +110,7 @@ def _in_order(operator: Operator, sample: SampleInput) -> SampleInput:
 @named(_OF_TENSORS)
 def test_special_values(operator: Operator) -> None:
     failures = Failures()
-    for dtype in ("float32", "complex64"):
+    for dtype in ("float32", *([] if operator.name in _INFINITIES_OF_BLAS else ["complex64"])):
         for sample in itertools.islice(chosen(operator, dtype), 4):
             with failures.of(f"{dtype}, {sample.name}"):
                 compare(operator, _in_order(operator, sample.map(_special)))

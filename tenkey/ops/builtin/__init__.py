@@ -37,7 +37,7 @@ from .indexing import advanced_indexing, basic_indexing, getitem, scatter, selec
 from .linalg import diagonals, einsum, matmul, products, triangular
 from .numeric import data_dependent, differences, histogram, histogram_grids, polynomials, signal
 from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
-from .shape import copying, manipulation, padding, splitting, views
+from .shape import copying, manipulation, padding, repetition, splitting, views
 from .sorting import search, sets, sort
 from .special import error_functions, gamma
 

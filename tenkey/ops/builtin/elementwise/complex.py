@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.dtypes.names import complex_of, real_of
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, linear, normal, prepend, same_dim, structured
+from ...declare import Decomposition, Entry, TensorSpec, linear, normal, prepend, same_dim, structured
 from ..creation import zeros_like
 
 
@@ -34,8 +34,13 @@ def _complex_samples(rng: np.random.Generator) -> Any:
     return [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})]
 
 
+def _conj_parts(x: Tensor) -> Tensor:
+    return complex_from(real(x), -imag(x)) if x.dtype.kind == "c" else real(x)
+
+
 conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
+    decomposition=Decomposition(_conj_parts),
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
     jvp=linear("x"),

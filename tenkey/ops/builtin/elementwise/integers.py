@@ -10,9 +10,14 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SAME, Entry, TensorSpec, broadcast, composite, pointwise, structured
+from ...declare import SAME, Decomposition, Entry, TensorSpec, broadcast, composite, pointwise, structured
 from ...shapes import broadcast_shapes
 from ..creation import concrete
+from ..reductions.reduction import any
+from ..shape.copying import as_dtype, cast
+from ..shape.views import broadcast_to
+from .arithmetic import floor_divide, maximum, negative, remainder
+from .comparison import equal, less, where
 
 _BITS: Final = SAME._replace(
     name="BITS", accepts="biu", takes="integers and bools; compare first (x != 0), or use tk.logical_and"
@@ -97,7 +102,28 @@ def _integer_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _integer_function(name: str, what: str, shown: str) -> Entry:
+def _size(x: Tensor) -> Tensor:
+    """Return the absolute values in an unsigned dtype, which holds that of the least integer too."""
+    unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    return x if x.dtype == unsigned else cast(where(less(x, 0), negative(x), x), unsigned)
+
+
+def _divisor(x1: Tensor, x2: Tensor) -> Tensor:
+    """Return the greatest common divisors by Euclid's algorithm."""
+    shape = broadcast_shapes("gcd", x1.shape, x2.shape)
+    larger, smaller = broadcast_to(x1, shape), broadcast_to(x2, shape)
+    while any(smaller):
+        for _ in range(8):  # rounds until the result is needed on the host
+            rest = remainder(larger, where(equal(smaller, 0), 1, smaller))
+            larger, smaller = where(equal(smaller, 0), larger, smaller), where(equal(smaller, 0), 0, rest)
+    return larger
+
+
+def _multiple(x1: Tensor, x2: Tensor) -> Tensor:
+    return floor_divide(x1, maximum(_divisor(x1, x2), 1)) * x2
+
+
+def _integer_function(name: str, what: str, shown: str, of_sizes: Callable[[Tensor, Tensor], Tensor]) -> Entry:
     """Declare an operator, and an internal one of two tensors that it calls once Python numbers are tensors."""
     ufunc: np.ufunc = getattr(np, name)
 
@@ -109,10 +135,15 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
             )
         return TensorSpec(broadcast_shapes(name, x1.shape, x2.shape), result_dtype((x1.dtype, x2.dtype), ()))
 
+    def decomposed(x1: Tensor, x2: Tensor) -> Tensor:
+        dtype = meta(x1, x2).dtype
+        return cast(of_sizes(_size(as_dtype(x1, dtype)), _size(as_dtype(x2, dtype))), dtype)
+
     of_tensors = structured(
         f"{name}_of(Tensor x1, Tensor x2) -> Tensor",
         meta=meta,
         numpy=ufunc,
+        decomposition=Decomposition(decomposed, needs=("reduction",)),
         differentiable=False,
         sample_inputs=_integer_samples,
         batch=broadcast,
@@ -137,5 +168,5 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
     return function
 
 
-gcd = _integer_function("gcd", "greatest common divisor", "[6, 7, 5]")
-lcm = _integer_function("lcm", "least common multiple", "[36, 21, 0]")
+gcd = _integer_function("gcd", "greatest common divisor", "[6, 7, 5]", _divisor)
+lcm = _integer_function("lcm", "least common multiple", "[36, 21, 0]", _multiple)

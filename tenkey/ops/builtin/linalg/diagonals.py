@@ -9,9 +9,11 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, core_dims, linear, prepend, structured, view
+from ...declare import Decomposition, Entry, TensorSpec, core_dims, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
 from ...declare.samples import normal
+from ..creation import zeros
+from ..reductions.reduction import sum
 from ..shape.views import broadcast_to, expand_dims
 
 
@@ -31,6 +33,13 @@ def _diagonal_window(x: Tensor, *, offset: int = 0) -> Any:
     return (*x.shape[:-2], length), (*others, down + right), start
 
 
+def _embed_meta(g: Tensor, shape: Sequence[int], offset: int) -> TensorSpec:
+    wanted = (*shape[:-2], _diagonal_place(tuple(shape), offset)[0])
+    if g.shape != wanted:
+        raise ValueError(f"[diagonal_embed] got shape {g.shape}: the diagonals of shape {tuple(shape)} have {wanted}.")
+    return TensorSpec(tuple(shape), g.dtype)
+
+
 def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> Any:
     out = np.zeros(shape, g.dtype)
     length, row, column = _diagonal_place(tuple(shape), offset)
@@ -39,12 +48,20 @@ def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) 
     return out
 
 
+def _embed_parts(g: Tensor, shape: Sequence[int], offset: int) -> Tensor:
+    _embed_meta(g, shape, offset)
+    out = zeros(shape, dtype=g.dtype, device=g.device)
+    diagonal(out, offset=offset).copy_(g)
+    return out
+
+
 _OFFSETS: Final = (([3, 4], {"offset": -1}), ([2, 3, 3], {"offset": 1}), ([2, 2], {"offset": 5}), [0, 3])
 
 diagonal_embed: Entry = structured(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
-    meta=lambda g, shape, offset: TensorSpec(tuple(shape), g.dtype),
+    meta=_embed_meta,
     numpy=_embed_on_numpy,
+    decomposition=Decomposition(_embed_parts),
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
     sample_inputs=normal(([2], (2, 3), 0), ([2, 1], (2, 2, 2), -1), ([0], (2, 2), 5)),
@@ -95,10 +112,16 @@ def _numpy_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = Non
     return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))
 
 
+def _trace_parts(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> Tensor:
+    spec = _trace_meta(x, offset=offset, dtype=dtype)
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=spec.dtype)
+
+
 trace: Entry = structured(
     "trace(Tensor x, *, int offset=0, DType? dtype=None) -> Tensor",
     meta=_trace_meta,
     numpy=_numpy_trace,
+    decomposition=Decomposition(_trace_parts, needs=("reduction",)),
     strict=True,
     vjp={"x": _trace_vjp},
     jvp=linear("x"),

@@ -9,20 +9,21 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, along, composite, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, composite, structured
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..elementwise.arithmetic import abs as abs_
-from ..elementwise.arithmetic import sign
-from ..elementwise.comparison import where
-from ..elementwise.complex import like_operand, squared_size
+from ..elementwise.arithmetic import maximum, sign
+from ..elementwise.comparison import isfinite, not_equal, where
+from ..elementwise.complex import imag, like_operand, real, squared_size
 from ..elementwise.exponential import sqrt
+from ..elementwise.trigonometry import hypot
 from ..reductions.reduction import max as max_
 from ..reductions.reduction import min as min_
 from ..reductions.reduction import restore_axes
 from ..reductions.reduction import sum as sum_
-from ..shape.copying import cast, concatenate
-from ..shape.views import expand_dims, squeeze
+from ..shape.copying import as_dtype, cast, concatenate
+from ..shape.views import expand_dims, reshape, squeeze
 from .common import adjoint, check_matrix, inexact, inexact_array, lapack, matrix_samples, solve_batch
 from .decompositions import svdvals
 from .matmul import matmul
@@ -96,6 +97,31 @@ def _norm_on_numpy(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool 
     return found if keepdims else np.squeeze(found, axis)
 
 
+def _norm_parts(x: Tensor, *, axis: Any = None, keepdims: bool = False, ord: float = 2.0) -> Tensor:
+    result = _norm_meta(x, axis=axis, keepdims=keepdims, ord=ord).dtype
+    wide = inexact("linalg.vector_norm", x.dtype)
+    x = as_dtype(x, dtypes.float32 if wide.itemsize == 2 else wide)
+    parts = [real(x), imag(x)] if x.dtype.kind == "c" else [x]
+    size = hypot(*parts) if len(parts) > 1 else abs_(x)
+    options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if not x.size:
+        return as_dtype(sum_(size, **options), result)
+    if ord in (0, 1):
+        found = sum_(size if ord else cast(not_equal(size, 0), size.dtype), **options)
+    elif math.isinf(ord):
+        found = (max_ if ord > 0 else min_)(size, **options)
+    else:
+        largest = max_(maximum(*map(abs_, parts)) if len(parts) > 1 and ord == 2 else size, axis=axis, keepdims=True)
+        scale = where((largest > 0) & isfinite(largest), largest, 1.0)
+        if ord == 2:  # part by part: the quotient of a complex infinity has a NaN in its other part
+            squares = [(part / scale) * (part / scale) for part in parts]
+            found = sqrt(sum_(squares[0] + squares[1] if len(squares) > 1 else squares[0], **options))
+        else:
+            found = sum_((size / scale) ** ord, **options) ** (1 / ord)
+        found = found * (scale if keepdims else reshape(scale, found.shape))
+    return as_dtype(found, result)
+
+
 def _modulus(x: Tensor) -> Tensor:
     """Return the absolute values, without a NaN in the derivatives at zero."""
     if x.dtype.kind != "c":
@@ -136,6 +162,7 @@ vector_norm: Entry = structured(
     numpy=_norm_on_numpy,
     widens=True,
     strict=True,
+    decomposition=Decomposition(_norm_parts, needs=("reduction",)),
     vjp={"x": _norm_vjp},
     sample_inputs=normal(
         *[

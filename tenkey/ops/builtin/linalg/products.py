@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.dtypes.names import float32
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
@@ -18,8 +19,9 @@ from ...declare.samples import normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..elementwise.arithmetic import multiply
 from ..elementwise.comparison import logical_and
-from ..elementwise.complex import conjugated, like_operand
-from ..shape.copying import concatenate
+from ..elementwise.complex import complex_from, conjugated, imag, like_operand, real
+from ..reductions.reduction import any, sum
+from ..shape.copying import as_dtype, concatenate
 from ..shape.views import expand_dims, permute_dims, reshape, slice, squeeze
 from .matmul import matmul
 
@@ -67,6 +69,19 @@ def _vecdot_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis
     return np.vecdot(x1, x2, axis=_from_end(axis, x1, x2))  # type: ignore[call-overload]
 
 
+def _vecdot_parts(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+    dtype = _vecdot_meta(x1, x2, axis=axis).dtype
+    axis = _from_end(axis, x1, x2)
+    if dtype.kind == "b":
+        return any(logical_and(x1, x2), axis=axis)
+    wide = float32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
+    x1, x2 = as_dtype(x1, wide), as_dtype(x2, wide)
+    if wide.kind != "c":
+        return as_dtype(sum(x1 * x2, axis=axis, dtype=wide), dtype)
+    a, b, c, d = real(x1), imag(x1), real(x2), imag(x2)
+    return complex_from(sum(a * c + b * d, axis=axis), sum(a * d - b * c, axis=axis))
+
+
 def _vecdot_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     level.check(operator, args, kwargs)
     ndim = max(args[0].ndim, args[1].ndim)
@@ -84,6 +99,7 @@ vecdot: Entry = structured(
     meta=_vecdot_meta,
     numpy=_vecdot_on_numpy,
     strict=True,
+    decomposition=Decomposition(_vecdot_parts, needs=("reduction",)),
     vjp={
         "x1": lambda g, x1_meta, x2, axis: like_operand(
             conjugated(expand_dims(g, _from_end(axis, x1_meta, x2))) * x2, x1_meta

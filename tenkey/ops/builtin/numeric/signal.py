@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from ....core.dtypes.names import int64
+from ....core.dtypes.names import float32, int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, gather, linear, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, gather, linear, normal, structured
 from ...declare.batch import VmapLevel
-from ..creation import arange, concrete
-from ..elementwise.arithmetic import remainder
-from ..elementwise.comparison import equal, greater, less, where
-from ..elementwise.complex import conjugated, like_operand
+from ..creation import arange, concrete, zeros
+from ..elementwise.arithmetic import multiply, remainder
+from ..elementwise.comparison import equal, greater, less, logical_and, where
+from ..elementwise.complex import conjugated, like_operand, refuse_complex
+from ..elementwise.limiting import clip
 from ..indexing.advanced_indexing import index, take
 from ..linalg.matmul import matmul
+from ..reductions.reduction import any, sum
 from ..shape.copying import as_dtype, cast, clone, concat, flip
 from ..shape.padding import pad_constant
-from ..shape.views import expand_dims, select_index, slice, squeeze
+from ..shape.views import expand_dims, reshape, select_index, slice, squeeze
+from ..sorting.insertion import insertion_places
 from ..sorting.sort import argsort
+
+_BLOCK: Final = 1 << 22  # products that a convolution holds at once
 
 
 def _check(operator: str, a: Any, v: Any, mode: str = "full") -> None:
@@ -46,6 +51,26 @@ def _full_on_numpy(a: Any, v: Any) -> Any:
     return np.convolve(a.astype(dtype, copy=False), v.astype(dtype, copy=False)).astype(dtype, copy=False)
 
 
+def _full_parts(a: Tensor, v: Tensor) -> Tensor:
+    """Shift each row of the products by its number, and add up the columns, in blocks that fit into memory."""
+    dtype = _full_meta(a, v).dtype
+    short, long = sorted([a, v], key=lambda x: x.shape[0])
+    n, m = short.shape[0], long.shape[0]
+    wide = float32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
+    both, together = (logical_and, any) if dtype.kind == "b" else (multiply, sum)
+    out = zeros((n + m - 1,), dtype=wide, device=a.device)
+    step = max(1, _BLOCK // m)
+    for start in range(0, n, step):
+        rows = min(step, n - start)
+        part = expand_dims(as_dtype(slice(short, 0, start, start + rows, 1), wide), 1)
+        padded = pad_constant(both(part, as_dtype(long, wide)), (0, 0), (0, rows), (0, 0, 0, 0))
+        flat = slice(reshape(padded, (-1,)), 0, 0, rows * (m + rows - 1), 1)
+        found = as_dtype(together(reshape(flat, (rows, m + rows - 1)), axis=0), wide)
+        place = slice(out, 0, start, start + m + rows - 1, 1)
+        place.copy_(place + found)
+    return as_dtype(out, dtype)
+
+
 def _full_vjp(g: Tensor, other: Tensor, meta: Any) -> Tensor:
     mirrored = flip(conjugated(other))
     start = other.shape[0] - 1
@@ -66,6 +91,7 @@ convolve_full: Entry = structured(
     "convolve_full(Tensor a, Tensor v) -> Tensor",
     meta=_full_meta,
     numpy=_full_on_numpy,
+    decomposition=Decomposition(_full_parts, needs=("reduction",)),
     vjp={"a": lambda g, a_meta, v: _full_vjp(g, v, a_meta), "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta)},
     jvp=linear("a", "v"),
     sample_inputs=normal(([5], [3]), ([2], [4]), ([1], [1]), ([3], [3])),
@@ -130,10 +156,25 @@ def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
 
 # ---- interpolation
 
+
+def _interval_meta(x: Any, edges: Any) -> TensorSpec:
+    if edges.ndim != 1:
+        raise ValueError(f"[interp] got edges of shape {edges.shape}: they must be a vector.")
+    for places in (x, edges):
+        refuse_complex("interp", places.dtype)
+    return TensorSpec(x.shape, int64)
+
+
+def _interval_parts(x: Tensor, edges: Tensor) -> Tensor:
+    _interval_meta(x, edges)
+    return clip(insertion_places(edges, x, right=True) - 1, 0, max(edges.shape[0] - 2, 0))
+
+
 interval_of = structured(
     "interval_of(Tensor x, Tensor edges) -> Tensor",
-    meta=lambda x, edges: TensorSpec(x.shape, int64),
+    meta=_interval_meta,
     numpy=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
+    decomposition=Decomposition(_interval_parts, needs=("gather",)),
     differentiable=False,
     sample_inputs=normal(([2, 3], np.array([0.0, 1.0, 2.0])), ([], np.array([0.5]))),
     batch=gather("x"),

@@ -14,9 +14,11 @@ from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..creation import arange
 from ..elementwise.complex import like_operand
+from ..primitives import gather_rows
 from .views import broadcast_to, expand_dims, reshape, slice
 
 clone = structured(
@@ -110,9 +112,20 @@ def _flip_meta(x: Tensor, *, axis: Any = None) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype)
 
 
+def _flip_parts(x: Tensor, *, axis: Any = None) -> Tensor:
+    made = x
+    for i in normalize_axes("flip", axis, x.ndim):
+        n = x.shape[i]
+        rows = reshape(made, (math.prod(x.shape[:i]), n, math.prod(x.shape[i + 1 :])))
+        index = reshape((n - 1) - arange(n, device=x.device), (1, n, 1))
+        made = gather_rows(rows, index, "flip")
+    return clone(x) if made is x else reshape(made, x.shape)
+
+
 flip: Entry = structured(
     "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
     meta=_flip_meta,
+    decomposition=Decomposition(_flip_parts, needs=("gather",)),
     vjp={"x": lambda g, axis: flip(g, axis=axis)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [

@@ -1,4 +1,4 @@
-"""Rearranging elements: moving and exchanging axes, repeating, rolling and rotating elements."""
+"""Rearranging elements: moving and exchanging axes, tiling, rolling and rotating elements."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, loop, normal, structured
+from ...declare import Entry, composite, normal
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
-from ..creation import concrete
-from ..indexing.advanced_indexing import take
 from .copying import clone, concatenate, flip
 from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
 
-_NEGATIVE: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
-_REPEATS_VALUES: Final = (
-    "[repeat] the shape of the result depends on the values of repeats, which a tensor without values does not have: "
-    "give an int."
-)
+REPEATED_NEGATIVELY: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
 
 
 def _as_tuple(value: Any) -> tuple[int, ...]:
@@ -87,7 +81,7 @@ def tile(x: Tensor, repetitions: Any) -> Tensor:
     counts = _as_tuple(repetitions)
     for count in counts:
         if count < 0:
-            raise ValueError(_NEGATIVE.format(operator="tile", count=count))
+            raise ValueError(REPEATED_NEGATIVELY.format(operator="tile", count=count))
     lead = len(counts) - x.ndim
     counts = (1,) * -lead + counts
     shape = (1,) * lead + x.shape
@@ -111,90 +105,6 @@ def _tiled(x: Tensor, counts: tuple[int, ...], shape: tuple[int, ...]) -> Tensor
         if count != 1:
             made = concatenate([made] * count, axis=i) if count else slice(made, i, 0, 0)
     return made
-
-
-def _repeat_indices_meta(repeats: Tensor) -> TensorSpec:
-    if repeats.device.type == "meta":
-        raise NotImplementedError(_REPEATS_VALUES)
-    return TensorSpec((int(repeats.numpy().sum()),), np.dtype("int64"))
-
-
-repeat_indices = structured(
-    "repeat_indices(Tensor repeats) -> Tensor",
-    meta=_repeat_indices_meta,
-    numpy=lambda repeats: np.repeat(np.arange(repeats.shape[0]), repeats),
-    differentiable=False,
-    sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
-    batch=loop,
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-)
-
-repeat_each = structured(
-    "repeat_each(Tensor x, int count, int axis) -> Tensor",
-    meta=lambda x, count, axis: TensorSpec(
-        tuple([n * count if i == axis else n for i, n in enumerate(x.shape)]), x.dtype
-    ),
-    numpy=lambda x, count, axis: x.repeat(count, axis),
-    strict=True,
-    vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
-    jvp=linear("x"),
-    sample_inputs=normal(([2, 3], 2, 1), ([2, 3], 0, 0), ([0, 3], 2, 0)),
-    batch=along("axis"),
-    tags=(Tag.INTERNAL,),
-)
-
-
-def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> Tensor:
-    parts = reshape(g, (*shape[: axis + 1], count, *shape[axis + 1 :]))
-    return parts.sum(axis=axis + 1)
-
-
-@composite(
-    "repeat(Tensor x, Tensor repeats, *, int? axis=None) -> Tensor",
-    sample_inputs=normal(
-        ([2, 3], np.array([2, 0, 3]), {"axis": -1}),
-        ([2, 3], np.array(2)),
-        ([2, 3], np.array([3]), {"axis": 0}),
-        ([], np.array(3)),
-        ([0, 3], np.array(2), {"axis": 1}),
-    ),
-    methods=("repeat",),
-    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
-    positional=1,
-)
-def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
-    """Repeat each element, or each slice along an axis.
-
-    ``repeats`` is an int, or an integer tensor with one number for each of them. Without ``axis`` the tensor is
-    flattened first. (PyTorch's method ``repeat`` is ``tk.tile``.) Raises TypeError for other dtypes, ValueError for
-    negative numbers and other lengths.
-
-    >>> tk.repeat(tk.asarray([1, 2]), 2).tolist()
-    [1, 1, 2, 2]
-    >>> tk.repeat(tk.asarray([[1, 2]]), tk.asarray([1, 3]), axis=1).tolist()
-    [[1, 2, 2, 2]]
-    """
-    x = concrete(x, repeats)
-    if axis is None:
-        x, axis = reshape(x, (-1,)), 0
-    i = normalize_axis("repeat", axis, x.ndim)
-    if repeats.dtype.kind not in "iu":
-        raise TypeError(f"[repeat] the numbers of repetitions must be integers, got {repeats.dtype}.")
-    if repeats.ndim > 1 or (repeats.ndim == 1 and repeats.shape[0] not in (1, x.shape[i])):
-        raise ValueError(
-            f"[repeat] repeats of shape {repeats.shape} must be one number or one for each of the {x.shape[i]} "
-            "elements along the axis."
-        )
-    if repeats.device.type == "meta":
-        raise NotImplementedError(_REPEATS_VALUES)
-    if repeats.size == 1:
-        count = int(repeats.item())
-        if count < 0:
-            raise ValueError(_NEGATIVE.format(operator="repeat", count=count))
-        return repeat_each(x, count, i)
-    if repeats.size and (repeats < 0).any():
-        raise ValueError(_NEGATIVE.format(operator="repeat", count=repeats.min().item()))
-    return take(x, repeat_indices(repeats), axis=i)
 
 
 def _numpy_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:

@@ -12,7 +12,8 @@ from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, normal, prepend, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, normal, prepend, structured
+from ..creation import full
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
 from ..reductions.quantiles import median
@@ -80,6 +81,21 @@ def _constant_on_numpy(x: Any, before: Sequence[int], after: Sequence[int], valu
     return out
 
 
+def _constant_parts(x: Tensor, before: Sequence[int], after: Sequence[int], values: Sequence[Any]) -> Tensor:
+    spec = _constant_meta(x, before, after, values)
+    out = full(spec.shape, values[0] if values else 0, dtype=spec.dtype, device=x.device)
+    inner = out
+    for axis, (a, n) in enumerate(zip(before, x.shape)):
+        inner = slice(inner, axis, a, a + n, 1)
+    inner.copy_(x)
+    if any(value != values[0] for value in values):
+        for axis, (a, n) in enumerate(zip(before, x.shape)):  # in the order of the kernel for arrays
+            for value, start, stop in ((values[2 * axis], 0, a), (values[2 * axis + 1], a + n, spec.shape[axis])):
+                if start != stop:
+                    slice(out, axis, start, stop, 1).copy_(value)
+    return out
+
+
 def _constant_vjp(g: Tensor, x_meta: Any, before: Sequence[int]) -> Tensor:
     for axis, (a, n) in enumerate(zip(before, x_meta.shape)):
         if g.shape[axis] != n:
@@ -91,6 +107,7 @@ pad_constant: Entry = structured(
     "pad_constant(Tensor x, int[] before, int[] after, Scalar[] values) -> Tensor",
     meta=_constant_meta,
     numpy=_constant_on_numpy,
+    decomposition=Decomposition(_constant_parts),
     vjp={"x": _constant_vjp},
     sample_inputs=normal(
         ([2, 3], (1, 0), (0, 2), (0, 0, 0, 0)),
