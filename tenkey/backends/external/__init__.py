@@ -7,8 +7,8 @@ from .coverage import Coverage, Fallback
 from .fallback import strict_fallback
 from .interface import Backend
 from .plugins import installed
+from .runtime.streams import Event, Stream
 from .scalar_function import Operand, ScalarFunction
-from .streams import Event, Stream
 
 __all__ = [
     "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",

@@ -18,13 +18,15 @@ from ...dispatch.registry import registry
 from .coverage import Coverage, Ledger
 from .derived import Derived
 from .fallback import run_on_cpu
-from .interface import MINIMAL, Backend, settle
+from .interface import MINIMAL, Backend
+from .runtime.streams import settle
 from .template_calls import taken_reason
 
 __all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered", "synchronize"]
 
 _CALLED: Final = (
-    *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
+    *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "flush", "pointwise", "reduction",
+    "setup",
 )  # fmt: skip
 
 registered: Final[dict[str, Registered]] = {}
@@ -59,10 +61,13 @@ class Registered:
             for handle in reversed(self.handles):
                 handle.remove()
             self.handles.clear()
-            self.backend.__dict__.pop("_error_words", None)  # frees them
             if registered.get(name) is self:
                 del registered[name]
             unregister_device(name)
+        self.backend.__dict__.pop("_error_words", None)  # frees them
+        pool = self.backend.__dict__.pop("_pool", None)
+        if pool is not None:
+            pool.close()
 
 
 def explicit_kernels() -> dict[int, tuple[str, Kernel]]:

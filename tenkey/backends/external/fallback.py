@@ -27,7 +27,8 @@ from ...core.word import WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
 from ...dispatch.operator import Operator
 from .coverage import Ledger
-from .interface import Backend, extent, memory_of, settle
+from .interface import Backend, extent, memory_of, write_bytes
+from .runtime.streams import settle
 from .template_calls import Reason
 
 __all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
@@ -144,7 +145,7 @@ class _Host:
         for owner in changed:
             if self._memory[owner].size:
                 data = self._sources[owner]
-                data.device.backend.copy_from_host(data.buffer, self._memory[owner])
+                write_bytes(data, self._memory[owner])
                 self.copied_back += self._memory[owner].size
 
     def original_of(self, x: Tensor, device: Device) -> Tensor:

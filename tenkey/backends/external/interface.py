@@ -24,11 +24,12 @@ from ...core.device import Device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
 from .buffers import MemoryStatistics, Owner, statistics_of
-from .device_errors import error_words
+from .runtime.device_errors import error_words
+from .runtime.pool import pool_of
+from .runtime.streams import Event, Stream, settle, submit
 from .scalar_function import Operand, ScalarFunction
-from .streams import Event, Stream
 
-__all__ = ["MINIMAL", "Backend", "extent", "memory_of", "read", "settle", "write"]
+__all__ = ["MINIMAL", "Backend", "extent", "memory_of", "read", "write", "write_bytes"]
 
 
 MINIMAL = ("allocate", "free", "copy_from_host", "copy_to_host")
@@ -63,6 +64,10 @@ class Backend:
     name: str = ""
     asynchronous: bool = False
     """Whether work may be unfinished when a call returns, so that errors of kernels are found later."""
+    caching: bool = False
+    """Whether buffers that tensors gave back are kept for later tensors (``empty_cache``)."""
+    batching: int = 0
+    """The number of kernels of templates after which ``flush`` is called; 0 if they are not queued."""
     deterministic: bool = True
     """Whether floats that are scattered to one place are combined in order: the same bits in each run, at a price."""
 
@@ -82,6 +87,15 @@ class Backend:
 
     def synchronize(self, device: int = 0) -> None:
         """Wait until all work on the device is done. Called before every ``copy_to_host``."""
+
+    def flush(self, device: int = 0) -> None:
+        """Submit the commands that were queued for the device: from now on they run without another call.
+
+        A backend that sends commands in batches declares ``batching``. Its kernels may then queue commands, which run
+        in the order of the calls. ``flush`` is called after every ``batching`` kernels of templates, and before
+        ``synchronize``, ``copy_from_host`` and ``copy_to_host``. A buffer may be freed before the commands that use it
+        are submitted, unless the backend is ``caching``. A stream or an event of your own calls it where it needs it.
+        """
 
     # ---- the four methods that every backend implements
 
@@ -226,8 +240,11 @@ class Backend:
     def record_stream(self, buffer: Any, stream: Stream) -> None:
         """Record that work in another queue than the one a buffer was allocated for uses the buffer.
 
-        The buffer may be reused only when the work that is now in that queue is done.
+        The buffer may be reused only when the work that is now in that queue is done. A ``caching`` backend inherits
+        this method: it waits for an event in that queue.
         """
+        if self.caching:
+            pool_of(self).record(buffer, stream)
 
     def event(self, device: int = 0) -> Event:
         """Return a new event of the device."""
@@ -235,7 +252,20 @@ class Backend:
 
     def memory_stats(self, device: int = 0) -> MemoryStatistics:
         """Return what tensors hold on the device; a backend with a memory pool may override this."""
-        return statistics_of(self).get(device, MemoryStatistics())
+        found = statistics_of(self).get(device, MemoryStatistics())
+        return (
+            found
+            if self.caching
+            else found._replace(reserved_bytes=found.allocated_bytes, peak_reserved_bytes=found.peak_bytes)
+        )
+
+    def empty_cache(self, device: int | None = None) -> None:
+        """Free the memory of a device, or of all, that a ``caching`` backend keeps and no tensor uses.
+
+        This happens by itself when ``allocate`` raises MemoryError, before it is called again.
+        """
+        if self.caching:
+            pool_of(self).empty(device)
 
     # ---- for authors of kernels: built on the methods above
 
@@ -263,14 +293,18 @@ class Backend:
         target = to_device(device or self.name)
         wanted = np.dtype(dtype)
         nbytes = max(1, prod(shape) * wanted.itemsize)
-        buffer = self.allocate(nbytes, target.index)
+        free: Callable[[Any], None] = self.free
+        if self.caching:
+            buffer, free = pool_of(self).take(nbytes, target.index)
+        else:
+            buffer = self.allocate(nbytes, target.index)
         if buffer is None:
             raise TypeError(
                 f"[{self.name}] allocate({nbytes}, {target.index}) returned None: it returns a buffer, any object "
                 "that the copy methods understand, or raises MemoryError."
             )
-        owner = Owner(self, buffer, nbytes, target.index)
-        data = StridedArray(owner._buffer, tuple(shape), wanted, target, owner=owner)
+        owner = Owner(self, buffer, nbytes, target.index, free)
+        data = StridedArray(buffer, tuple(shape), wanted, target, owner=owner)
         return make_tensor(data, word_for(target, wanted))
 
     def from_host(self, array: np.ndarray, device: Device | str | None = None) -> Tensor:
@@ -282,12 +316,6 @@ class Backend:
     def to_host(self, tensor: Tensor) -> np.ndarray:
         """Return the values of a tensor on the device as a new NumPy array."""
         return read(tensor._data)
-
-
-def settle(backend: Backend, device: int) -> None:
-    """Wait until all work on a device is done, and raise the error that a kernel has reported there."""
-    backend.synchronize(device)
-    error_words(backend).check(device)
 
 
 def extent(data: StridedArray) -> int:
@@ -328,10 +356,17 @@ def write(data: StridedArray, values: np.ndarray) -> None:
     backend = memory_of(data)
     if data.is_contiguous and data.offset == 0:
         flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
-        backend.copy_from_host(data.buffer, flat)
+        write_bytes(data, flat)
         return
     settle(backend, data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
     np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides)[...] = values
-    backend.copy_from_host(data.buffer, host)
+    write_bytes(data, host)
+
+
+def write_bytes(data: StridedArray, array: np.ndarray) -> None:
+    """Copy bytes to the beginning of a window's buffer, behind what is queued and uses it."""
+    backend: Backend = data.device.backend
+    submit(backend, data.device.index)
+    backend.copy_from_host(data.buffer, array)

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.storage import StridedArray
-from .device_errors import error_words
-from .interface import Backend, memory_of, settle
+from .interface import Backend, memory_of
+from .runtime.device_errors import error_words
+from .runtime.streams import count_kernel, settle
 
 __all__ = ["Reason", "TemplateKernel", "has_templates", "taken_reason"]
 
@@ -106,6 +107,8 @@ class TemplateKernel:
             operator, template, dtypes = self._call
             error.add_note(f"[{operator}] In the kernel that {template}() of {backend.name!r} returned for {dtypes}.")
             raise
+        if backend.batching:
+            count_kernel(backend, _device(arguments[0]))
         return True
 
     def run_with_errors(
@@ -115,8 +118,7 @@ class TemplateKernel:
 
         On a synchronous backend, an error that it reports is raised here.
         """
-        first = arguments[0]
-        device = (first[0] if first.__class__ is tuple else first).device.index
+        device = _device(arguments[0])
         backend = self._backend
         done = self.run(*arguments, backend.error_word(device), backend.error_code(operator, message, error))
         if backend.asynchronous:
@@ -124,3 +126,8 @@ class TemplateKernel:
         elif done:
             settle(backend, device)
         return done
+
+
+def _device(first: Any) -> int:
+    """Return the device of the first argument of a kernel."""
+    return (first[0] if first.__class__ is tuple else first).device.index  # type: ignore[no-any-return]

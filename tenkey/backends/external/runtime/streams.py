@@ -1,11 +1,13 @@
-"""Streams and events of backends with a single queue: the results of ``Backend.stream`` and ``Backend.event``."""
+"""Synchronisation, and the streams and events of backends with a single queue."""
 
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
-__all__ = ["Event", "Stream"]
+from .device_errors import error_words
+
+__all__ = ["Event", "Stream", "count_kernel", "settle", "submit"]
 
 _NOT_RECORDED: Final = "[Event] was not recorded yet: call record() first."
 
@@ -14,6 +16,29 @@ class _Synchronizes(Protocol):
     """The part of a Backend that is used here."""
 
     def synchronize(self, device: int = 0) -> None: ...
+    def flush(self, device: int = 0) -> None: ...
+
+
+def count_kernel(backend: Any, device: int) -> None:
+    """Count a kernel of a batching backend, and submit the batch if it is full."""
+    queued = backend.__dict__.setdefault("_queued", {})
+    queued[device] = queued.get(device, 0) + 1
+    if queued[device] >= backend.batching:
+        submit(backend, device)
+
+
+def submit(backend: Any, device: int) -> None:
+    """Submit the work that is queued for a device."""
+    if backend.batching:
+        backend.__dict__.setdefault("_queued", {})[device] = 0
+    backend.flush(device)
+
+
+def settle(backend: Any, device: int) -> None:
+    """Wait until all work on a device is done, and raise the error that a kernel has reported there."""
+    submit(backend, device)
+    backend.synchronize(device)
+    error_words(backend).check(device)
 
 
 class Stream:
@@ -30,7 +55,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all work in the queue is done."""
-        self.backend.synchronize(self.device)
+        settle(self.backend, self.device)
 
     def record_event(self) -> Event:
         """Return an event that is complete when all work so far is done."""
@@ -66,7 +91,7 @@ class Event:
 
     def record(self) -> None:
         """Mark the current end of the queue."""
-        self.backend.synchronize(self.device)
+        settle(self.backend, self.device)
         self._time = time.perf_counter()
 
     def query(self) -> bool:

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..._util.locks import new_lock
-from ...core.device import to_device
-from ...core.storage import StridedArray
-from .buffers import Owner
+from ...._util.locks import new_lock
+from ....core.device import to_device
+from ....core.storage import StridedArray
+from ..buffers import Owner
 
 __all__ = ["ErrorWords", "error_words"]
 
@@ -55,7 +55,7 @@ class ErrorWords:
             words = self._words().by_device
             if device not in words:
                 buffer = self._backend.allocate(_WORD.itemsize, device)
-                owner = Owner(self._backend, buffer, 0, device)
+                owner = Owner(self._backend, buffer, 0, device, self._backend.free)
                 self._backend.copy_from_host(buffer, np.zeros(_WORD.itemsize, np.uint8))
                 words[device] = StridedArray(buffer, (1,), _WORD, to_device(f"{self._backend.name}:{device}"))
                 words[device].owner = owner
