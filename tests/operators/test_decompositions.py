@@ -16,7 +16,7 @@ import pytest
 import tenkey as tk
 from tenkey.core.silence import silently
 from tenkey.core.tensor import Tensor
-from tenkey.core.tree import map_tensors
+from tenkey.core.tree import map_tensors, tree_map
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
@@ -114,6 +114,69 @@ def test_special_values(operator: Operator) -> None:
         for sample in itertools.islice(chosen(operator, dtype), 4):
             with failures.of(f"{dtype}, {sample.name}"):
                 compare(operator, _in_order(operator, sample.map(_special)))
+    failures.check()
+
+
+_NAN: Final = np.array([2.0, np.nan, 1.0, np.nan, 2.0, -0.0, 0.0, np.inf])
+_PAIRS: Final = np.array([1 + 2j, 1 - 1j, complex(np.nan, 1), 1 + 2j, complex(0, np.nan), 0, complex(np.nan, np.nan)])
+_EDGES: Final = (np.array([-1.0, 0.0, 0.5]), np.array([0.5, 0.0, -1.0]), np.array([0.0, 1.0, 0.5]), np.zeros(0))
+_MORE: Final[dict[str, list[Any]]] = {
+    **{
+        name: [(_NAN,), (_NAN.astype(np.float16),), (_NAN.reshape(2, 4),), (_PAIRS,), (np.array([3, 0, 3], np.uint64),)]
+        for name in ("unique_values", "unique_parts", "argwhere", "flatnonzero", "nonzero_rows", "argsort")
+    },
+    **{
+        name: [
+            (_NAN, _NAN[::2].copy()),
+            (_PAIRS, _PAIRS[:3].copy()),
+            (np.array([3, 1, 3], np.int8), np.array([1.5, 1.0])),
+            (_NAN[:0].copy(), _NAN[:0].copy()),
+            (np.array([True]), np.array(2.0)),
+            (_NAN.astype(np.float16), _NAN),
+        ]
+        for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d")
+    },
+    "among": [(_NAN, _NAN, False), (_PAIRS, _PAIRS[::-1].copy(), True), (_NAN, np.array([2, 0], np.int8), False)],
+    "sorting_order": [
+        (_NAN.reshape(2, 4), 0, True),
+        (_NAN.astype(np.float16), 0, True),
+        (np.array([True, False]), 0, True),
+    ],
+    "top_indices": [(_NAN, 3, 0, True), (_NAN, 0, 0, False), (np.array([[3, 1, 3, 3]], np.uint64), 2, 1, True)],
+    "order_statistics": [(np.arange(8.0).reshape(2, 1, 4), np.array([[1, -1], [0, 2], [3, 3]])), (_NAN, np.array([2]))],
+    "bin_sums": [(np.array([3, 0, -1, 3]), None, 4), (np.array([1, 1], np.uint8), np.array([True, True]), 2)],
+    "bincount": [
+        (np.array([3, 0, 3]),),
+        (np.zeros(0, np.int64), None, 2),
+        (np.array([-1, 2]),),
+        (np.array([True]), None, 4),
+    ],
+    "digitize": [(_NAN, edges) for edges in _EDGES] + [(np.array([0, 1]), _EDGES[0])],
+    "bins_of": [(_NAN, edges) for edges in _EDGES if edges is not _EDGES[1]] + [(np.arange(9), np.arange(6.0))],
+    "ascending": [(edges,) for edges in _EDGES] + [(_NAN,)],
+    "even_edges": [(_NAN[:3], 2), (np.full(3, 2.0), 2), (np.zeros(0), 3), (np.array([1.0, 3.0], np.float16), 2)],
+    "interval_of": [(_NAN, _EDGES[0]), (_NAN, _EDGES[3])],
+    "repeat_indices": [(np.array([2, 0, 1], np.uint64),), (np.array([1, -1]),), (np.zeros(0, np.int64),)],
+    "nanargmax": [(_NAN,), (np.array([[np.nan, -np.inf], [np.nan, np.nan]]), 0), (np.array([[np.nan, 1.0]]), 0)],
+    "nanargmin": [
+        (_NAN.reshape(2, 4), 1),
+        (np.array([[np.nan, np.inf], [1.0, 2.0]]), 1),
+        (np.array([3, 1, 1], np.int8),),
+    ],
+    "mean_of_runs": [(np.arange(4.0).astype(np.float16), np.array([1, 0, 1, 0]), 0)],
+    "unravel_rows": [(np.array([-1, 2]), (2, 3)), (np.array(0), ()), (np.zeros((0, 2), np.int64), (0, 3))],
+    "ravel_multi_index": [([np.array([0, 3])], (3,)), ([np.array([-4, 3])], (0,))],
+    "put_": [(_NAN.copy(), [np.array([1, 1, -1])], np.array([1.0, 2.0, 3.0])), (_PAIRS, [np.array(2)], np.array(1.5))],
+}
+"""Calls with what samples have not: ties, NaN beside numbers, other dtypes, values that are refused."""
+
+
+@named([op for op in _OF_TENSORS if op.schema.base_name in _MORE])
+def test_more_calls(operator: Operator) -> None:
+    failures = Failures()
+    for args in _MORE[operator.schema.base_name]:
+        with failures.of(f"{args}"):
+            compare(operator, tree_map(lambda x: tk.asarray(x) if isinstance(x, np.ndarray) else x, SampleInput(args)))
     failures.check()
 
 

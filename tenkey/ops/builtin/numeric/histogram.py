@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.device import META
-from ....core.dtypes.names import default_float, float64, int64
-from ....core.tensor import Tensor
+from ....core.dtypes.names import default_float, float32, float64, int64
+from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import SUM, Entry, TensorSpec, composite, gather, loop, structured
+from ...declare import SUM, Decomposition, Entry, TensorSpec, composite, gather, loop, structured
 from ...declare.batch import VmapLevel
-from ..creation import arange, full
-from ..elementwise.comparison import greater_equal, less, logical_and, where
+from ..creation import arange, full, ones, zeros
+from ..elementwise.comparison import equal, greater, greater_equal, less, logical_and, where
 from ..elementwise.complex import refuse_complex
-from ..indexing.advanced_indexing import take
-from ..reductions.reduction import sum
-from ..shape.copying import cast
-from ..shape.views import reshape, slice
+from ..indexing.advanced_indexing import check_integers, take
+from ..primitives import scatter_rows_
+from ..reductions.reduction import all, any, max, min, sum
+from ..shape.copying import as_dtype, cast, clone, concatenate, flip
+from ..shape.views import reshape, select_index, slice
+from ..sorting.insertion import insertion_places
 
 _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first."
+_NEGATIVE: Final = "[bincount] got {low}: it counts integers that are at least 0. Subtract the smallest first."
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
 
 
@@ -68,6 +72,7 @@ def range_of(x: Any) -> tuple[float, float]:
 
 def _sums_meta(indices: Any, weights: Any, n: int) -> TensorSpec:
     check_weights("histogram", weights, indices.shape)
+    check_integers("histogram", indices)
     return TensorSpec((n,), _summed(weights))
 
 
@@ -96,6 +101,19 @@ def _sums_on_numpy(indices: Any, weights: Any, n: int) -> Any:
     return total.astype(dtype)
 
 
+def _sums_by_scatter(indices: Tensor, weights: Tensor | None, n: int) -> Tensor:
+    dtype = _sums_meta(indices, weights, n).dtype
+    wide = float32 if dtype.itemsize == 2 else dtype
+    inside = logical_and(greater_equal(indices, 0), less(indices, n))
+    target = reshape(where(inside, as_dtype(indices, int64), n), (1, indices.size, 1))
+    source = ones((1, 1, 1), dtype=wide, device=indices.device)
+    if weights is not None:
+        source = reshape(as_dtype(weights, wide), target.shape)
+    sums = zeros((1, n + 1, 1), dtype=wide, device=indices.device)  # the last counts the others
+    scatter_rows_(sums, target, source, "add", "histogram")
+    return cast(slice(reshape(sums, (n + 1,)), 0, 0, n), dtype)
+
+
 def _sums_vjp(g: Tensor, indices: Tensor, n: int) -> Tensor:
     inside = logical_and(greater_equal(indices, 0), less(indices, n))
     if not n:
@@ -119,6 +137,7 @@ bin_sums: Entry = structured(
     "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
     meta=_sums_meta,
     numpy=_sums_on_numpy,
+    decomposition=Decomposition(_sums_by_scatter, needs=("scatter",)),
     vjp={"weights": _sums_vjp},
     sample_inputs=lambda rng: [
         ((rng.integers(0, 4, (6,)), rng.standard_normal(6), 4), {}),
@@ -150,16 +169,24 @@ def _bincount_meta(x: Any, weights: Any = None, minlength: int = 0) -> TensorSpe
 def _bincount_on_numpy(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     x = x.astype(np.int64, copy=False)
     if x.size and x.min() < 0:
-        raise ValueError(
-            f"[bincount] got {int(x.min())}: it counts integers that are at least 0. Subtract the smallest first."
-        )
-    return _sums_on_numpy(x, weights, max(minlength, int(x.max()) + 1 if x.size else 0))
+        raise ValueError(_NEGATIVE.format(low=int(x.min())))
+    return _sums_on_numpy(x, weights, builtins.max(minlength, int(x.max()) + 1 if x.size else 0))
+
+
+def _counts_by_scatter(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    _bincount_meta(x, weights, minlength)
+    whole = as_dtype(x, int64)
+    low, high = concatenate([reshape(extreme(whole), (1,)) for extreme in (min, max)]).tolist() if x.size else (0, -1)
+    if low < 0:
+        raise ValueError(_NEGATIVE.format(low=low))
+    return _sums_by_scatter(whole, weights, builtins.max(minlength, high + 1))
 
 
 bincount = structured(
     "bincount(Tensor x, Tensor? weights=None, int minlength=0) -> Tensor",
     meta=_bincount_meta,
     numpy=_bincount_on_numpy,
+    decomposition=Decomposition(_counts_by_scatter, needs=("scatter", "reduction")),
     vjp={"weights": lambda g, x: take(g, cast(x, int64), axis=0)},
     sample_inputs=lambda rng: [
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
@@ -193,10 +220,26 @@ def _digitize_on_numpy(x: Any, bins: Any, *, right: bool = False) -> Any:
     return np.asarray(np.searchsorted(bins, x, "left" if right else "right"), np.int64)
 
 
+def _bins_by_search(x: Tensor, bins: Tensor, *, right: bool = False) -> Tensor:
+    _digitize_meta(x, bins, right=right)
+    n = bins.shape[0]
+    falls, rises = False, False
+    if n > 1:
+        before, behind = slice(bins, 0, 0, n - 1), slice(bins, 0, 1, n)
+        either = [reshape(any(test(behind, before)), (1,)) for test in (less, greater)]
+        falls, rises = concatenate(either).tolist()
+    if falls and rises:
+        raise ValueError(_ORDER.format(operator="digitize", or_descend=" or descend"))
+    if falls:
+        return n - insertion_places(flip(bins), x, right)
+    return insertion_places(bins, x, not right)
+
+
 digitize = structured(
     "digitize(Tensor x, Tensor bins, *, bool right=False) -> Tensor",
     meta=_digitize_meta,
     numpy=_digitize_on_numpy,
+    decomposition=Decomposition(_bins_by_search, needs=("gather", "reduction")),
     differentiable=False,
     sample_inputs=lambda rng: (
         [((rng.standard_normal((2, 3)), np.array([0.4])), {"right": right}) for right in (False, True)]
@@ -227,15 +270,29 @@ def _edges_meta(x: Any, bins: int, range: Any = None) -> TensorSpec:
 
 def _edges_on_numpy(x: Any, bins: int, range: Any = None) -> Any:
     low, high = range if range is not None else range_of(x) if x.size else (0.0, 1.0)
+    return _linspace(low, high, bins, x.dtype)
+
+
+def _linspace(low: float, high: float, bins: int, dtype: np.dtype) -> np.ndarray:
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1).astype(x.dtype)
+    return np.linspace(low, high, bins + 1).astype(dtype)
+
+
+def _edges_by_range(x: Tensor, bins: int, range: Any = None) -> Tensor:
+    _edges_meta(x, bins, range)
+    if range is None and x.size:
+        range = concatenate([reshape(extreme(x), (1,)) for extreme in (min, max)]).tolist()
+        check_range(range)
+    low, high = (0.0, 1.0) if range is None else range
+    return from_host(_linspace(low, high, bins, x.dtype), x.device)
 
 
 even_edges = structured(
     "even_edges(Tensor x, int bins, float[2]? range=None) -> Tensor",
     meta=_edges_meta,
     numpy=_edges_on_numpy,
+    decomposition=Decomposition(_edges_by_range, needs=("reduction",)),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     batch=loop,
@@ -252,10 +309,30 @@ def _bins_on_numpy(x: Any, edges: Any) -> Any:
     return np.where(at > len(edges) - 2, -1, at)
 
 
+def _bins_meta(x: Any, edges: Any) -> TensorSpec:
+    for given in (x, edges):
+        refuse_complex("histogram", given.dtype)
+    if edges.ndim != 1:
+        raise ValueError(_EDGES.format(operator="histogram", shape=edges.shape))
+    return TensorSpec(x.shape, int64)
+
+
+def _numbers_by_search(x: Tensor, edges: Tensor) -> Tensor:
+    _bins_meta(x, edges)
+    n = edges.shape[0]
+    if not n:
+        return full(x.shape, -1, dtype=int64, device=x.device)
+    dtype = np.promote_types(x.dtype, edges.dtype)
+    upper = select_index(as_dtype(edges, dtype), 0, n - 1)
+    at = where(equal(as_dtype(x, dtype), upper), n - 2, insertion_places(edges, x, right=True) - 1)
+    return where(greater(at, n - 2), -1, at)
+
+
 bins_of = structured(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
-    meta=lambda x, edges: TensorSpec(x.shape, int64),
+    meta=_bins_meta,
     numpy=_bins_on_numpy,
+    decomposition=Decomposition(_numbers_by_search, needs=("gather",)),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
     batch=gather("x"),
@@ -270,10 +347,24 @@ def _ascending(edges: Any) -> Any:
     return edges.copy()
 
 
+def _ascending_meta(edges: Any) -> TensorSpec:
+    refuse_complex("histogram", edges.dtype)
+    return TensorSpec(edges.shape, edges.dtype)
+
+
+def _checked_order(edges: Tensor) -> Tensor:
+    _ascending_meta(edges)
+    n = edges.shape[0]
+    if n > 1 and not all(greater_equal(slice(edges, 0, 1, n), slice(edges, 0, 0, n - 1))).item():
+        raise ValueError(_ORDER.format(operator="histogram", or_descend=""))
+    return clone(edges)
+
+
 ascending = structured(
     "ascending(Tensor edges) -> Tensor",
-    meta=lambda edges: TensorSpec(edges.shape, edges.dtype),
+    meta=_ascending_meta,
     numpy=_ascending,
+    decomposition=Decomposition(_checked_order, needs=("reduction",)),
     differentiable=False,
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     batch=loop,

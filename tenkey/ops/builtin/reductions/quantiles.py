@@ -14,15 +14,19 @@ from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, broadcast, composite, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, broadcast, composite, normal, structured
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
-from ..elementwise.comparison import equal, not_equal, where
+from ..elementwise.comparison import equal, isnan, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..elementwise.rounding import floor, round
+from ..indexing.advanced_indexing import check_integers
+from ..indexing.rows import take
 from ..shape.copying import as_dtype, cast, clone, concat
 from ..shape.views import expand_dims, permute_dims, reshape, select_index, squeeze
+from ..shape.views import slice as slice_view
+from ..sorting.sort import sorted_rows
 from .reduction import over_axes, restore_axes, sum
 
 _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
@@ -33,6 +37,7 @@ _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements ha
 
 
 def _order_meta(x: Any, k: Any, *, skip_nan: bool = False) -> TensorSpec:
+    check_integers("order_statistics", k)
     batch = broadcast_shapes("order_statistics", x.shape[:-1], k.shape[:-1])
     return TensorSpec((*batch, k.shape[-1]), x.dtype)
 
@@ -57,6 +62,17 @@ def _order_on_numpy(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
     return found
 
 
+def _order_by_sort(x: Tensor, k: Tensor, *, skip_nan: bool = False) -> Tensor:
+    shape, _ = _order_meta(x, k)
+    ordered = reshape(sorted_rows(x, -1)[0], x.shape)
+    whole, places = [reshape(y, (*[1] * (len(shape) - y.ndim), *y.shape)) for y in (ordered, k)]
+    found = take(whole, places, -1, "order_statistics")
+    n = x.shape[-1]
+    if skip_nan or x.dtype.kind not in "fV" or not n:
+        return found
+    return where(isnan(slice_view(whole, -1, n - 1, n)), math.nan, found)
+
+
 def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     alike = equal(expand_dims(x, -1), expand_dims(out, -2))  # (..., n, m)
     count = maximum(sum(alike, axis=-2, keepdims=True), 1)
@@ -68,6 +84,7 @@ order_statistics = structured(
     "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
     meta=_order_meta,
     numpy=_order_on_numpy,
+    decomposition=Decomposition(_order_by_sort, needs=("sort", "gather")),
     vjp={"x": _order_vjp},
     sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), np.array([0, 3])), {}),
