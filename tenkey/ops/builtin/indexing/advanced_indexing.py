@@ -15,7 +15,7 @@ from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import zeros
 from ..shape.views import broadcast_to, expand_dims, sum_to_shape
-from . import rows
+from . import places
 from .basic_indexing import NOT_AN_INDEX, TOO_MANY, adjacent, places_of
 from .vmap_rules import index_backward_batch, index_batch
 
@@ -41,7 +41,7 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
 
 def _take(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     _gather_meta(x, indices, axis=axis)
-    return rows.take(x, indices, axis, "take_along_axis")
+    return places.take(x, indices, axis, "take_along_axis")
 
 
 def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
@@ -104,7 +104,7 @@ def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -
 
 def _scatter(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
     _scatter_meta(source, indices, shape, axis)
-    return rows.add_along(zeros(shape, dtype=source.dtype, device=source.device), indices, source, axis)
+    return places.add_along(zeros(shape, dtype=source.dtype, device=source.device), indices, source, axis)
 
 
 scatter_add_zeros = structured(
@@ -152,12 +152,12 @@ def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
 
 def _select(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     index_shape(x, indices)
-    return rows.select(x, indices)
+    return places.select(x, indices)
 
 
 def _add_back(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
     start = zeros(shape, dtype=g_out.dtype, device=g_out.device)
-    return rows.combine(start, indices, g_out, rows.addition(g_out.dtype), "index_backward")
+    return places.combine(start, indices, g_out, places.addition(g_out.dtype), "index_backward")
 
 
 index: Entry = structured(

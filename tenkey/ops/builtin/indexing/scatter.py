@@ -25,7 +25,7 @@ from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
 from .advanced_indexing import check_integers, index, index_shape, scatter_add_zeros, take_along_axis
 from .basic_indexing import basic_index, basic_index_backward
-from .rows import combine
+from .places import combine
 from .setitem import as_source, put, put_
 from .vmap_rules import index_reduce_batch
 

@@ -49,7 +49,7 @@ from ..shape.views import expand_dims, reshape, sum_to_shape
 from .advanced_indexing import index, index_shape
 from .basic_indexing import adjacent, basic_index, places_of, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
-from .rows import assign
+from .places import assign
 from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
 
 

@@ -22,7 +22,7 @@ from ..elementwise.comparison import equal, isnan, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import check_integers
-from ..indexing.rows import take
+from ..indexing.places import take
 from ..shape.copying import as_dtype, cast, clone, concat
 from ..shape.views import expand_dims, permute_dims, reshape, select_index, squeeze
 from ..shape.views import slice as slice_view

@@ -27,7 +27,7 @@ from ..creation import arange, ones, ones_like, zeros, zeros_like
 from ..elementwise.comparison import isnan, logical_and, logical_not, not_equal
 from ..elementwise.complex import imag, real, refuse_complex
 from ..indexing.advanced_indexing import check_integers, take_along_axis
-from ..indexing.rows import from_front, sides, take
+from ..indexing.places import from_front, sides, take
 from ..primitives import gather_rows, scatter_rows_, sort_rows
 from ..reductions.cumulative import cumulative_sum
 from ..shape.copying import as_dtype, cast, clone, concatenate, flip
