@@ -16,6 +16,7 @@ from tests.operators._table import DTYPES, OPERATORS, results, sampled
 
 o = tk.ops.tk
 _PRIMITIVES = [op for op in OPERATORS if op.schema.base_name in ("gather_rows", "scatter_rows_", "sort_rows")]
+_ALONG_AXES = [op for op in OPERATORS if {"ArgReduce", "Scan"} & set(op.facets)]
 
 
 class Strict(Reference):
@@ -73,6 +74,39 @@ class Strict(Reference):
 
         return checked
 
+    def arg_reduction(self, better: Any, operand: np.dtype) -> Any:
+        self.made.append(("arg_reduction", operand.name))
+        kernel = super().arg_reduction(better, operand)
+
+        def checked(out: Any, x: Any) -> None:
+            assert better.parameters == ("a", "b")
+            assert better.expression.kind == "boolean"
+            assert better.dtype == operand == x.dtype
+            assert out.shape == x.shape[:1]
+            assert x.size > 0
+            assert out.is_contiguous
+            assert out.dtype == np.int64
+            kernel(out, x)
+
+        return checked
+
+    def scan(self, combine: Any, dtype: np.dtype) -> Any:
+        self.made.append(("scan", len(combine), dtype.name))
+        kernel = super().scan(combine, dtype)
+
+        def checked(outs: Any, xs: Any, reverse: bool) -> None:
+            assert len(outs) == len(xs) == len(combine)
+            for window in (*outs, *xs):
+                assert window.shape == outs[0].shape
+                assert window.ndim == 2
+                assert window.size > 0
+                assert window.dtype == dtype
+            assert {out.owner for out in outs}.isdisjoint({x.owner for x in xs})
+            assert isinstance(reverse, bool)
+            kernel(outs, xs, reverse)
+
+        return checked
+
 
 @pytest.fixture
 def backend() -> Iterator[Strict]:
@@ -83,7 +117,7 @@ def backend() -> Iterator[Strict]:
 
 def test_samples(backend: Strict) -> None:
     failures = Failures()
-    for operator in _PRIMITIVES:
+    for operator in (*_PRIMITIVES, *_ALONG_AXES):
         for dtype in (*DTYPES, "float16", "uint16"):
             for sample in sampled(operator, dtype):
                 with failures.of(f"{operator.name} {dtype} {sample.name}"), strict_fallback():
@@ -91,10 +125,10 @@ def test_samples(backend: Strict) -> None:
                     there = sample.map(lambda t: t.to_device("strict"))
                     pairs = zip(results(operator, here), results(operator, there), strict=True)
                     for want, got in pairs:
-                        rounded = 1e-6 if want.dtype.kind == "c" else 0  # products of complex numbers
+                        rounded = {"c": 1e-6, "f": 1e-6 if operator in _ALONG_AXES else 0}.get(want.dtype.kind, 0)
                         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=rounded, strict=True)
     failures.check()
-    kinds = {made[-1] if made[0] != "scatter" else made[2] for made in backend.made if made[0] != "sort"}
+    kinds = {made[1] for made in backend.made if made[0] == "gather"}
     assert ("gather", "float32") not in backend.made
     assert {"uint8", "uint16", "uint32", "uint64", "complex128"} <= kinds
     assert ("scatter", "maximum", "uint8", False) in backend.made  # the sum of bools
@@ -160,3 +194,62 @@ def test_tensors_of_two_devices_are_refused(backend: Strict) -> None:
     x = tk.ones((1, 2, 1), device="strict")
     with pytest.raises(RuntimeError, match="different devices"):
         o.gather_rows(x, tk.zeros((1, 1, 1), dtype=tk.int64), "demo")
+
+
+# ---- arg_reduction and scan
+
+
+def test_first_of_equal_elements_and_nan(backend: Strict) -> None:
+    rows = np.array([[1.0, 3.0, 3.0, 2.0], [np.nan, 5.0, np.nan, 9.0], [-0.0, 0.0, -1.0, -1.0], [-np.inf] * 4])
+    for name in ("argmax", "argmin", "nanargmax", "nanargmin"):
+        for axis in (0, 1, None):
+            values = rows[:2] if name.startswith("nan") and axis != 1 else rows
+            with strict_fallback():
+                got = getattr(tk, name)(tk.asarray(values, device="strict"), axis=axis, keepdims=True)
+            np.testing.assert_array_equal(got.numpy(), getattr(np, name)(values, axis, keepdims=True), err_msg=name)
+
+
+def test_a_slice_of_nan_only_has_no_place(backend: Strict) -> None:
+    x = tk.asarray([[1.0, 2.0], [np.nan, np.nan]], device="strict")
+    with (
+        strict_fallback(),
+        pytest.raises(ValueError, match=r"^\[nanargmax\] axis=1 of shape"),
+    ):
+        tk.nanargmax(x, axis=1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("initial", [False, True])
+def test_scans_along_every_axis(backend: Strict, axis: int, initial: bool) -> None:
+    values = np.arange(24.0).reshape(2, 3, 4) % 5 + 0.5
+    for order in ((0, 1, 2), (2, 0, 1)):
+        moved = values.transpose(order)
+        x = tk.permute_dims(tk.asarray(values, device="strict"), order)
+        for name in ("cumulative_sum", "cumulative_prod"):
+            with strict_fallback():
+                got = getattr(tk, name)(x, axis=axis, include_initial=initial, dtype=tk.float32)
+            want = getattr(np, name)(moved.astype(np.float32), axis=axis, include_initial=initial)
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, strict=True)
+
+
+def test_dtypes_of_sums_and_bools(backend: Strict) -> None:
+    x = tk.asarray([True, False, True], device="strict")
+    with strict_fallback():
+        assert tk.cumulative_sum(x).tolist() == [1, 1, 2]
+        assert tk.cumulative_sum(x, dtype=tk.bool).tolist() == [True, True, True]
+        assert tk.cumulative_prod(x, dtype=tk.bool).tolist() == [True, False, False]
+    assert ("scan", 1, "int64") in backend.made
+    assert ("scan", 1, "bool") in backend.made
+
+
+def test_gradients_of_scans_run_on_the_device(backend: Strict) -> None:
+    values = np.array([[1.0, 0.0, 3.0], [2.0, 5.0, 0.5]])
+    found = []
+    for device in ("cpu", "strict"):
+        x = tk.asarray(values, device=device).requires_grad_()
+        (first,) = tk.autograd.grad(tk.sum(tk.cumulative_prod(x, axis=1) ** 2), x, create_graph=True)
+        (second,) = tk.autograd.grad(tk.sum(first * first), x)
+        found.append((first.detach().numpy(), second.numpy()))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert not {"tk::linear_recurrence", "tk::affine_scan", "tk::cumulative_prod"} & set(coverage("strict").fallback)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -86,6 +87,15 @@ def _scatter_rows(x: Array, index: Array, source: Array, mode: str, operator: st
     for i, j, k in np.ndindex(shape):
         x[i, index[i, j, k], k] = combine(x[i, index[i, j, k], k], source[i, j, k])
     return x
+
+
+def _affine_scan(a: Array, b: Array, axis: int, reverse: bool = False) -> Array:
+    a, b = (np.moveaxis(x, axis, 0) for x in np.broadcast_arrays(a, b))
+    out = np.array(b, np.result_type(a, b))
+    places = range(len(b))[:: -1 if reverse else 1]
+    for before, i in itertools.pairwise(places):
+        out[i] = b[i] + a[i] * out[before]
+    return np.moveaxis(out, 0, axis)
 
 
 # ---- sorting, searching, sets
@@ -229,7 +239,10 @@ BLOCK_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "nonzero_rows": lambda x: np.array(np.nonzero(x)),
     "unravel_rows": lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     "ravel_multi_index": _ravel_multi_index,
-    "gather_rows": _gather_rows,
+    "affine_scan": _affine_scan,
+    "running_max": lambda x, axis: np.maximum.accumulate(x, axis),
+    "running_min": lambda x, axis: np.minimum.accumulate(x, axis),
+    "gather_rows": lambda x, index, operator, message="": _gather_rows(x, index, operator),
     "scatter_rows_": _scatter_rows,
     "sort_rows": lambda x: (np.sort(x, 1, "stable"), np.argsort(x, 1, "stable")),
     "sort": _sort,

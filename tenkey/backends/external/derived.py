@@ -54,7 +54,7 @@ class Derived:
         self.backend = backend
         self.fallback = fallback
         self.copier = Copier(backend)
-        rows = RowTemplates(backend, fallback, self.clone)
+        self._rows = rows = RowTemplates(backend, fallback, self.clone, self.copier)
         self._primitives: dict[str, tuple[str, Callable[..., Any]]] = {
             "tk::gather_rows": ("gather", rows.gather), "tk::scatter_rows_": ("scatter", rows.scatter),
             "tk::sort_rows": ("sort", rows.sort),
@@ -87,6 +87,10 @@ class Derived:
                 return factory_kernel(self.backend, self.fallback, operator), None
         if self.has_reduction and "Reduce" in facets:
             return self.reduction, self.reduction
+        if "ArgReduce" in facets and self.has("arg_reduction"):
+            return partial(self._rows.arg_reduction, operator), None
+        if "Scan" in facets and self.has("scan", "pointwise"):
+            return partial(self._rows.scan, operator), None
         template, primitive = self._primitives.get(operator.name, ("", None))
         if primitive is not None and self.has(template):
             return partial(primitive, operator), None

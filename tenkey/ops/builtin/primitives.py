@@ -41,27 +41,33 @@ def _check_index(x: Tensor, index: Tensor) -> None:
         )
 
 
-def _gather_meta(x: Tensor, index: Tensor, operator: str) -> TensorSpec:
+def _gather_meta(x: Tensor, index: Tensor, operator: str, message: str = "") -> TensorSpec:
     _check_index(x, index)
     outer, inner = broadcast_shapes(operator, x.shape[::2], index.shape[::2])
     return TensorSpec((outer, index.shape[1], inner), x.dtype)
 
 
-def check_range(index: np.ndarray, length: int, operator: str) -> None:
-    """Raise IndexError unless all indices of a NumPy array are in ``0 <= index < length``."""
+def range_error(message: str = "") -> tuple[str, type[Exception]]:
+    """Return the message and the type of the error for an index out of range: a ValueError if a message is given."""
+    return (message, ValueError) if message else (OUT_OF_RANGE, IndexError)
+
+
+def check_range(index: np.ndarray, length: int, operator: str, message: str = "") -> None:
+    """Raise the error of ``range_error`` unless all indices of a NumPy array are in ``0 <= index < length``."""
     if index.size and (int(index.min()) < 0 or int(index.max()) >= length):
-        raise IndexError(f"[{operator}] {OUT_OF_RANGE}")
+        text, error = range_error(message)
+        raise error(f"[{operator}] {text}")
 
 
-def _gather(x: np.ndarray, index: np.ndarray, operator: str) -> np.ndarray:
+def _gather(x: np.ndarray, index: np.ndarray, operator: str, message: str = "") -> np.ndarray:
     shape = _gather_meta(x, index, operator).shape  # type: ignore[arg-type]
-    check_range(index if 0 not in shape else index[:0], x.shape[1], operator)
+    check_range(index if 0 not in shape else index[:0], x.shape[1], operator, message)
     whole = np.broadcast_to(x, (shape[0], x.shape[1], shape[2]))
     return np.take_along_axis(whole, np.broadcast_to(index, shape), 1)
 
 
 gather_rows: Entry = structured(
-    "gather_rows(Tensor x, Tensor index, str operator) -> Tensor",
+    "gather_rows(Tensor x, Tensor index, str operator, str message='') -> Tensor",
     meta=_gather_meta,
     numpy=_gather,
     differentiable=False,
@@ -77,7 +83,8 @@ gather_rows: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return ``out[i, j, k] = x[i, index[i, j, k], k]``; the first and last dimensions broadcast.
 
-    The indices are int64 and not negative. IndexError in the name of ``operator`` for an index out of range.
+    The indices are int64 and not negative. IndexError in the name of ``operator`` for an index out of range,
+    or ValueError with a ``message``.
 
     >>> x = tk.asarray([[[1], [2], [3]]])
     >>> tk.ops.tk.gather_rows(x, tk.asarray([[[2], [0]]]), "demo").tolist()

@@ -1,5 +1,6 @@
 """Facets and the declaration functions that make blocks of them."""
 
+from .along_axes import arg_reduction, place_meta, scan, scan_axis
 from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
 from .facets import Decomposition, ElementPlan, TensorSpec, linear
@@ -22,8 +23,8 @@ from .short_forms import elementwise, scalar_function, unary_function
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
-    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "ElementPlan", "Entry", "TensorSpec", "along", "attach_methods",
-    "broadcast", "composite", "core_dims", "elementwise", "factory", "gather", "linear", "loop", "normal",
-    "operator_of", "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "structured", "unary_function",
-    "view",
+    "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "ElementPlan", "Entry", "TensorSpec", "along",
+    "arg_reduction", "attach_methods", "broadcast", "composite", "core_dims", "elementwise", "factory",
+    "gather", "linear", "loop", "normal", "operator_of", "place_meta", "pointwise", "prepend", "reduction", "same_dim",
+    "scalar_function", "scan", "scan_axis", "structured", "unary_function", "view",
 ]  # fmt: skip

@@ -20,9 +20,10 @@ from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan", "Elements", "Factory",
-    "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise",
-    "Reduce", "SampleInputs", "TensorSpec", "View", "Vjp", "formula_names", "linear", "tensor_names",
+    "ArgReduce", "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
+    "Elements", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel",
+    "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "formula_names",
+    "linear", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -125,6 +126,48 @@ class Reduce(Record):
     def mapping(self) -> Any:
         """The traced ``scalar`` of the variable ``x``; the variable itself if there is none."""
         return variable("x") if self.scalar is None else trace(self.scalar, ("x",), name="scalar")
+
+
+class ArgReduce(Record):
+    """The place of the best element: ``better(T)(a, b)`` tells whether ``a`` takes the place of an earlier ``b``."""
+
+    better: Callable[[Any], Callable[[Any, Any], Any]]
+
+    @cached_property
+    def expression(self) -> Any:
+        """The traced ``better`` of the variables ``a`` and ``b``."""
+        return trace(self.better, ("a", "b"), name="better")
+
+
+class Scan(Record):
+    """The running results of an associative ``combine`` along an axis.
+
+    ``combine(T)(a, b)`` joins an earlier element with a later one. With several tensors an element has several parts:
+    ``combine(T)(a0, a1, b0, b1)`` returns a tuple of as many. ``identity`` is its neutral element, in a tuple for
+    several parts, or None; it is needed for ``include_initial``. An operator with one result returns the last part.
+    """
+
+    schema: FunctionSchema
+    combine: Callable[[Any], Callable[..., Any]]
+    identity: Any
+    promotion: Promotion
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The arguments that are the parts of the elements."""
+        return tensor_names(self.schema)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The variables of ``combine``."""
+        count = len(self.tensors)
+        return ("a", "b") if count == 1 else tuple([f"{side}{i}" for side in "ab" for i in range(count)])
+
+    def expressions(self, *, boolean: bool = False) -> tuple[Any, ...]:
+        """Return the traced ``combine`` of each part; ``boolean``: the elements are conditions."""
+        booleans = self.parameters if boolean else ()
+        found = trace(self.combine, self.parameters, name=self.schema.name, booleans=booleans)
+        return found if isinstance(found, tuple) else (found,)
 
 
 class View(Record):

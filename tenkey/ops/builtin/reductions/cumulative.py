@@ -7,38 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SUM, Entry, TensorSpec, along, composite, linear, normal, structured
-from ...declare.promotion import refuse_lost_part
+from ...declare import SUM, Decomposition, Entry, TensorSpec, along, composite, linear, normal, scan, structured
 from ...shapes import normalize_axis
 from ..elementwise.complex import conjugated, like_operand
 from ..shape.copying import cast, concat, flip
 from ..shape.manipulation import roll
 from ..shape.views import reshape, slice
-
-
-def _cumulative_axis(operator: str, x: Any, axis: int | None) -> int:
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError(
-                f"[{operator}] needs axis= for a tensor of shape {x.shape}: it may be left out only for one dimension."
-            )
-        return 0
-    return normalize_axis(operator, axis, x.ndim)
-
-
-def _cumulative_meta(operator: str) -> Callable[..., TensorSpec]:
-    def rule(
-        x: Tensor, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
-    ) -> TensorSpec:
-        i = _cumulative_axis(operator, x, axis)
-        shape = (*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]) if include_initial else x.shape
-        if dtype is not None:
-            refuse_lost_part(operator, x.dtype, dtype)
-        return TensorSpec(shape, dtype or SUM.dtypes(operator, (x.dtype,))[1])
-
-    return rule
 
 
 def _cumulative_on_numpy(accumulate: Any, identity: int) -> Callable[..., np.ndarray]:
@@ -93,15 +70,16 @@ def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initia
     return _to_input(flip(cumulative_sum(rest, axis=i), axis=i), x_meta)
 
 
-cumulative_sum: Entry = structured(
+cumulative_sum: Entry = scan(
     "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    meta=_cumulative_meta("cumulative_sum"),
+    combine=lambda T: lambda a, b: a + b,
+    identity=0,
+    promote=SUM,
     numpy=_cumulative_on_numpy(np.add.accumulate, 0),
     strict=True,
     vjp={"x": _cumulative_sum_vjp},
     jvp=linear("x"),
     sample_inputs=_cumulative_samples,
-    batch=along("axis"),
     doc="""Return the cumulative sums along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a zero comes first, and the axis is longer by one. Integers and bools are summed in 64 bits
@@ -163,10 +141,50 @@ def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool)
     return concat([product, last * 0], axis=axis)
 
 
+def _affine_scan(a: np.ndarray, b: np.ndarray, axis: int, reverse: bool = False) -> np.ndarray:
+    a, b = np.broadcast_arrays(a, b)
+    dtype = result_dtype((a.dtype, b.dtype), ())
+    a, b = [np.moveaxis(x, axis, 0).astype(dtype, copy=False) for x in (a, b)]
+    if reverse:
+        return np.moveaxis(_recurrence(a[-2::-1], b[::-1])[::-1], 0, axis)
+    return np.moveaxis(_recurrence(a[1:], b), 0, axis)
+
+
+affine_scan: Entry = scan(
+    "affine_scan(Tensor a, Tensor b, int axis, bool reverse=False) -> Tensor",
+    combine=lambda T: lambda a0, b0, a1, b1: (a0 * a1, b0 * a1 + b1),
+    identity=(1, 0),
+    numpy=_affine_scan,
+    differentiable=False,
+    sample_inputs=normal(([4, 2], [4, 2], 0), ([2, 5], [1, 5], 1, True), ([1], [1], 0), ([0, 2], [0, 2], 0)),
+    tags=(Tag.INTERNAL,),
+    doc="""Solve ``y[i] = b[i] + a[i] * y[i - 1]`` along an axis, or with ``y[i + 1]`` in ``reverse``.
+
+    The first factor is not used.
+    """,
+)
+
+
+def _recurrence_meta(a: Tensor, b: Tensor, axis: int, reverse: bool) -> TensorSpec:
+    normalize_axis("linear_recurrence", axis, b.ndim)
+    if a.shape != b.shape:
+        raise ValueError(f"[linear_recurrence] the shapes {a.shape} and {b.shape} must be the same.")
+    return TensorSpec(b.shape, b.dtype)
+
+
+def _recurrence_by_scan(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tensor:
+    _recurrence_meta(a, b, axis, reverse)
+    n = b.shape[axis]
+    if not reverse and n > 1:  # the factor of an element is that of the one before it
+        a = concat([slice(a, axis, 0, 1, 1), slice(a, axis, 0, n - 1, 1)], axis=axis)
+    return affine_scan(a, b, axis, reverse)
+
+
 linear_recurrence: Entry = structured(
     "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
-    meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
+    meta=_recurrence_meta,
     numpy=_numpy_recurrence,
+    decomposition=Decomposition(_recurrence_by_scan, needs=("scan",)),
     vjp={"a": _recurrence_vjp, "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse)},
     sample_inputs=normal(
         *[(n, n, i, back) for n, i in (([4, 2], 0), ([2, 5], 1), ([1], 0), ([0, 2], 0)) for back in (False, True)]
@@ -192,14 +210,15 @@ def _cumulative_prod_vjp(
     return _to_input(before * rest, x)
 
 
-cumulative_prod: Entry = structured(
+cumulative_prod: Entry = scan(
     "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    meta=_cumulative_meta("cumulative_prod"),
+    combine=lambda T: lambda a, b: a * b,
+    identity=1,
+    promote=SUM,
     numpy=_cumulative_on_numpy(np.multiply.accumulate, 1),
     strict=True,
     vjp={"x": _cumulative_prod_vjp},
     sample_inputs=_cumulative_samples,
-    batch=along("axis"),
     doc="""Return the cumulative products along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a one comes first, and the axis is longer by one. Integers and bools are multiplied in 64

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Decomposition, Entry, along, composite, normal, structured
+from ...declare import Decomposition, Entry, along, composite, normal, place_meta, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_empty
 from ..elementwise.comparison import equal, isnan, logical_not, logical_or, where
 from ..elementwise.complex import refuse_complex, squared_size
@@ -16,7 +16,7 @@ from ..elementwise.exponential import sqrt
 from ..shape.copying import cast
 from ..shape.views import reshape
 from .cumulative import cumulative_prod, cumulative_sum
-from .reduction import all, any, argmax, argmin, index_meta, max, mean, min, over_axes, prod, sum
+from .reduction import all, argmax, argmin, max, mean, min, over_axes, prod, refuse_any, sum
 
 _CASES: Final = [*over_axes(None, 0, -1, (0, 1)), ([0, 3], {"axis": 1})]
 _samples = normal(*_CASES, [])
@@ -164,19 +164,18 @@ def nanstd(
 # ---- places of the extremes
 
 
-def _index_of(name: str, find_entry: Entry, neutral: float, size: str, shown: int) -> Entry:
+def _index_of(name: str, neutral: float, find_place: Entry, size: str, shown: int) -> Entry:
     find = getattr(np, name[3:])
-    rule = index_meta(name)
-
-    def refuse(x: Any, axis: int | None) -> None:
-        raise ValueError(f"[{name}] axis={axis} of shape {x.shape} has a slice of nan only: it has no {size} element.")
+    rule = place_meta(name)
 
     def on_numpy(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         if x.dtype.kind != "f":
             return np.asarray(find(x, axis, keepdims=keepdims), np.int64)
         missing = np.isnan(x)
         if missing.all(axis).any():
-            refuse(x, axis)
+            raise ValueError(
+                f"[{name}] axis={axis} of shape {x.shape} has a slice of nan only: it has no {size} element."
+            )
         values = np.where(missing, neutral, x)
         found = find(values, axis, keepdims=keepdims)
         # where every number is the infinity that stands for nan, the first number
@@ -185,23 +184,25 @@ def _index_of(name: str, find_entry: Entry, neutral: float, size: str, shown: in
             found = np.where(alike, missing.argmin(axis, keepdims=keepdims), found)
         return np.asarray(found, np.int64)
 
-    def on_device(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def parts(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         rule(x, axis, keepdims=keepdims)
-        if x.dtype.kind != "f":
-            return find_entry(x, axis, keepdims=keepdims)
+        if _exact(x):
+            return find_place(x, axis, keepdims=keepdims)
         missing = isnan(x)
-        if any(all(missing, axis=axis)).item():
-            refuse(x, axis)
+        refuse_any(
+            all(missing, axis=axis), name, f"axis={axis} of shape {x.shape} has a slice of nan only: it has no {size} "
+            "element.",
+        )  # fmt: skip
         values = where(missing, neutral, x)
         alike = all(logical_or(missing, equal(values, neutral)), axis=axis, keepdims=keepdims)
-        first = argmax(logical_not(missing), axis, keepdims=keepdims)
-        return where(alike, first, find_entry(values, axis, keepdims=keepdims))
+        first = argmin(missing, axis, keepdims=keepdims)
+        return where(alike, first, find_place(values, axis, keepdims=keepdims))
 
     return structured(
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
         meta=rule,
         numpy=on_numpy,
-        decomposition=Decomposition(on_device, needs=("reduction", "arg_reduction")),
+        decomposition=Decomposition(parts, needs=("arg_reduction", "reduction", "gather")),
         differentiable=False,
         sample_inputs=normal(*over_axes(None, 0, -1), []),
         batch=along("axis"),
@@ -215,8 +216,8 @@ def _index_of(name: str, find_entry: Entry, neutral: float, size: str, shown: in
     )
 
 
-nanargmax = _index_of("nanargmax", argmax, -math.inf, "largest", 2)
-nanargmin = _index_of("nanargmin", argmin, math.inf, "smallest", 0)
+nanargmax = _index_of("nanargmax", -math.inf, argmax, "largest", 2)
+nanargmin = _index_of("nanargmin", math.inf, argmin, "smallest", 0)
 
 
 # ---- cumulative sums and products

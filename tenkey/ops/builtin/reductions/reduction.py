@@ -11,11 +11,12 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, Entry, TensorSpec, along, composite, linear, normal, reduction, structured
-from ...shapes import normalize_axes, reduced_shape, refuse_empty
+from ...declare import BOOLEAN, ORDERED, Entry, arg_reduction, composite, linear, normal, reduction
+from ...shapes import normalize_axes
 from ..elementwise.comparison import isfinite, where
-from ..elementwise.complex import conjugated, real_part, refuse_complex
+from ..elementwise.complex import conjugated, real_part
 from ..elementwise.exponential import exp, log
+from ..primitives import gather_rows
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
 
@@ -102,6 +103,12 @@ all = _test("all", "all elements", s.logical_and, True)
 any = _test("any", "any element", s.logical_or, False)
 
 
+def refuse_any(bad: Tensor, operator: str, message: str) -> None:
+    """Raise ValueError in the name of an operator if an element is true; on a device as for an index out of range."""
+    found = reshape(cast(any(bad), int64), (1, 1, 1))
+    gather_rows(found, -found, operator, message)
+
+
 def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
     count = count_along("mean", x_meta.shape, axis)
     share = g / count if count else g * float("nan")
@@ -155,28 +162,16 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return result
 
 
-def index_meta(operator: str) -> Any:
-    """Return the meta rule of an operator that finds the place of an extreme along an axis."""
-
-    def rule(x: Any, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
-        refuse_complex(operator, x.dtype)
-        refuse_empty(operator, x.shape, axis)
-        return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
-
-    return rule
-
-
-def _index_of(name: str, size: str, shown: int) -> Entry:
-    return structured(
+def _index_of(name: str, size: str, better: Callable[[Any, Any], Any], shown: int) -> Entry:
+    return arg_reduction(
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-        meta=index_meta(name),
-        differentiable=False,
+        better=lambda T: lambda a, b: s.logical_and(s.logical_or(better(a, b), s.isnan(a)), s.logical_not(s.isnan(b))),
         sample_inputs=normal([3, 4], ([3, 4], {"axis": 1})),
-        batch=along("axis"),
         methods=(name,),
         doc=f"""Return the index of the {size} element along an axis, the first at a tie; int64.
 
-    Without axis, in the flattened tensor. Raises TypeError for complex numbers, ValueError for no elements.
+    A nan counts as the {size} element. Without axis, in the flattened tensor. Raises TypeError for complex numbers,
+    ValueError for no elements.
 
     >>> tk.{name}(tk.asarray([4.0, 9.0, 3.0])).item()
     {shown}
@@ -184,8 +179,8 @@ def _index_of(name: str, size: str, shown: int) -> Entry:
     )
 
 
-argmax = _index_of("argmax", "largest", 1)
-argmin = _index_of("argmin", "smallest", 2)
+argmax = _index_of("argmax", "largest", lambda a, b: a > b, 1)
+argmin = _index_of("argmin", "smallest", lambda a, b: a < b, 2)
 
 
 def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:

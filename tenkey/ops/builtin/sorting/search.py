@@ -10,12 +10,26 @@ from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, along, composite, gather, structured
+from ... import scalar as s
+from ...declare import (
+    ORDERED,
+    Decomposition,
+    Entry,
+    TensorSpec,
+    along,
+    composite,
+    gather,
+    normal,
+    scan,
+    structured,
+)
 from ...shapes import normalize_axis
-from ..creation import concrete, zeros
+from ..creation import arange, concrete, zeros
+from ..elementwise.comparison import equal, logical_or, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take, take_along_axis
 from ..shape.copying import clone, concat
+from ..shape.views import reshape
 from ..shape.views import slice as slice_view
 from .insertion import insertion_places
 from .sort import argsort_rows, host_argsort, sorting_order, unsorted_gradient
@@ -219,7 +233,17 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResu
     return TopKResult(top_values(x, indices, i, largest), indices)
 
 
-def _running(name: str, accumulate: Any) -> Entry:
+def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
+    running = scan(
+        f"running_{name[3:]}(Tensor x, int axis) -> Tensor",
+        combine=lambda T: lambda a, b: larger(a, b),
+        promote=ORDERED,
+        numpy=accumulate,
+        differentiable=False,
+        sample_inputs=normal(([3, 4], 0), ([3, 4], 1), ([0, 3], 0)),
+        tags=(Tag.INTERNAL,),
+    )
+
     def rule(x: Tensor, axis: int) -> TensorSpec:
         refuse_complex(name, x.dtype)
         normalize_axis(name, axis, x.ndim)
@@ -233,10 +257,18 @@ def _running(name: str, accumulate: Any) -> Entry:
         places = np.where(own, np.arange(lanes.shape[-1]), 0)
         return np.moveaxis(np.maximum.accumulate(places, -1), -1, axis)
 
-    return structured(
+    def parts(x: Tensor, axis: int) -> Tensor:
+        rule(x, axis)
+        i = normalize_axis(name, axis, x.ndim)
+        own = logical_or(equal(x, running(x, i)), not_equal(x, x))
+        places = reshape(arange(x.shape[i], device=x.device), [-1 if d == i else 1 for d in range(x.ndim)])
+        return running_max(where(own, places, 0), i)
+
+    indices = structured(
         f"{name}_indices(Tensor x, int axis) -> Tensor",
         meta=rule,
         numpy=on_numpy,
+        decomposition=Decomposition(parts, needs=("scan",)),
         differentiable=False,
         sample_inputs=lambda rng: [
             ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
@@ -244,10 +276,11 @@ def _running(name: str, accumulate: Any) -> Entry:
         batch=along("axis"),
         tags=(Tag.INTERNAL,),
     )
+    return running, indices
 
 
-cummax_indices = _running("cummax", np.maximum.accumulate)
-cummin_indices = _running("cummin", np.minimum.accumulate)
+running_max, cummax_indices = _running("cummax", s.maximum, np.maximum.accumulate)
+running_min, cummin_indices = _running("cummin", s.minimum, np.minimum.accumulate)
 
 
 def _running_samples(rng: np.random.Generator) -> Any:
