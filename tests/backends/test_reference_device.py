@@ -30,6 +30,10 @@ _FACTORIZED: Final = {
 }  # fmt: skip
 
 
+_FREE: Final = {"argpartition", "partition"}
+"""Operators with several correct results: tests/operators/test_decompositions.py compares what these have in common."""
+
+
 def on_the_host(name: str) -> bool:
     """Whether an operator needs LAPACK or a Fourier transform."""
     return name.startswith(("tk::lapack_", "tk::fft_")) or name in _FACTORIZED
@@ -62,7 +66,7 @@ def _compare(operator: Operator, sample: SampleInput, device: str) -> None:
         return
     if isinstance(got, BaseException):
         raise got
-    if Tag.NONDETERMINISTIC not in operator.tags:
+    if Tag.NONDETERMINISTIC not in operator.tags and operator.schema.base_name not in _FREE:
         same(got, want, device)
         for one, other in zip(there.tensors(), here.tensors(), strict=True):
             close(one.numpy(), other.numpy(), "an argument")
@@ -118,14 +122,9 @@ def test_a_fallback_is_seen(device: str) -> None:
 
 
 WAITING: Final[set[str]] = {
-    "tk::arange", "tk::argmax", "tk::argmin", "tk::beta_tail", "tk::complex_from", "tk::conj", "tk::convolve_full",
-    "tk::cummax_indices", "tk::cummin_indices", "tk::cumulative_prod", "tk::cumulative_sum", "tk::diagonal_embed",
-    "tk::estimated_edges", "tk::eye", "tk::f_tail", "tk::flip", "tk::gamma_tail", "tk::gcd_of", "tk::geomspace",
-    "tk::hurwitz", "tk::imag", "tk::lcm_of", "tk::linalg_vector_norm", "tk::linear_recurrence", "tk::linspace",
-    "tk::logspace", "tk::matmul", "tk::pad_constant", "tk::polygamma_each", "tk::polygamma_of",
-    "tk::random_addresses", "tk::random_category", "tk::random_checked", "tk::random_counts", "tk::random_exp",
-    "tk::random_factor", "tk::random_integers", "tk::random_log1p", "tk::random_normal", "tk::random_order",
+    "tk::complex_from", "tk::estimated_edges", "tk::imag", "tk::matmul", "tk::random_addresses",
+    "tk::random_category", "tk::random_checked", "tk::random_counts", "tk::random_exp", "tk::random_factor",
+    "tk::random_integers", "tk::random_log1p", "tk::random_normal", "tk::random_order",
     "tk::random_permutation", "tk::random_rejection", "tk::random_standard", "tk::random_uniform", "tk::real",
-    "tk::student_below", "tk::student_quantile", "tk::trace", "tk::tri", "tk::vecdot",
 }  # fmt: skip
 """Operators that are not decomposed yet."""
