@@ -38,6 +38,7 @@ from .templates import (
     convert_number,
     identity,
     overlaps,
+    parts_of,
     runner_of,
 )
 
@@ -79,7 +80,9 @@ class Derived:
             on_device: Any = {
                 "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::full": self.full,
                 "tk::zeros": partial(self._fill, 0), "tk::ones": partial(self._fill, 1),
-                "tk::slice_backward": self.slice_backward, "tk::basic_index_backward": self.basic_index_backward,
+                "tk::real": partial(self._part, 0), "tk::imag": partial(self._part, 1),
+                "tk::complex_from": self.complex_from, "tk::slice_backward": self.slice_backward,
+                "tk::basic_index_backward": self.basic_index_backward,
             }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
@@ -174,6 +177,19 @@ class Derived:
         """Implement ``tk::cast`` on the device."""
         out = self.backend.empty(x.shape, dtype, x.device)
         return out if self.copier.move(out._data, x._data) else self.fallback(operator, x, dtype)
+
+    def _part(self, which: int, operator: Operator, x: Tensor) -> Tensor:
+        spec = operator.facets["Meta"].rule(x)
+        out = self.backend.empty(spec.shape, spec.dtype, x.device)
+        return out if self.copier.move(out._data, parts_of(x._data)[which]) else self.fallback(operator, x)
+
+    def complex_from(self, operator: Operator, real: Tensor, imag: Tensor) -> Tensor:
+        """Implement ``tk::complex_from`` on the device."""
+        check_devices(operator, (real, imag), {})
+        spec = operator.facets["Meta"].rule(real, imag)
+        out = self.backend.empty(spec.shape, spec.dtype, real.device)
+        copied = [self.copier.move(to, part._data) for to, part in zip(parts_of(out._data), (real, imag))]
+        return out if all(copied) else self.fallback(operator, real, imag)
 
     def concatenate(self, operator: Operator, arrays: Any, *, axis: int = 0) -> Tensor:
         """Implement ``tk::concatenate``: copy each part into its window of the result."""

@@ -20,7 +20,7 @@ import numpy as np
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor
-from ...ops.scalar import Expression, index, substitute, variable
+from ...ops.scalar import Expression, index, logical_or, substitute, variable
 from ...ops.shapes import broadcast_shapes
 from .interface import Backend
 from .scalar_function import Operand, ScalarFunction
@@ -28,7 +28,7 @@ from .template_calls import TemplateKernel
 
 __all__ = [
     "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "common_shape", "convert_number", "fused", "identity",
-    "overlaps", "runner_of",
+    "overlaps", "parts_of", "runner_of",
 ]  # fmt: skip
 
 _WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
@@ -180,15 +180,40 @@ class Copier:
 
         Returns false if the template declines. The two must not share memory.
         """
-        if x.__class__ is StridedArray:
+        is_window = x.__class__ is StridedArray
+        if is_window:
             (x,) = aligned([x], out.shape)
             if x.dtype == out.dtype:  # copies bytes, whatever they represent
                 out, x = _as_words(out), _as_words(x)
+        if x.dtype.kind == "c" or out.dtype.kind == "c":
+            return self._move_parts(out, x, parts_of(x) if is_window else (x.real, x.imag))
         runner = self._runners.get(x.dtype)
         if runner is None:
             scalar = ScalarFunction("copy", ("x",), identity(x.dtype), x.dtype)
             runner = self._runners[x.dtype] = PointwiseRunner(self._backend, scalar)
         return runner.run(out, [x])
+
+    def _move_parts(self, out: StridedArray, x: Any, parts: tuple[Any, Any]) -> bool:
+        """Convert from or to complex numbers, part by part; a number that becomes real loses its imaginary part."""
+        if out.dtype.kind == "c":
+            return all(map(self.move, parts_of(out), parts))
+        if out.dtype.kind != "b":
+            return self.move(out, parts[0])
+        either = logical_or(variable("x") != 0, variable("y") != 0)
+        scalar = ScalarFunction("copy", ("x", "y"), either, parts[0].dtype)
+        return PointwiseRunner(self._backend, scalar).run(out, parts)
+
+
+def parts_of(x: StridedArray) -> tuple[Any, Any]:
+    """Return the real and imaginary parts of a window: windows too, or the number 0."""
+    if x.dtype.kind != "c":
+        return x, x.dtype.type(0)
+    half = x.dtype.itemsize // 2
+    dtype = np.dtype(f"f{half}")
+    first, second = [
+        StridedArray(x.buffer, x.shape, dtype, x.device, x.strides, x.offset + start, x.owner) for start in (0, half)
+    ]
+    return first, second
 
 
 def identity(dtype: np.dtype) -> Expression:
