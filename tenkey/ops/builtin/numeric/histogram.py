@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.device import META
-from ....core.dtypes.names import default_float, float32, float64, int64
+from ....core.dtypes.names import default_float, float64, int64
 from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
@@ -18,7 +18,7 @@ from ...declare import SUM, Decomposition, Entry, TensorSpec, composite, gather,
 from ...declare.batch import VmapLevel
 from ..creation import arange, full, ones, zeros
 from ..elementwise.comparison import equal, greater, greater_equal, less, logical_and, where
-from ..elementwise.complex import refuse_complex
+from ..elementwise.complex import complex_from, imag, real, refuse_complex
 from ..indexing.advanced_indexing import check_integers, take
 from ..primitives import scatter_rows_
 from ..reductions.reduction import all, any, max, min, sum
@@ -103,7 +103,10 @@ def _sums_on_numpy(indices: Any, weights: Any, n: int) -> Any:
 
 def _sums_by_scatter(indices: Tensor, weights: Tensor | None, n: int) -> Tensor:
     dtype = _sums_meta(indices, weights, n).dtype
-    wide = float32 if dtype.itemsize == 2 else dtype
+    if weights is not None and dtype.kind == "c":
+        parts = [_sums_by_scatter(indices, cast(part(weights), float64), n) for part in (real, imag)]
+        return cast(complex_from(*parts), dtype)
+    wide = dtype if dtype.kind in "iu" else float64
     inside = logical_and(greater_equal(indices, 0), less(indices, n))
     target = reshape(where(inside, as_dtype(indices, int64), n), (1, indices.size, 1))
     source = ones((1, 1, 1), dtype=wide, device=indices.device)

@@ -13,12 +13,13 @@ from ....core.device import META
 from ....core.dtypes.names import float64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, loop, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, loop, structured
 from ..elementwise.comparison import greater_equal, logical_and, where
 from ..elementwise.complex import refuse_complex
 from ..reductions.reduction import sum
-from ..shape.copying import cast
+from ..shape.copying import as_dtype, cast
 from ..shape.views import reshape
+from .bin_rules import edges_by_rule
 from .histogram import (
     bin_sums,
     bins_of,
@@ -64,10 +65,16 @@ def _estimated_on_numpy(x: Any, bins: str, range: Any = None, whole: bool = Fals
         return np.histogram_bin_edges(x, bins, range).astype(dtype)
 
 
+def _estimated_parts(x: Tensor, bins: str, range: Any = None, whole: bool = False) -> Tensor:
+    dtype = _estimated_meta(x, bins, range, whole).dtype
+    return as_dtype(edges_by_rule(x, bins, range, whole), dtype)
+
+
 estimated_edges: Entry = structured(
     "estimated_edges(Tensor x, str bins, float[]? range=None, bool whole=False) -> Tensor",
     meta=_estimated_meta,
     numpy=_estimated_on_numpy,
+    decomposition=Decomposition(_estimated_parts, needs=("reduction", "gather", "scatter")),
     differentiable=False,
     sample_inputs=lambda rng: [
         *[((rng.standard_normal((5, 8)), way), {}) for way in _METHODS],
