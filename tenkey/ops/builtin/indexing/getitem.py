@@ -8,7 +8,8 @@ so this copies), and which tensors then select from the dimensions of that view.
 NumPy's order: those of the tensors stand where the tensors stand if these are adjacent, else first; an int beside
 tensors counts as a tensor, and an '...' between two tensors separates them even if it covers no dimension. A bool
 (``True``, or a 0-d tensor of bools) adds a dimension of length 1 or 0. A 0-d tensor of integers is gathered where its
-value is not accessible: on the device ``meta`` and inside ``vmap``. Guarded by ``tests/ops/test_indexing.py``.
+value is not accessible: on the device ``meta`` and inside ``vmap``. Indices on the CPU are copied to the device of
+``x``. Guarded by ``tests/ops/test_indexing.py`` and ``tests/backends/test_indexing_on_devices.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ....core.device import Device
+from ....core.device import CPU, Device
 from ....core.exchange.interfaces import array_of
 from ....core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ....core.wrapper import Wrapper
@@ -26,7 +27,7 @@ from ....dispatch.errors import shown
 from ....dispatch.local_state import get_state
 from ....dispatch.registry import registry
 from ...declare.declaration import operator_of
-from ..shape.copying import flip
+from ..shape.copying import flip, to_device
 from ..shape.views import squeeze
 from .advanced_indexing import index
 from .basic_indexing import (
@@ -71,7 +72,9 @@ def _as_index(item: Any, device: Device) -> Any:
         if kind not in "iub":
             raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {item.dtype}"))
         accessible = item.__class__ is not Wrapper and item.device.type != "meta"
-        return item.item() if accessible and not item._data.shape else item
+        if accessible and not item._data.shape:
+            return item.item()
+        return to_device(item, device) if item.device is CPU and device.type not in ("cpu", "meta") else item
     if isinstance(item, (bool, np.bool_)):
         return bool(item)
     if isinstance(item, (list, tuple, np.ndarray)):
@@ -207,6 +210,8 @@ def is_plain(item: slice) -> bool:
 def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     """Return the argument of ``index`` for tensors, full slices and ints beside tensors; else None."""
     shape = x._data.shape
+    if x._data.__class__ is not np.ndarray and not _on_one_device(x, given):
+        return None
     if given.__class__ is Tensor:
         data = given._data
         if data.dtype.kind in "iu":
@@ -232,6 +237,12 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     while arrays[-1] is None:
         arrays.pop()
     return arrays
+
+
+def _on_one_device(x: Tensor, given: Any) -> bool:
+    """Return whether no tensor of an index has to be moved to the device of ``x``."""
+    items = given if given.__class__ is tuple else (given,)
+    return all(not isinstance(item, Tensor) or item.device is x.device for item in items)
 
 
 def getitem(x: Tensor, given: Any) -> Tensor:

@@ -19,15 +19,15 @@ import numpy as np
 
 from ....core.device import Device
 from ....core.dtypes.names import int64, uint64
-from ....core.tensor import Tensor, shares_storage
+from ....core.tensor import Tensor, from_host, shares_storage
 from ....core.word import WEAK_MASK
 from ....dispatch.registry import registry
 from ...shapes import broadcast_shapes
-from ..creation import full, zeros
+from ..creation import zeros
 from ..elementwise.arithmetic import minimum
 from ..elementwise.comparison import greater_equal, less, logical_and, where
 from ..primitives import gather_rows, scatter_rows_
-from ..shape.copying import as_dtype, clone, to_device
+from ..shape.copying import as_dtype, clone
 from ..shape.views import broadcast_to, permute_dims, reshape, select_index
 from .basic_indexing import NO_FIT, NOT_AN_INDEX, adjacent, places_of
 
@@ -85,8 +85,7 @@ class Places(NamedTuple):
 def places(shape: Sequence[int], indices: Sequence[Tensor | None], device: Device) -> Places:
     """Return what ``indices`` select from a tensor of this shape; see Note [Rows]."""
     arrays: list[Tensor | None] = []
-    for given in indices:
-        i = given if given is None or given.device is device else to_device(given, device)
+    for i in indices:
         if i is not None and i.dtype.kind not in "iub":
             raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {i.dtype}"))
         if i is None or i.dtype.kind != "b":
@@ -151,15 +150,18 @@ def combine(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, mode: s
 def assign(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     """Write ``source`` into ``x`` where ``indices`` select."""
     if source._word & WEAK_MASK:
-        source = full((), source.item(), dtype=x.dtype, device=x.device)
+        source = from_host(np.asarray(source.item()).astype(x.dtype), x.device)
     copy_ = registry.find("tk::copy_").call
     mask = indices[0] if len(indices) == 1 else None
     if mask is not None and mask.dtype.kind == "b" and not source.ndim and mask.shape == x.shape[: mask.ndim]:
-        here = mask if mask.device is x.device else to_device(mask, x.device)
-        wide = reshape(here, (*here.shape, *[1] * (x.ndim - here.ndim)))
+        wide = reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim)))
         return copy_(x, where(wide, as_dtype(source, x.dtype), x))  # type: ignore[no-any-return]
     at = places(x.shape, indices, x.device)
-    if broadcast_shapes("index_put", at.shape, source.shape) != at.shape:
+    try:
+        fits = broadcast_shapes("index_put", at.shape, source.shape) == at.shape
+    except ValueError:
+        fits = False
+    if not fits:
         raise ValueError(
             f"[index_put] a value of shape {source.shape} does not fit where a mask selects the shape {at.shape}: "
             "give one element, or as many as the mask selects."
