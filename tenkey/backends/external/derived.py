@@ -26,6 +26,7 @@ from ...ops.variants import check_copy, check_pointwise
 from .element_kernels import factory_kernel
 from .fallback import check_devices
 from .interface import Backend, write
+from .products import MatrixProducts
 from .rows import RowTemplates, matrix
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
@@ -56,11 +57,13 @@ class Derived:
         self.fallback = fallback
         self.copier = Copier(backend)
         self._rows = rows = RowTemplates(backend, fallback, self.clone, self.copier)
+        products = MatrixProducts(backend, fallback, self.copier)
         self._primitives: dict[str, tuple[str, Callable[..., Any]]] = {
             "tk::gather_rows": ("gather", rows.gather), "tk::scatter_rows_": ("scatter", rows.scatter),
-            "tk::sort_rows": ("sort", rows.sort),
+            "tk::sort_rows": ("sort", rows.sort), "tk::matmul": ("matmul", products.matmul),
         }  # fmt: skip
         self.has_pointwise, self.has_reduction = self.has("pointwise"), self.has("reduction")
+        self.has_copies = self.has_pointwise or self.has("copy")
 
     def kernel(self, operator: Operator) -> tuple[Callable[..., Any] | None, Any]:
         """Return the derived kernel of an operator as (function, specialize); (None, None) if there is none."""
@@ -109,7 +112,7 @@ class Derived:
 
     def clone(self, x: Tensor) -> Tensor:
         """Return a contiguous copy, made on the device if possible, else through the host."""
-        if self.has_pointwise:
+        if self.has_copies:
             out = self.backend.empty(x.shape, x.dtype, x.device)
             if self.copier.move(out._data, x._data):
                 return out
@@ -119,7 +122,7 @@ class Derived:
         """Implement ``tk::to_device`` from the backend to another device, through the host."""
         if device is x.device:
             return make_view(x, x._data)
-        if self.has_pointwise and not x.is_contiguous:
+        if self.has_copies and not x.is_contiguous:
             x = self.clone(x)
         return from_host(self.backend.to_host(x), device)
 
@@ -140,7 +143,7 @@ class Derived:
 
     def _copied_on_device(self, out: StridedArray, source: Tensor) -> bool:
         """Copy a tensor into ``out`` by its backend; return false if the backend declines."""
-        if not self.has_pointwise or out.device.backend is not self.backend:
+        if not self.has_copies or out.device.backend is not self.backend:
             return False
         if source._word & WEAK_MASK:
             return self.copier.move(out, convert_number("copy_", source, out.dtype))

@@ -169,11 +169,13 @@ def _cast_silently(value: Any, dtype: np.dtype) -> Any:
 
 
 class Copier:
-    """Copies, conversions and fills on the device: the identity function through ``pointwise``."""
+    """Copies, conversions and fills on the device: ``copy``, or the identity function through ``pointwise``."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._runners: dict[np.dtype, PointwiseRunner] = {}
+        self._has_copy = type(backend).copy is not Backend.copy
+        self._copies: dict[np.dtype, TemplateKernel] = {}
 
     def move(self, out: StridedArray, x: Any) -> bool:
         """Write a window that broadcasts to the shape of ``out``, or a NumPy scalar, into ``out``.
@@ -185,6 +187,8 @@ class Copier:
             (x,) = aligned([x], out.shape)
             if x.dtype == out.dtype:  # copies bytes, whatever they represent
                 out, x = _as_words(out), _as_words(x)
+                if self._has_copy and self._copied(out, x):
+                    return True
         if x.dtype.kind == "c" or out.dtype.kind == "c":
             return self._move_parts(out, x, parts_of(x) if is_window else (x.real, x.imag))
         runner = self._runners.get(x.dtype)
@@ -202,6 +206,12 @@ class Copier:
         either = logical_or(variable("x") != 0, variable("y") != 0)
         scalar = ScalarFunction("copy", ("x", "y"), either, parts[0].dtype)
         return PointwiseRunner(self._backend, scalar).run(out, parts)
+
+    def _copied(self, out: StridedArray, x: StridedArray) -> bool:
+        kernel = self._copies.get(x.dtype)
+        if kernel is None:
+            kernel = self._copies[x.dtype] = TemplateKernel(self._backend, "copy", "copy", (x.dtype,), x.dtype)
+        return kernel.run(*fused(out, [x])) if out.size else True
 
 
 def parts_of(x: StridedArray) -> tuple[Any, Any]:
