@@ -27,7 +27,7 @@ class Tag(StrEnum):
     TAKES_SEQUENCES = "takes_sequences"  # a list of numbers may stand for a tensor, as in NumPy
     EXACT_SEQUENCES = "exact_sequences"  # such a list gets the default dtypes, whatever the other arguments are
     INTERNAL = "internal"  # the operator is not a public name
-    DERIVED = "derived"  # the operator computes a derivative of another one
+    DERIVED = "derived"  # the operator computes a derivative of another one, or a step of its decomposition
     VARIANT = "variant"  # the operator was derived when it was looked up; a definition may take its place
     INPLACE_VARIANT = "inplace_variant"  # the operator writes into its first argument what another operator computes
     CUSTOM_OP = "custom_op"  # the operator was made by ``tk.library.custom_op``

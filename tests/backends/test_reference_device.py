@@ -82,7 +82,7 @@ def test_values(dtype: str, device: str) -> None:
             with failures.of(f"{operator.name}, {sample.name}"):
                 _compare(operator, sample, device)
     failures.check()
-    assert fallbacks(device) <= WAITING
+    assert fallbacks(device) == set()
 
 
 def test_factories(device: str) -> None:
@@ -94,7 +94,7 @@ def test_factories(device: str) -> None:
                 if operator.schema.base_name != "empty":
                     same(got, want, device)
     failures.check()
-    assert fallbacks(device) <= WAITING
+    assert fallbacks(device) == set()
 
 
 def test_gradients(device: str) -> None:
@@ -111,7 +111,7 @@ def test_gradients(device: str) -> None:
                 for one, other in zip(got or (), want or (), strict=True):
                     close(one.astype("float32"), other.astype("float32"), "a gradient")
     failures.check()
-    assert fallbacks(device) <= WAITING
+    assert fallbacks(device) == set()
 
 
 def test_a_fallback_is_seen(device: str) -> None:
@@ -119,12 +119,3 @@ def test_a_fallback_is_seen(device: str) -> None:
     assert "tk::linalg_inv" in coverage(device).fallback
     x: Tensor = tk.ones(2, device=device)
     assert tk.exp(x).device.type == device
-
-
-WAITING: Final[set[str]] = {
-    "tk::random_addresses", "tk::random_category", "tk::random_checked", "tk::random_counts",
-    "tk::random_exp", "tk::random_factor", "tk::random_integers", "tk::random_log1p", "tk::random_normal",
-    "tk::random_order", "tk::random_permutation", "tk::random_rejection", "tk::random_standard",
-    "tk::random_uniform",
-}  # fmt: skip
-"""Operators that are not decomposed yet."""

@@ -20,7 +20,10 @@ from .philox import _MASK32, _SHIFT32, Key, _each_blocks, _each_double_words, _e
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["bernoulli", "integers", "normal", "permutation", "uniform"]
+__all__ = [
+    "ATANH_TERMS", "COS_TERMS", "LOG2_HIGH", "LOG2_LOW", "SIN_TERMS", "SQRT_HALF", "bernoulli", "integers", "interval",
+    "normal", "permutation", "uniform",
+]  # fmt: skip
 
 _Float64Array: TypeAlias = "npt.NDArray[np.float64]"
 
@@ -57,7 +60,7 @@ def uniform(
         for where, bits in chunks:
             result[where] = (bits >> drop).astype(compute) * scale
         return result
-    lowest, highest, below = _interval(low, high, dtype)
+    lowest, highest, below = interval(low, high, dtype)
     width = compute.type(highest) - compute.type(lowest)
     for where, bits in chunks:
         values = (bits >> drop).astype(compute)
@@ -69,7 +72,7 @@ def uniform(
     return result
 
 
-def _interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
+def interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
     """Return the ends of an interval in ``dtype``, and the number just below its upper end."""
     with np.errstate(over="ignore"):
         lowest, highest = dtype.type(low), dtype.type(high)
@@ -94,16 +97,16 @@ def _interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
 # otherwise unused: each element has its own block, so a kernel does not need its neighbours. The largest magnitude is
 # sqrt(2 * 53 log 2) = 8.57.
 # Guarded by test_philox.py::test_normal_against_mpmath and ::test_normal_rounds_float64.
-_SQRT_HALF: Final = math.sqrt(0.5)
+SQRT_HALF: Final = math.sqrt(0.5)
 # log(2) in two parts: the upper has 42 significant bits, so that its product with an exponent is exact.
-_LOG2_HIGH: Final = float.fromhex("0x1.62e42fefa3800p-1")
-_LOG2_LOW: Final = float.fromhex("0x1.ef35793c76730p-45")
+LOG2_HIGH: Final = float.fromhex("0x1.62e42fefa3800p-1")
+LOG2_LOW: Final = float.fromhex("0x1.ef35793c76730p-45")
 # log m = 2 atanh(s) = 2 (s + s**3/3 + s**5/5 + ...) with s = (m - 1) / (m + 1); the terms left out are below 2**-60
 # for m within a factor of sqrt(2) from 1. The lists go from the highest power down, for Horner's scheme.
-_ATANH_TERMS: Final = [1 / power for power in range(21, 1, -2)]
+ATANH_TERMS: Final = [1 / power for power in range(21, 1, -2)]
 # The Taylor series of sin(a)/a and cos(a) in a**2; the terms left out are below 2**-58 for |a| <= pi/4.
-_SIN_TERMS: Final = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1)]
-_COS_TERMS: Final = [(-1) ** k / math.factorial(2 * k) for k in range(8, -1, -1)]
+SIN_TERMS: Final = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1)]
+COS_TERMS: Final = [(-1) ** k / math.factorial(2 * k) for k in range(8, -1, -1)]
 
 
 def _horner(x: _Float64Array, terms: list[float]) -> _Float64Array:
@@ -118,18 +121,18 @@ def _horner(x: _Float64Array, terms: list[float]) -> _Float64Array:
 def _log(x: _Float64Array) -> _Float64Array:
     """Return logarithms of positive normal float64 numbers, with an error of about one unit in the last place."""
     mantissa, exponent = np.frexp(x)
-    low = mantissa < _SQRT_HALF
+    low = mantissa < SQRT_HALF
     mantissa += mantissa * low
     power = exponent.astype(np.float64) - low
     s = (mantissa - 1.0) / (mantissa + 1.0)
     z = s * s
     s += s
-    tail = _horner(z, _ATANH_TERMS)
+    tail = _horner(z, ATANH_TERMS)
     tail *= z
     tail *= s
-    tail += power * _LOG2_LOW
+    tail += power * LOG2_LOW
     tail += s
-    tail += power * _LOG2_HIGH
+    tail += power * LOG2_HIGH
     return tail
 
 
@@ -138,8 +141,8 @@ def _cos_sin_turns(turns: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
     quarter = np.floor(4.0 * turns + 0.5)
     angle = (turns - 0.25 * quarter) * (2.0 * math.pi)
     z = angle * angle
-    cosine = _horner(z, _COS_TERMS)
-    sine = _horner(z, _SIN_TERMS)
+    cosine = _horner(z, COS_TERMS)
+    sine = _horner(z, SIN_TERMS)
     sine *= angle
     odd = (quarter == 1.0) | (quarter == 3.0)
     cosine, sine = np.where(odd, sine, cosine), np.where(odd, cosine, sine)
@@ -169,7 +172,7 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
         cosine, sine = _cos_sin_turns((high >> np.uint64(11)).astype(np.float64) * 2.0**-53)
         radius = np.sqrt(-2.0 * _log(positive))
         if dtypes.is_complex(dtype):
-            radius *= _SQRT_HALF
+            radius *= SQRT_HALF
             parts[where, 1] = radius * sine
         parts[where, 0] = radius * cosine
     return parts.view(dtype).reshape(-1)

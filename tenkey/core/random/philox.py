@@ -18,7 +18,19 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ELEMENT_LIMIT", "Key", "attempt_bits", "derive_keys", "philox4x32", "random_bits"]
+__all__ = [
+    "ATTEMPTS",
+    "BLOCKS",
+    "ELEMENT_LIMIT",
+    "STANDARD",
+    "TAG_SHIFT",
+    "Key",
+    "attempt_bits",
+    "check_range",
+    "derive_keys",
+    "philox4x32",
+    "random_bits",
+]
 
 Key: TypeAlias = tuple[int, int]
 """A 64-bit seed and a 64-bit stream number: two streams of one seed have no numbers in common."""
@@ -45,15 +57,15 @@ _UInt64Array: TypeAlias = "npt.NDArray[np.uint64]"
 # once (see generator.py), and without tags word 400 and the block of element 100 would be the same bits. Element
 # numbers are below 2**60, so a block number never reaches the tag.
 # Guarded by test_philox.py::test_layouts_follow_the_note and ::test_layouts_share_no_bits.
-_WORDS: Final = 0
-_DOUBLE_WORDS: Final = 1
-_BLOCKS: Final = 2
+WORDS: Final = 0
+DOUBLE_WORDS: Final = 1
+BLOCKS: Final = 2
 _KEYS: Final = 3
-_STANDARD: Final = 4
-_ATTEMPTS: Final = 5
-_TAG_SHIFT: Final = 60
+STANDARD: Final = 4
+ATTEMPTS: Final = 5
+TAG_SHIFT: Final = 60
 
-ELEMENT_LIMIT: Final = 1 << _TAG_SHIFT
+ELEMENT_LIMIT: Final = 1 << TAG_SHIFT
 """The elements of a stream have numbers from 0 up to this, exclusive."""
 
 _MASK32: Final = np.uint64(0xFFFFFFFF)
@@ -156,11 +168,12 @@ def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tupl
     >>> [f"{half[0]:016x}" for half in attempt_bits(0, np.zeros(1, np.uint64), np.zeros(1, np.uint64))]
     ['2b2a938947286060', 'd91f18f99a457a1b']
     """
-    low, high = _halves(*_evaluate(seed, blocks + np.uint64(_ATTEMPTS << _TAG_SHIFT), streams))
+    low, high = _halves(*_evaluate(seed, blocks + np.uint64(ATTEMPTS << TAG_SHIFT), streams))
     return low, high
 
 
-def _check(key: Key, start: int, count: int) -> None:
+def check_range(key: Key, start: int, count: int) -> None:
+    """Raise ValueError unless there are such elements."""
     if not all(0 <= part < 1 << 64 for part in key):
         raise ValueError(
             f"[random] got the key {key!r}: a key is a pair of integers (seed, stream), each in [0, 2**64)."
@@ -180,13 +193,13 @@ def _each_piece(
     Yields the slice of the result that a piece fills, the slice of the piece's elements that it takes, and the words
     (w0, w2) and (w1, w3) of the piece's blocks.
     """
-    _check(key, start, count)
+    check_range(key, start, count)
     done = 0
     while done < count:
         first, skip = divmod(start + done, per_block)
         take = min(count - done, per_block * _BLOCKS_PER_CHUNK - skip)
         blocks = np.arange(-(-(skip + take) // per_block), dtype=np.uint64)
-        blocks += np.uint64((tag << _TAG_SHIFT) + first)
+        blocks += np.uint64((tag << TAG_SHIFT) + first)
         even, odd = _evaluate(key[0], blocks, np.uint64(key[1]))
         yield slice(done, done + take), slice(skip, skip + take), even, odd
         done += take
@@ -200,7 +213,7 @@ def _halves(even: _UInt64Array, odd: _UInt64Array) -> _UInt64Array:
 
 
 def _each_words(key: Key, start: int, count: int) -> Iterator[tuple[slice, npt.NDArray[np.uint32]]]:
-    for where, piece, even, odd in _each_piece(key, _WORDS, start, count, 4):
+    for where, piece, even, odd in _each_piece(key, WORDS, start, count, 4):
         words = np.empty((even.shape[1], 4), np.uint32)
         words[:, 0::2] = even.T
         words[:, 1::2] = odd.T
@@ -208,12 +221,12 @@ def _each_words(key: Key, start: int, count: int) -> Iterator[tuple[slice, npt.N
 
 
 def _each_double_words(key: Key, start: int, count: int) -> Iterator[tuple[slice, _UInt64Array]]:
-    for where, piece, even, odd in _each_piece(key, _DOUBLE_WORDS, start, count, 2):
+    for where, piece, even, odd in _each_piece(key, DOUBLE_WORDS, start, count, 2):
         yield where, _halves(even, odd).T.reshape(-1)[piece]
 
 
 def _each_blocks(
-    key: Key, start: int, count: int, tag: int = _BLOCKS
+    key: Key, start: int, count: int, tag: int = BLOCKS
 ) -> Iterator[tuple[slice, _UInt64Array, _UInt64Array]]:
     """Yield the lower and the upper 64 bits of each block."""
     for where, _, even, odd in _each_piece(key, tag, start, count, 1):

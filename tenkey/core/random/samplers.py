@@ -9,19 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from ..dtypes.names import DType
-from .draws import _LOG2_HIGH, _LOG2_LOW, _cos_sin_turns, _horner, _log
-from .philox import _BLOCKS_PER_CHUNK, _STANDARD, Key, _each_blocks, attempt_bits
+from .draws import LOG2_HIGH, LOG2_LOW, _cos_sin_turns, _horner, _log
+from .philox import _BLOCKS_PER_CHUNK, Key, _each_blocks, attempt_bits
+from .philox import STANDARD as _STANDARD
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "BLOCKS_PER_ELEMENT", "REJECTION", "STANDARD", "exact_exp", "exact_log1p", "multinomial", "rejection", "standard",
+    "ARRAYS", "ATTEMPTS_PER_ELEMENT", "BLOCKS_PER_ELEMENT", "EXP_TERMS", "INVERSION_STEPS", "LOG_GREATEST", "LOG_LEAST",
+    "REJECTION", "STANDARD", "WHOLE", "exact_exp", "exact_log1p", "multinomial", "rejection", "standard",
+    "stirling_series", "stirling_table",
 ]  # fmt: skip
 
 _Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,9 +33,9 @@ _UInts: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 # ---- functions whose last bit is the same on every CPU
 
-_EXP_TERMS: Final = [1 / math.factorial(k) for k in range(13, -1, -1)]
-_LOG_LEAST: Final = -746.0
-_LOG_GREATEST: Final = 710.0
+EXP_TERMS: Final = [1 / math.factorial(k) for k in range(13, -1, -1)]
+LOG_LEAST: Final = -746.0
+LOG_GREATEST: Final = 710.0
 
 
 def exact_exp(x: npt.ArrayLike) -> _Floats:
@@ -42,12 +46,12 @@ def exact_exp(x: npt.ArrayLike) -> _Floats:
     """
     x = np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
-        clipped = np.clip(x, _LOG_LEAST, _LOG_GREATEST)
+        clipped = np.clip(x, LOG_LEAST, LOG_GREATEST)
         power = np.floor(np.where(np.isnan(clipped), 0.0, clipped) * (1 / math.log(2.0)) + 0.5)
-        rest = (clipped - power * _LOG2_HIGH) - power * _LOG2_LOW
+        rest = (clipped - power * LOG2_HIGH) - power * LOG2_LOW
         # In two steps, because 2.0**power alone may overflow where the result does not.
         half = np.floor(power * 0.5).astype(np.int32)
-        return np.ldexp(np.ldexp(_horner(rest, _EXP_TERMS), half), power.astype(np.int32) - half)  # type: ignore[no-any-return]
+        return np.ldexp(np.ldexp(_horner(rest, EXP_TERMS), half), power.astype(np.int32) - half)  # type: ignore[no-any-return]
 
 
 def _safe_log(x: _Floats) -> _Floats:
@@ -73,35 +77,41 @@ def exact_log1p(x: npt.ArrayLike) -> _Floats:
 # ---- standard families
 
 
-def _open_unit(bits: _UInts) -> _Floats:
+def _digits(bits: _UInts, drop: int) -> _Floats:
+    return (bits >> np.uint64(drop)).astype(np.float64)
+
+
+def _open_unit(m: Any, bits: Any) -> Any:
     """Return numbers uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
-    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return (m.digits(bits, 12) + 0.5) * 2.0**-52
 
 
-def _cauchy(low: _UInts, high: _UInts) -> _Floats:
-    cosine, sine = _cos_sin_turns(0.5 * _open_unit(low))
+def _cauchy(m: Any, low: Any, high: Any) -> Any:
+    cosine, sine = m.cos_sin_turns(0.5 * _open_unit(m, low))
     return -cosine / sine  # the tangent of pi (u - 1/2)
 
 
-def _laplace(low: _UInts, high: _UInts) -> _Floats:
-    size = -_log(_open_unit(low))
-    return np.where(high >> np.uint64(63), size, -size)
+def _laplace(m: Any, low: Any, high: Any) -> Any:
+    size = -m.log(_open_unit(m, low))
+    return m.where(m.digits(high, 63) > 0, size, -size)
 
 
-def _logistic(low: _UInts, high: _UInts) -> _Floats:
-    u = _open_unit(low)
-    return _log(u) - _log(1.0 - u)
+def _logistic(m: Any, low: Any, high: Any) -> Any:
+    u = _open_unit(m, low)
+    return m.log(u) - m.log(1.0 - u)
 
 
-STANDARD: Final[dict[str, Callable[[_UInts, _UInts], _Floats]]] = {
-    "uniform": lambda low, high: _open_unit(low),
-    "exponential": lambda low, high: -_log(_open_unit(low)),
-    "gumbel": lambda low, high: -_log(-_log(_open_unit(low))),
+STANDARD: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
+    "uniform": lambda m, low, high: _open_unit(m, low),
+    "exponential": lambda m, low, high: -m.log(_open_unit(m, low)),
+    "gumbel": lambda m, low, high: -m.log(-m.log(_open_unit(m, low))),
     "laplace": _laplace,
     "logistic": _logistic,
     "cauchy": _cauchy,
 }
-"""The standard member of each location-scale family, as a function of the two halves of a block."""
+"""The standard member of each location-scale family, as a function of the two halves of a block.
+
+The namespace ``m`` holds the functions to compute with: Note [Samplers for arrays and tensors]."""
 
 
 def standard(kind: str, key: Key, count: int, dtype: DType, start: int = 0) -> npt.NDArray[Any]:
@@ -115,7 +125,7 @@ def standard(kind: str, key: Key, count: int, dtype: DType, start: int = 0) -> n
     function = STANDARD[kind]
     with np.errstate(over="ignore"):  # a Cauchy number may be beyond float16
         for where, low, high in _each_blocks(key, start, count, _STANDARD):
-            result[where] = function(low, high)
+            result[where] = function(ARRAYS, low, high)
     return result
 
 
@@ -130,9 +140,9 @@ def standard(kind: str, key: Key, count: int, dtype: DType, start: int = 0) -> n
 # used then; it is below 1e-20 for the others.
 # Guarded by test_random.py::test_elements_do_not_depend_on_their_neighbours and ::test_consecutive_draws_share_nothing.
 BLOCKS_PER_ELEMENT: Final = 64
-_ATTEMPTS_PER_ELEMENT: Final = BLOCKS_PER_ELEMENT // 2 - 1
-_BOOST: Final = np.uint64(BLOCKS_PER_ELEMENT - 1)  # no attempt reads these blocks
-_NUMERATOR: Final = np.uint64(BLOCKS_PER_ELEMENT - 2)
+ATTEMPTS_PER_ELEMENT: Final = BLOCKS_PER_ELEMENT // 2 - 1
+_BOOST: Final = BLOCKS_PER_ELEMENT - 1  # no attempt reads these blocks
+_NUMERATOR: Final = BLOCKS_PER_ELEMENT - 2
 
 
 class _Elements:
@@ -143,18 +153,20 @@ class _Elements:
         self.blocks = addresses[:, 0]
         self.streams = addresses[:, 1]
 
-    def bits(self, index: Any, block: int | np.uint64) -> tuple[_UInts, _UInts]:
+    def __getitem__(self, index: Any) -> _Elements:
+        """Return some of the elements."""
+        return _Elements(self.seed, np.stack([self.blocks[index], self.streams[index]], axis=1))
+
+    def bits(self, index: Any, block: int) -> tuple[_UInts, _UInts]:
         """Return the two halves of a block of each element of ``index``."""
         return attempt_bits(self.seed, self.blocks[index] + np.uint64(block), self.streams[index])
 
 
-def _try_until_accepted(
-    elements: _Elements, size: int, attempt: Callable[[npt.NDArray[np.intp], int], tuple[_Floats, Any]]
-) -> _Floats:
-    """Repeat ``attempt(index, j)``, which returns candidates for the elements ``index`` and which are accepted."""
-    result = np.zeros(size)
-    pending = np.arange(size)
-    for j in range(_ATTEMPTS_PER_ELEMENT):
+def _until_accepted(like: _Floats, attempt: Callable[[Any, int], tuple[_Floats, Any]]) -> _Floats:
+    """Repeat ``attempt(index, block)``, which returns candidates for the elements ``index`` and which are accepted."""
+    result = np.zeros(like.size)
+    pending = np.arange(like.size)
+    for j in range(ATTEMPTS_PER_ELEMENT):
         if not pending.size:
             break
         candidates, accepted = attempt(pending, 2 * j)
@@ -163,41 +175,42 @@ def _try_until_accepted(
     return result
 
 
-def _normal_of(low: _UInts, high: _UInts) -> _Floats:
-    cosine, _ = _cos_sin_turns((high >> np.uint64(11)).astype(np.float64) * 2.0**-53)
-    return np.sqrt(-2.0 * _log(_open_unit(low))) * cosine
+def _normal_of(m: Any, low: Any, high: Any) -> Any:
+    cosine, _ = m.cos_sin_turns(m.digits(high, 11) * 2.0**-53)
+    return m.sqrt(-2.0 * m.log(_open_unit(m, low))) * cosine
 
 
-def _log_gamma(elements: _Elements, shape: _Floats, _: _Floats) -> _Floats:
+def _log_gamma(m: Any, elements: Any, shape: Any, _: Any) -> Any:
     """Draw logarithms of gamma variates.
 
     Source: G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", 2000. A shape below 1 is raised
     by 1 and the number multiplied by u**(1 / shape), as in section 6 there.
     """
-    d = np.where(shape < 1.0, shape + 1.0, shape) - 1 / 3
-    c = 1.0 / np.sqrt(9.0 * d)
+    d = m.where(shape < 1.0, shape + 1.0, shape) - 1 / 3
+    c = 1.0 / m.sqrt(9.0 * d)
 
-    def attempt(index: npt.NDArray[np.intp], block: int) -> tuple[_Floats, Any]:
-        x = _normal_of(*elements.bits(index, block))
-        u = _open_unit(elements.bits(index, block + 1)[0])
+    def attempt(index: Any, block: int) -> tuple[Any, Any]:
+        x = _normal_of(m, *elements.bits(index, block))
+        u = _open_unit(m, elements.bits(index, block + 1)[0])
         cx = c[index] * x
         cube = cx * (3.0 + cx * (3.0 + cx))  # v - 1
         inside = cx > -1.0
-        log_v = exact_log1p(np.where(inside, cube, 0.0))
-        return log_v, inside & (_log(u) < 0.5 * x * x + d[index] * (log_v - cube))
+        log_v = m.log1p(m.where(inside, cube, 0.0))
+        return log_v, inside & (m.log(u) < 0.5 * x * x + d[index] * (log_v - cube))
 
-    result = _try_until_accepted(elements, shape.size, attempt) + _safe_log(d)
-    small = np.flatnonzero(shape < 1.0)
-    if small.size:
-        result[small] += _log(_open_unit(elements.bits(small, _BOOST)[0])) / shape[small]
-    return result
+    result = m.until_accepted(shape, attempt) + m.safe_log(d)
+
+    def boosted(index: Any) -> Any:
+        return result[index] + m.log(_open_unit(m, elements.bits(index, _BOOST)[0])) / shape[index]
+
+    return m.fill(result, shape < 1.0, boosted)
 
 
-def _standard_t(elements: _Elements, degrees: _Floats, other: _Floats) -> _Floats:
+def _standard_t(m: Any, elements: Any, degrees: Any, other: Any) -> Any:
     """Divide a normal variate by the root of a mean square of others, which is a gamma variate."""
     half = 0.5 * degrees
-    normal = _normal_of(*elements.bits(slice(None), _NUMERATOR))
-    return normal * exact_exp(0.5 * (_safe_log(half) - _log_gamma(elements, half, other)))
+    normal = _normal_of(m, *elements.bits(slice(None), _NUMERATOR))
+    return normal * m.exp(0.5 * (m.safe_log(half) - _log_gamma(m, elements, half, other)))
 
 
 # C. Loader, "Fast and accurate computation of binomial probabilities", 2000: the logarithm of a probability as a sum of
@@ -205,48 +218,52 @@ def _standard_t(elements: _Elements, degrees: _Floats, other: _Floats) -> _Float
 
 
 @cache
-def _stirling_table() -> _Floats:
+def stirling_table() -> _Floats:
     """Return log(k!) - log(sqrt(2 pi k) (k / e)**k) for k below 16."""
     table = [0.0]
     for k in range(1, 16):
         # the series in 1/k at k = 40, then the downward recurrence in terms of log1p(1 / j)
-        total = _stirling_series(np.array([40.0]))[0]
+        total = stirling_series(np.array([40.0]))[0]
         for j in range(39, k - 1, -1):
             total += (j + 0.5) * float(exact_log1p(1.0 / j)) - 1.0
         table.append(float(total))
     return np.array(table)
 
 
-def _stirling_series(k: _Floats) -> _Floats:
+def stirling_series(k: Any) -> Any:
+    """Return the same for large k, by Stirling's series."""
     z = 1.0 / (k * k)
     return (1 / 12 - z * (1 / 360 - z * (1 / 1260 - z * (1 / 1680 - z / 1188)))) / k
 
 
 def _stirling_error(k: _Floats) -> _Floats:
     small = k < 16.0
-    tabulated = _stirling_table()[np.where(small, k, 0.0).astype(np.intp)]
-    return np.where(small, tabulated, _stirling_series(np.where(small, 16.0, k)))
+    tabulated = stirling_table()[np.where(small, k, 0.0).astype(np.intp)]
+    return np.where(small, tabulated, stirling_series(np.where(small, 16.0, k)))
 
 
 _DEVIANCE_TERMS: Final = [1 / (2 * j + 1) for j in range(9, 0, -1)]
 
 
-def _deviance(k: _Floats, mean: _Floats) -> _Floats:
+def _deviance(m: Any, k: Any, mean: Any) -> Any:
     """Return k log(k / mean) + mean - k for k > 0, without cancellation where k is near the mean."""
     v = (k - mean) / (k + mean)
-    near = np.abs(v) < 0.1
-    z = np.where(near, v * v, 0.0)
+    near = m.abs(v) < 0.1
+    z = m.where(near, v * v, 0.0)
     series = (k - mean) * v + 2.0 * k * v * z * _horner(z, _DEVIANCE_TERMS)
-    return np.where(near, series, k * _safe_log(k / mean) + mean - k)
+    return m.where(near, series, k * m.safe_log(k / mean) + mean - k)
 
 
 _LOG_TWO_PI: Final = 1.8378770664093453
 
 
-def _poisson_log_probability(k: _Floats, mean: _Floats) -> _Floats:
-    positive = np.maximum(k, 1.0)
-    usual = -_stirling_error(positive) - _deviance(positive, mean) - 0.5 * (_LOG_TWO_PI + _safe_log(positive))
-    return np.where(k == 0.0, -mean, usual)
+def _poisson_log_probability(m: Any, k: Any, mean: Any) -> Any:
+    positive = m.maximum(k, 1.0)
+    usual = -m.stirling_error(positive) - _deviance(m, positive, mean) - 0.5 * (_LOG_TWO_PI + m.safe_log(positive))
+    return m.where(k == 0.0, -mean, usual)
+
+
+INVERSION_STEPS: Final = 199
 
 
 def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Floats]) -> _Floats:
@@ -254,7 +271,7 @@ def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Float
     result = np.zeros(u.size)
     pending = np.flatnonzero(u > first)
     probability, total = first[pending], first[pending]
-    for k in range(1, 200):
+    for k in range(1, INVERSION_STEPS + 1):
         if not pending.size:
             break
         result[pending] = k
@@ -266,124 +283,149 @@ def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Float
     return result
 
 
-def _poisson(elements: _Elements, mean: _Floats, _: _Floats) -> _Floats:
+def _poisson(m: Any, elements: Any, mean: Any, _: Any) -> Any:
     """Draw by inversion below a mean of 10, above by W. Hörmann's PTRS ("The transformed rejection method", 1993)."""
-    result = np.zeros(mean.size)
-    small = np.flatnonzero(mean < 10.0)
-    if small.size:
-        rate = mean[small]
-        u = _open_unit(elements.bits(small, 0)[0])
-        result[small] = _by_inversion(u, exact_exp(-rate), lambda index, k: rate[index] / k)
-    large = np.flatnonzero(mean >= 10.0)
-    if not large.size:
-        return result
-    means = mean[large]
-    b = 0.931 + 2.53 * np.sqrt(means)
-    a = -0.059 + 0.02483 * b
-    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-    fast = 0.9277 - 3.6224 / (b - 2.0)
 
-    def attempt(index: npt.NDArray[np.intp], block: int) -> tuple[_Floats, Any]:
-        low, high = elements.bits(large[index], block)
-        u, v = _open_unit(low) - 0.5, _open_unit(high)
-        us = 0.5 - np.abs(u)
-        a_, b_, mean_ = a[index], b[index], means[index]
-        k = np.floor((2.0 * a_ / us + b_) * u + mean_ + 0.43)
-        density = _log(v) + _safe_log(inverse_alpha[index]) - _safe_log(a_ / (us * us) + b_)
-        valid = (k >= 0.0) & ((us >= 0.013) | (v <= us))
-        slow = valid & (density <= _poisson_log_probability(np.maximum(k, 0.0), mean_))
-        return np.maximum(k, 0.0), ((us >= 0.07) & (v <= fast[index])) | slow
+    def small(chosen: Any) -> Any:
+        rate = mean[chosen]
+        u = _open_unit(m, elements.bits(chosen, 0)[0])
+        return m.by_inversion(u, m.exp(-rate), lambda index, k: rate[index] / k)
 
-    result[large] = _try_until_accepted(elements, large.size, attempt)
-    return result
+    def large(chosen: Any) -> Any:
+        means, some = mean[chosen], elements[chosen]
+        b = 0.931 + 2.53 * m.sqrt(means)
+        a = -0.059 + 0.02483 * b
+        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+        fast = 0.9277 - 3.6224 / (b - 2.0)
+
+        def attempt(index: Any, block: int) -> tuple[Any, Any]:
+            low, high = some.bits(index, block)
+            u, v = _open_unit(m, low) - 0.5, _open_unit(m, high)
+            us = 0.5 - m.abs(u)
+            a_, b_, mean_ = a[index], b[index], means[index]
+            k = m.floor((2.0 * a_ / us + b_) * u + mean_ + 0.43)
+            density = m.log(v) + m.safe_log(inverse_alpha[index]) - m.safe_log(a_ / (us * us) + b_)
+            valid = (k >= 0.0) & ((us >= 0.013) | (v <= us))
+            slow = valid & (density <= _poisson_log_probability(m, m.maximum(k, 0.0), mean_))
+            return m.maximum(k, 0.0), ((us >= 0.07) & (v <= fast[index])) | slow
+
+        return m.until_accepted(means, attempt)
+
+    return m.fill(m.fill(m.zeros_like(mean), mean < 10.0, small), mean >= 10.0, large)
 
 
-def _binomial_log_probability(k: _Floats, n: _Floats, p: _Floats) -> _Floats:
-    inside = np.clip(k, 1.0, n - 1.0)
+def _binomial_log_probability(m: Any, k: Any, n: Any, p: Any) -> Any:
+    inside = m.minimum(m.maximum(k, 1.0), n - 1.0)
     rest = n - inside
-    usual = _stirling_error(n) - _stirling_error(inside) - _stirling_error(rest)
-    usual = usual - _deviance(inside, n * p) - _deviance(rest, n * (1.0 - p))
-    usual = usual + 0.5 * (_safe_log(n / inside) - _safe_log(rest) - _LOG_TWO_PI)
-    return np.where(k <= 0.0, n * exact_log1p(-p), np.where(k >= n, n * _safe_log(p), usual))
+    usual = m.stirling_error(n) - m.stirling_error(inside) - m.stirling_error(rest)
+    usual = usual - _deviance(m, inside, n * p) - _deviance(m, rest, n * (1.0 - p))
+    usual = usual + 0.5 * (m.safe_log(n / inside) - m.safe_log(rest) - _LOG_TWO_PI)
+    return m.where(k <= 0.0, n * m.log1p(-p), m.where(k >= n, n * m.safe_log(p), usual))
 
 
-def _binomial(elements: _Elements, trials: _Floats, probability: _Floats) -> _Floats:
+def _binomial(m: Any, elements: Any, trials: Any, probability: Any) -> Any:
     """Draw by inversion below a mean of 10, above by BTRS (W. Hörmann, "The generation of binomial variates", 1993)."""
     flipped = probability > 0.5
-    p_of = np.where(flipped, 1.0 - probability, probability)
+    p_of = m.where(flipped, 1.0 - probability, probability)
     mean = trials * p_of
-    result = np.zeros(trials.size)
-    small = np.flatnonzero((mean < 10.0) & (mean > 0.0))
-    if small.size:
-        n, p = trials[small], p_of[small]
+
+    def small(chosen: Any) -> Any:
+        n, p = trials[chosen], p_of[chosen]
         odds = p / (1.0 - p)
-        u = _open_unit(elements.bits(small, 0)[0])
-        first = exact_exp(n * exact_log1p(-p))
-        counts = _by_inversion(u, first, lambda index, k: np.maximum(n[index] - (k - 1), 0.0) / k * odds[index])
-        result[small] = np.minimum(counts, n)
-    large = np.flatnonzero(mean >= 10.0)
-    if large.size:
-        n, p = trials[large], p_of[large]
-        spread = np.sqrt(n * p * (1.0 - p))
+        u = _open_unit(m, elements.bits(chosen, 0)[0])
+        first = m.exp(n * m.log1p(-p))
+        counts = m.by_inversion(u, first, lambda index, k: m.maximum(n[index] - (k - 1), 0.0) / k * odds[index])
+        return m.minimum(counts, n)
+
+    def large(chosen: Any) -> Any:
+        n, p, some = trials[chosen], p_of[chosen], elements[chosen]
+        spread = m.sqrt(n * p * (1.0 - p))
         b = 1.15 + 2.53 * spread
         a = -0.0873 + 0.0248 * b + 0.01 * p
         fast = 0.92 - 4.2 / b
         alpha = (2.83 + 5.1 / b) * spread
-        mode = _binomial_log_probability(np.floor((n + 1.0) * p), n, p)
+        mode = _binomial_log_probability(m, m.floor((n + 1.0) * p), n, p)
 
-        def attempt(index: npt.NDArray[np.intp], block: int) -> tuple[_Floats, Any]:
-            low, high = elements.bits(large[index], block)
-            u, v = _open_unit(low) - 0.5, _open_unit(high)
-            us = 0.5 - np.abs(u)
+        def attempt(index: Any, block: int) -> tuple[Any, Any]:
+            low, high = some.bits(index, block)
+            u, v = _open_unit(m, low) - 0.5, _open_unit(m, high)
+            us = 0.5 - m.abs(u)
             a_, b_, n_, p_ = a[index], b[index], n[index], p[index]
-            k = np.floor((2.0 * a_ / us + b_) * u + n_ * p_ + 0.5)
-            density = _log(v) + _safe_log(alpha[index]) - _safe_log(a_ / (us * us) + b_)
-            clipped = np.clip(k, 0.0, n_)
-            slow = (k == clipped) & (density <= _binomial_log_probability(clipped, n_, p_) - mode[index])
+            k = m.floor((2.0 * a_ / us + b_) * u + n_ * p_ + 0.5)
+            density = m.log(v) + m.safe_log(alpha[index]) - m.safe_log(a_ / (us * us) + b_)
+            clipped = m.minimum(m.maximum(k, 0.0), n_)
+            slow = (k == clipped) & (density <= _binomial_log_probability(m, clipped, n_, p_) - mode[index])
             return clipped, ((us >= 0.07) & (v <= fast[index])) | slow
 
-        result[large] = _try_until_accepted(elements, large.size, attempt)
-    return np.where(flipped, trials - result, result)
+        return m.until_accepted(n, attempt)
+
+    result = m.fill(m.zeros_like(mean), (mean < 10.0) & (mean > 0.0), small)
+    result = m.fill(result, mean >= 10.0, large)
+    return m.where(flipped, trials - result, result)
 
 
-def _truncated_normal(elements: _Elements, low: _Floats, high: _Floats) -> _Floats:
+def _truncated_normal(m: Any, elements: Any, low: Any, high: Any) -> Any:
     """Draw standard normal variates in [low, high]: C. P. Robert, "Simulation of truncated normal variables", 1995.
 
     Around 0, candidates are normal if the interval is wide and uniform otherwise; in a tail they are exponential.
     """
     mirrored = high < 0.0
-    a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+    a, b = m.where(mirrored, -high, low), m.where(mirrored, -low, high)
     tail = a > 0.0
     wide = ~tail & (b - a > 2.5)
-    rate = np.where(tail, 0.5 * (a + np.sqrt(a * a + 4.0)), 1.0)
-    width = np.where(wide, 1.0, b - a)
-    span = exact_exp(-rate * width) - 1.0
-    best = np.minimum(b, rate) - rate  # where exp(-(x - rate)**2 / 2) is largest in the interval
+    rate = m.where(tail, 0.5 * (a + m.sqrt(a * a + 4.0)), 1.0)
+    width = m.where(wide, 1.0, b - a)
+    span = m.exp(-rate * width) - 1.0
+    best = m.minimum(b, rate) - rate  # where exp(-(x - rate)**2 / 2) is largest in the interval
 
-    def attempt(index: npt.NDArray[np.intp], block: int) -> tuple[_Floats, Any]:
+    def attempt(index: Any, block: int) -> tuple[Any, Any]:
         low_bits, high_bits = elements.bits(index, block)
-        u, v = _open_unit(low_bits), _open_unit(high_bits)
-        normal = _normal_of(low_bits, high_bits)
-        rate_, a_ = rate[index], a[index]
+        u, v = _open_unit(m, low_bits), _open_unit(m, high_bits)
+        normal = _normal_of(m, low_bits, high_bits)
+        rate_, a_, best_ = rate[index], a[index], best[index]
         uniform = a_ + width[index] * u
-        slope = a_ - exact_log1p(u * span[index]) / rate_
-        log_v = _log(v)
-        x = np.where(tail[index], slope, np.where(wide[index], normal, uniform))
+        slope = a_ - m.log1p(u * span[index]) / rate_
+        log_v = m.log(v)
+        x = m.where(tail[index], slope, m.where(wide[index], normal, uniform))
         distance = slope - rate_
-        in_tail = log_v <= 0.5 * (best[index] ** 2 - distance * distance)
-        accepted = np.where(tail[index], in_tail, np.where(wide[index], True, log_v <= -0.5 * uniform * uniform))
+        in_tail = log_v <= 0.5 * (best_ * best_ - distance * distance)
+        accepted = m.where(tail[index], in_tail, wide[index] | (log_v <= -0.5 * uniform * uniform))
         return x, accepted & (x >= a_) & (x <= b[index])
 
-    result = np.clip(_try_until_accepted(elements, low.size, attempt), a, b)
-    return np.where(mirrored, -result, result)
+    result = m.minimum(m.maximum(m.until_accepted(low, attempt), a), b)
+    return m.where(mirrored, -result, result)
 
 
-REJECTION: Final[dict[str, Callable[[_Elements, _Floats, _Floats], _Floats]]] = {
-    "gamma": lambda elements, shape, other: exact_exp(_log_gamma(elements, shape, other)),
+def _fill(out: _Floats, condition: Any, function: Callable[[Any], _Floats]) -> _Floats:
+    index = np.flatnonzero(condition)
+    if index.size:
+        out[index] = function(index)
+    return out
+
+
+# Note [Samplers for arrays and tensors]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# The samplers are written once, with the functions to compute with as their first argument: those of NumPy here, and
+# operators in the decompositions for devices (``ops/builtin/random_decompositions.py``). ``fill(out, condition,
+# function)`` puts the values of ``function(index)`` where the condition holds. On arrays ``index`` are the elements
+# that it concerns, and attempts are repeated for those that were not accepted; on tensors, whose values the host does
+# not know, it is ``...``, all attempts are made for all elements, and what does not concern one is not selected. The
+# numbers are the same. Guarded by ``tests/operators/test_decompositions.py`` and ``tests/random/test_on_devices.py``.
+ARRAYS: Final = SimpleNamespace(
+    abs=np.abs, by_inversion=_by_inversion, cos_sin_turns=_cos_sin_turns, digits=_digits, exp=exact_exp, fill=_fill,
+    floor=np.floor, log=_log, log1p=exact_log1p, maximum=np.maximum, minimum=np.minimum, safe_log=_safe_log,
+    sqrt=np.sqrt, stirling_error=_stirling_error, until_accepted=_until_accepted, where=np.where,
+    zeros_like=np.zeros_like,
+)  # fmt: skip
+
+
+REJECTION: Final[dict[str, Callable[[Any, Any, Any, Any], Any]]] = {
+    "gamma": lambda m, elements, shape, other: m.exp(_log_gamma(m, elements, shape, other)),
     "log_gamma": _log_gamma, "standard_t": _standard_t, "poisson": _poisson, "binomial": _binomial,
     "truncated_normal": _truncated_normal,
 }  # fmt: skip
 """Samplers with two parameters for each element, the second of which some ignore."""
+WHOLE: Final = frozenset({"poisson", "binomial"})
 
 
 def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> _Floats:
@@ -399,7 +441,7 @@ def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> 
         for begin in range(0, len(rows), _BLOCKS_PER_CHUNK):
             piece = slice(begin, begin + _BLOCKS_PER_CHUNK)
             one, two = (p[piece].astype(np.float64) for p in parameters)
-            result[piece] = REJECTION[kind](_Elements(seed, rows[piece]), one, two)
+            result[piece] = REJECTION[kind](ARRAYS, _Elements(seed, rows[piece]), one, two)
     return result.reshape(shape)
 
 

@@ -17,8 +17,12 @@ import numpy as np
 from ...core import random as core_random
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
+from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
-from ..declare import Entry, TensorSpec, broadcast, core_dims, factory, structured
+from ..declare import Decomposition, ElementPlan, Entry, TensorSpec, broadcast, core_dims, factory, structured
+from ..scalar import index, where
+from . import random_decompositions as decompositions
+from .random_bits import random_double_exp, random_double_log1p
 
 
 def _float_meta(shape: Any, seed: int, stream: int, start: int, *, dtype: Any = None, **rest: Any) -> TensorSpec:
@@ -37,28 +41,39 @@ def _draw(
     shape: str = "int[1] shape",
     meta: Callable[..., TensorSpec] = _float_meta,
     numpy: Callable[..., Any] | None = None,
+    elements: Callable[..., ElementPlan] | None = None,
+    decomposition: Callable[..., Any] | None = None,
+    needs: tuple[str, ...] = (),
 ) -> Entry:
     return factory(
         f"{name}({shape}, int seed, int stream, int start, *, {options}Device? device=None) -> Tensor",
         meta=meta,
         numpy=numpy,
+        elements=elements,
+        decomposition=Decomposition(decomposition, needs) if decomposition is not None else None,
         tags=(Tag.INTERNAL,),
         doc=f"Draw {what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence.",
     )
 
 
 random_uniform = _draw(
-    "random_uniform", "uniform numbers in [low, high)", "float low=0.0, float high=1.0, DType? dtype=None, "
+    "random_uniform", "uniform numbers in [low, high)", "float low=0.0, float high=1.0, DType? dtype=None, ",
+    decomposition=decompositions.uniform,
 )  # fmt: skip
-random_normal = _draw("random_normal", "standard normal numbers", "DType? dtype=None, ")
-random_integers = _draw(
-    "random_integers", "integers in [low, high)", "int low, int high, DType? dtype=None, ", meta=_integer_meta
+random_normal = _draw(
+    "random_normal", "standard normal numbers", "DType? dtype=None, ", decomposition=decompositions.normal
 )
+random_integers = _draw(
+    "random_integers", "integers in [low, high)", "int low, int high, DType? dtype=None, ", meta=_integer_meta,
+    decomposition=decompositions.integers,
+)  # fmt: skip
 random_permutation = _draw(
     "random_permutation",
     "the numbers 0 to n - 1 in random order",
     shape="int n",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
+    decomposition=decompositions.permutation,
+    needs=("sort",),
 )
 
 
@@ -77,6 +92,7 @@ random_standard = _draw(
     "numbers of a standard distribution",
     "str kind='exponential', DType? dtype=None, ",
     numpy=_standard_on_numpy,
+    decomposition=decompositions.standard,
 )
 
 
@@ -89,11 +105,18 @@ def _addresses_on_numpy(shape: Any, seed: int, stream: int, start: int, *, devic
     return result
 
 
+def _address_elements(T: Any) -> Any:
+    return lambda stream, start: where((index() & 1) == 0, (index() >> 1) * 64 + start, stream)
+
+
 random_addresses = _draw(
     "random_addresses",
     "the addresses of elements that are sampled by rejection (64 blocks each)",
     meta=lambda shape, seed, stream, start, *, device=None: TensorSpec((*shape, 2), dtypes.uint64),
     numpy=_addresses_on_numpy,
+    elements=lambda shape, seed, stream, start, *, device=None: ElementPlan(
+        _address_elements, dtypes.uint64, {"stream": stream, "start": start}
+    ),
 )
 
 
@@ -106,18 +129,39 @@ def _real(operator: str, *tensors: Any, floating: bool = False) -> None:
             raise TypeError(f"[{operator}] got dtype {x.dtype}: the parameters of distributions must be real numbers.")
 
 
-_INTEGER_KINDS: Final = frozenset({"poisson", "binomial"})
+def _at_least(operator: str, x: Any, ndim: int) -> None:
+    if x.ndim < ndim:
+        raise ValueError(f"[{operator}] needs at least {ndim} dimensions, got shape {x.shape}.")
+
+
+def _check_address(operator: str, addresses: Any, seed: int) -> None:
+    _at_least(operator, addresses, 1)
+    if addresses.dtype != dtypes.uint64 or addresses.shape[-1] != 2:
+        raise TypeError(f"[{operator}] needs addresses: uint64, in pairs; got {addresses.dtype} {addresses.shape}.")
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"[{operator}] got the seed {seed}: it must be in [0, 2**64).")
+
+
+def _on_devices(meta: Callable[..., Any], function: Callable[..., Any], *needs: str) -> Decomposition:
+    """Return the decomposition that raises the errors of ``meta`` first."""
+
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        meta(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return Decomposition(decomposed, needs)
 
 
 def _rejection_meta(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> TensorSpec:
     _real("random_rejection", first, second)
+    _check_address("random_rejection", addresses, seed)
     shape = np.broadcast_shapes(first.shape, second.shape, addresses.shape[:-1])
-    return TensorSpec(shape, dtypes.int64 if kind in _INTEGER_KINDS else dtypes.float64)
+    return TensorSpec(shape, dtypes.int64 if kind in core_random.samplers.WHOLE else dtypes.float64)
 
 
 def _rejection_on_numpy(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> Any:
     drawn = core_random.samplers.rejection(kind, first, second, addresses, seed)
-    if kind in _INTEGER_KINDS:
+    if kind in core_random.samplers.WHOLE:
         return np.minimum(drawn, 2.0**63 - 1024).astype(np.int64)
     return drawn
 
@@ -130,6 +174,7 @@ random_rejection = structured(
     "random_rejection(Tensor first, Tensor second, Tensor addresses, int seed, *, str kind) -> Tensor",
     meta=_rejection_meta,
     numpy=_rejection_on_numpy,
+    decomposition=_on_devices(_rejection_meta, decompositions.rejection),
     differentiable=False,
     sample_inputs=lambda rng: (
         [
@@ -149,6 +194,9 @@ random_rejection = structured(
 
 def _counts_meta(trials: Any, probabilities: Any, addresses: Any, seed: int) -> TensorSpec:
     _real("random_counts", trials, probabilities)
+    _check_address("random_counts", addresses, seed)
+    _at_least("random_counts", probabilities, 1)
+    _at_least("random_counts", addresses, 2)
     outer = np.broadcast_shapes(trials.shape, probabilities.shape[:-1], addresses.shape[:-2])
     return TensorSpec((*outer, probabilities.shape[-1]), dtypes.int64)
 
@@ -159,6 +207,7 @@ random_counts = structured(
     numpy=lambda trials, probabilities, addresses, seed: core_random.samplers.multinomial(
         trials, probabilities, addresses, seed
     ),
+    decomposition=_on_devices(_counts_meta, decompositions.counts, "scan"),
     differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
@@ -189,6 +238,7 @@ def _category_on_numpy(weights: Any, uniform: Any) -> Any:
 
 def _category_meta(weights: Any, uniform: Any) -> TensorSpec:
     _real("random_category", weights, uniform)
+    _at_least("random_category", weights, 1)
     return TensorSpec(np.broadcast_shapes(weights.shape[:-1], uniform.shape), dtypes.int64)
 
 
@@ -196,6 +246,7 @@ random_category = structured(
     "random_category(Tensor weights, Tensor uniform) -> Tensor",
     meta=_category_meta,
     numpy=_category_on_numpy,
+    decomposition=_on_devices(_category_meta, decompositions.category, "reduction", "scan"),
     differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([0.25, 0.0, 0.75]), rng.uniform(0, 1, (2, 3))), {}),
@@ -208,10 +259,17 @@ random_category = structured(
 )
 
 
+def _order_meta(keys: Any) -> TensorSpec:
+    _real("random_order", keys)
+    _at_least("random_order", keys, 1)
+    return TensorSpec(keys.shape, dtypes.int64)
+
+
 random_order = structured(
     "random_order(Tensor keys) -> Tensor",
-    meta=lambda keys: TensorSpec(keys.shape, dtypes.int64),
+    meta=_order_meta,
     numpy=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
+    decomposition=_on_devices(_order_meta, decompositions.order, "sort"),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     batch=core_dims(1),
@@ -242,7 +300,7 @@ def _slack(cov: Any) -> Any:
     return largest * (1e-10 if cov.dtype.kind in "iu" else 1e3 * float(finfo(cov.dtype).eps))
 
 
-def _is_covariance(cov: Any) -> Any:
+def _is_psd(cov: Any) -> Any:
     wide, slack = cov.astype(np.float64), _slack(cov)
     symmetric = np.abs(wide - np.swapaxes(wide, -1, -2)) <= slack
     factor = _factor_on_numpy(cov)
@@ -263,6 +321,7 @@ random_factor = structured(
     "random_factor(Tensor cov) -> Tensor",
     meta=_factor_meta,
     numpy=_factor_on_numpy,
+    decomposition=_on_devices(_factor_meta, decompositions.factor, "reduction"),
     differentiable=False,
     sample_inputs=_covariances,
     batch=core_dims(2),
@@ -274,7 +333,9 @@ random_factor = structured(
 # ---- parameters and functions of them
 
 
-def _exact(name: str, what: str, function: Callable[..., Any], vjp: Callable[..., Any], low: float) -> Entry:
+def _exact(
+    name: str, what: str, function: Callable[..., Any], decomposition: Entry, vjp: Callable[..., Any], low: float
+) -> Entry:
     def meta(x: Any) -> TensorSpec:
         _real(name, x)
         return TensorSpec(x.shape, dtypes.float64)
@@ -283,6 +344,7 @@ def _exact(name: str, what: str, function: Callable[..., Any], vjp: Callable[...
         f"{name}(Tensor x) -> Tensor",
         meta=meta,
         numpy=function,
+        decomposition=_on_devices(meta, decomposition),
         vjp={"x": vjp},
         sample_inputs=lambda rng: [((rng.uniform(low, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
         batch=broadcast,
@@ -291,23 +353,37 @@ def _exact(name: str, what: str, function: Callable[..., Any], vjp: Callable[...
     )
 
 
-random_exp = _exact("random_exp", "exp(x)", lambda x: core_random.samplers.exact_exp(x), lambda g, out: g * out, -2)
+random_exp = _exact(
+    "random_exp", "exp(x)", lambda x: core_random.samplers.exact_exp(x), random_double_exp, lambda g, out: g * out, -2
+)
 random_log1p = _exact(
-    "random_log1p", "log(1 + x)", lambda x: core_random.samplers.exact_log1p(x), lambda g, x: g / (x + 1.0), -0.9
+    "random_log1p",
+    "log(1 + x)",
+    lambda x: core_random.samplers.exact_log1p(x),
+    random_double_log1p,
+    lambda g, x: g / (x + 1.0),
+    -0.9,
 )
 
-_RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "finite": ("finite", np.isfinite),
-    "covariance": ("symmetric and without negative eigenvalues (this element shows it)", _is_covariance),
-    "width": ("above 0", lambda x: x > 0),
-    "bound": ("a number, not NaN", lambda x: ~np.isnan(x)),
-    "nonnegative": ("at least 0 and finite", lambda x: (x >= 0) & (x < math.inf)),
-    "weight": ("at least 0", lambda x: ~(x < 0)),
-    "positive": ("above 0 and finite", lambda x: (x > 0) & (x < math.inf)),
-    "probability": ("in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
-    "chance": ("in (0, 1]", lambda x: (x > 0) & (x <= 1)),
-    "rate": ("at least 0 and at most 2**62", lambda x: (x >= 0) & (x <= 2.0**62)),
-    "count": ("a whole number of at least 0 and below 2**53", lambda x: (x >= 0) & (x < 2.0**53) & (x == np.floor(x))),
+# Each rule is a function of a namespace, NumPy or operators under the same names, and of the values.
+_RULES: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
+    "finite": ("finite", lambda m, x: m.isfinite(x)),
+    "covariance": (
+        "symmetric and without negative eigenvalues (this element shows it)",
+        lambda m, x: _is_psd(x),
+    ),
+    "width": ("above 0", lambda m, x: x > 0),
+    "bound": ("a number, not NaN", lambda m, x: ~m.isnan(x)),
+    "nonnegative": ("at least 0 and finite", lambda m, x: (x >= 0) & (x < math.inf)),
+    "weight": ("at least 0", lambda m, x: ~(x < 0)),
+    "positive": ("above 0 and finite", lambda m, x: (x > 0) & (x < math.inf)),
+    "probability": ("in [0, 1]", lambda m, x: (x >= 0) & (x <= 1)),
+    "chance": ("in (0, 1]", lambda m, x: (x > 0) & (x <= 1)),
+    "rate": ("at least 0 and at most 2**62", lambda m, x: (x >= 0) & (x <= 2.0**62)),
+    "count": (
+        "a whole number of at least 0 and below 2**53",
+        lambda m, x: (x >= 0) & (x < 2.0**53) & (x == m.floor(x)),
+    ),
 }
 _NARROW: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
 
@@ -324,20 +400,40 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
         good = (values >= limits.min) & (values <= limits.max)
     else:
         words, holds = _RULES["probability" if rule == "probabilities" else rule]
-        good = holds(values)
+        good = holds(np, values)
     if not np.all(good):
         wrong = np.asarray(values)[~np.asarray(good)].reshape(-1)[0]
         raise ValueError(f"[{operator}] {name} must be {words}, got {wrong}.")
     if rule == "probabilities":
         sums = np.asarray(np.sum(values, axis=-1, dtype=np.float64))
-        # The tolerance covers the rounding of the probabilities in narrow dtypes.
-        precision = finfo(values.dtype).eps if values.dtype.kind != "i" else 0.0
-        off = np.abs(sums - 1.0) > max(1e-8, 8 * float(precision))
+        off = np.abs(sums - 1.0) > _tolerance(values.dtype)
         if np.any(off):
             raise ValueError(
                 f"[{operator}] {name} must be probabilities that sum to 1 along the last axis, got the "
                 f"sum {sums[off].reshape(-1)[0]}: divide by it."
             )
+
+
+def _tolerance(dtype: np.dtype) -> float:
+    """Return how far a sum of probabilities may be from 1, because they are rounded in narrow dtypes."""
+    return max(1e-8, 8 * float(finfo(dtype).eps if dtype.kind != "i" else 0.0))
+
+
+def _checked_on_device(x: Tensor, *, caller: str, name: str, rule: str) -> Tensor:
+    """Evaluate the rule on the device, and read the values only where the error is to name one of them."""
+    if rule in _NARROW:
+        limits = iinfo(rule)
+        good = decompositions.hold(lambda m, x: (x >= limits.min) & (x <= limits.max), x)
+    elif rule == "covariance":
+        good = False  # small matrices
+    else:
+        good = decompositions.hold(_RULES["probability" if rule == "probabilities" else rule][1], x)
+        if rule == "probabilities" and good:
+            most = _tolerance(x.dtype)
+            good = decompositions.hold(lambda m, x: m.abs(m.sum(x, axis=-1, dtype=dtypes.float64) - 1.0) <= most, x)
+    if not good:
+        check_values(caller, name, rule, x.numpy())
+    return x.clone()
 
 
 def _checked_on_numpy(x: Any, *, caller: str, name: str, rule: str) -> Any:
@@ -349,6 +445,7 @@ random_checked = structured(
     "random_checked(Tensor x, *, str caller, str name, str rule) -> Tensor",
     meta=lambda x, *, caller, name, rule: TensorSpec(x.shape, x.dtype),
     numpy=_checked_on_numpy,
+    decomposition=Decomposition(_checked_on_device, ("reduction",)),
     vjp={"x": lambda g: g},
     sample_inputs=lambda rng: [
         ((rng.uniform(0, 1, shape),), {"caller": "test", "name": "x", "rule": "finite"})
