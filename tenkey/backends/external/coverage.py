@@ -29,7 +29,7 @@ _NAMED: Final = 8  # operators that one remedy names
 _PRIMITIVE: Final = {
     "tk::matmul": "matmul", "tk::gather_rows": "gather", "tk::scatter_rows_": "scatter", "tk::sort_rows": "sort",
 }  # fmt: skip
-_FILLS: Final = ("cast", "concatenate", "full", "zeros", "ones", "slice_backward", "basic_index_backward")
+_FILLS: Final = ("cast", "concatenate", "full", "zeros", "ones")
 
 
 def templates_of(operator: Operator) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from ...core.tensor import NoValuesError, Tensor, from_host, make_view
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from ...ops.builtin.indexing.basic_indexing import window_of
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import refuse_lost_part
 from ...ops.scalar import trace
@@ -84,9 +83,7 @@ class Derived:
                 "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::full": self.full,
                 "tk::zeros": partial(self._fill, 0), "tk::ones": partial(self._fill, 1),
                 "tk::real": partial(self._part, 0), "tk::imag": partial(self._part, 1),
-                "tk::complex_from": self.complex_from, "tk::slice_backward": self.slice_backward,
-                "tk::basic_index_backward": self.basic_index_backward,
-            }.get(operator.name)  # fmt: skip
+                "tk::complex_from": self.complex_from, }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
             if "Elements" in facets:
@@ -208,28 +205,6 @@ class Derived:
                 return self.fallback(operator, arrays, axis=axis)  # type: ignore[no-any-return]
             start += x.shape[axis]
         return out
-
-    def slice_backward(
-        self, operator: Operator, g_slice: Tensor, shape: Any, axis: int, start: int, step: int
-    ) -> Tensor:
-        """Implement ``tk::slice_backward``: zeros with the gradient in the window of the slice."""
-        part = slice(start, start + g_slice.shape[axis] * step, step)
-        out = self._zeros_with(g_slice, shape, (slice(None),) * axis + (part,))
-        return self.fallback(operator, g_slice, shape, axis, start, step) if out is None else out
-
-    def basic_index_backward(self, operator: Operator, g_view: Tensor, shape: Any, index: Any) -> Tensor:
-        """Implement ``tk::basic_index_backward``: zeros with the gradient in the window that the index selects."""
-        out = self._zeros_with(g_view, shape, index)
-        return self.fallback(operator, g_view, shape, index) if out is None else out
-
-    def _zeros_with(self, part: Tensor, shape: Any, index: tuple[Any, ...]) -> Tensor | None:
-        """Return zeros with the elements of ``part`` at an index, or None if the device cannot copy them there."""
-        out = self.backend.empty(tuple(shape), part.dtype, part.device)
-        data: StridedArray = out._data
-        if not self.copier.move(data, convert_number("zeros", 0, data.dtype)):
-            return None
-        lengths, strides, offset = window_of(data.shape, data.strides, index)
-        return out if self.copier.move(data.window(lengths, strides, data.offset + offset), part._data) else None
 
     # ---- pointwise
 

@@ -17,12 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from ....core.tensor import Tensor
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, linear, prepend, structured, view
+from ...declare import Decomposition, Entry, TensorSpec, linear, prepend, structured, view
 from ...declare.samples import normal
-from ..shape.views import Window
+from ..creation import zeros
+from ..shape.views import Window, squeeze
 
 TOO_MANY: Final = (
     "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
@@ -146,9 +148,19 @@ basic_index: Entry = view(
 )
 
 
+def _zeros_with_view(g_view: Tensor, shape: Sequence[int], index: tuple[Any, ...]) -> Tensor:
+    out = zeros(shape, dtype=g_view.dtype, device=g_view.device)
+    place = basic_index(out, index)
+    extra = g_view.ndim - place.ndim if place.ndim else 0  # NumPy assigns arrays with more dimensions of length 1
+    source = squeeze(g_view, tuple(range(extra))) if extra > 0 else g_view
+    registry.find("tk::copy_").call(place, source)
+    return out
+
+
 basic_index_backward: Entry = structured(
     "basic_index_backward(Tensor g_view, int[] shape, Index index) -> Tensor",
     meta=lambda g_view, shape, index: TensorSpec(tuple(shape), g_view.dtype),
+    decomposition=Decomposition(_zeros_with_view),
     vjp={"g_view": lambda g, index: basic_index(g, index)},
     jvp=linear("g_view"),
     sample_inputs=normal(

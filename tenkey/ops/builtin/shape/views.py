@@ -10,9 +10,22 @@ from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, normal, prepend, same_dim, structured, view
+from ...declare import (
+    Decomposition,
+    Entry,
+    TensorSpec,
+    along,
+    composite,
+    linear,
+    normal,
+    prepend,
+    same_dim,
+    structured,
+    view,
+)
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
+from ..creation import zeros
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
 
@@ -284,9 +297,18 @@ def _slice_backward_vjp(g: Tensor, g_meta: Any, axis: int, start: int, step: int
     return slice(g, axis, start, stop, step)
 
 
+def _zeros_with_slice(g_slice: Tensor, shape: Sequence[int], axis: int, start: int, step: int) -> Tensor:
+    out = zeros(shape, dtype=g_slice.dtype, device=g_slice.device)
+    if g_slice.shape[axis]:
+        stop = start + (g_slice.shape[axis] - 1) * step + 1
+        registry.find("tk::copy_").call(slice(out, axis, start, stop, step), g_slice)
+    return out
+
+
 slice_backward = structured(
     "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
+    decomposition=Decomposition(_zeros_with_slice),
     vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
     jvp=linear("g_slice"),
     sample_inputs=normal(([2, 4], (5, 4), 0, 1, 2), ([2, 3], (2, 3), 1, 0, 1), ([0, 4], (5, 4), 0, 3, 1)),
