@@ -6,10 +6,11 @@ A function generated for the schema wraps the kernel; it costs one Python call a
 that contradict the schema: a different type or number, or a tensor on a device that none of the arguments is on. For
 external devices it wraps the kernels of built-in operators too. Operators made by ``custom_op`` must not return an
 argument, or a view of one, unless the schema annotates it, nor receive the same memory as two arguments of which one is
-written to: gradients and transforms would be silently wrong. Undeclared writes to an argument are found by sampling:
-the first calls, and then one in forty to one hundred, compare versions and bytes of the inputs before and after. The
-gaps vary, so that a periodic caller cannot hide a write, and every kernel is sampled at least twice in 200 calls.
-Guarded by ``tests/library/test_checks.py``.
+written to: gradients and transforms would be silently wrong. Kernels registered for built-in operators must not return
+an argument either: a later in-place change of the result would change the argument. Undeclared writes to an argument
+are found by sampling: the first calls, and then one in forty to one hundred, compare versions and bytes of the inputs
+before and after. The gaps vary, so that a periodic caller cannot hide a write, and every kernel is sampled at least
+twice in 200 calls. Guarded by ``tests/library/test_checks.py``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
 from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, TupleType
+from ..dispatch.tags import Tag
 
-__all__ = ["KernelChecks", "checked_kernel"]
+__all__ = ["KernelChecks", "checked_kernel", "may_return_argument"]
 
 _FIRST: Final = 3  # the number of calls that are checked before sampling begins
 _GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one sample to the next
@@ -172,12 +174,13 @@ class KernelChecks:
             for given in tensors_in(value):
                 for tensor in outputs:
                     if tensor is given:
+                        custom = Tag.CUSTOM_OP in self.operator.tags
                         raise RuntimeError(
                             f"[{self.operator.name}] returned one of its arguments, {argument.name!r}: an operator "
-                            "returns new tensors; return x.clone(), or name the argument in mutates_args and return "
-                            "None."
+                            "returns new tensors; return x.clone()"
+                            + (", or name the argument in mutates_args and return None." if custom else ".")
                         )
-                    if (_may_be_view(tensor) or tensor._data is given._data) and shares_storage(tensor, given):
+                    if _overlap(tensor, given):
                         raise RuntimeError(
                             f"[{self.operator.name}] returned a view of one of its arguments, {argument.name!r}: an "
                             "operator returns new tensors; clone() the result."
@@ -207,9 +210,22 @@ class KernelChecks:
         return run
 
 
-def _may_be_view(tensor: Tensor) -> bool:
-    data = tensor._data
-    return tensor._storage is not None or data.__class__ is not np.ndarray or data.base is not None
+def _overlap(result: Tensor, given: Tensor) -> bool:
+    """Return whether a result lies in the memory of an argument, without making storages for either."""
+    data, other = result._data, given._data
+    if data is other:
+        return True
+    if data.__class__ is np.ndarray:
+        return (result._storage is not None or data.base is not None) and shares_storage(result, given)
+    return getattr(data, "buffer", None) is not None and data.buffer is getattr(other, "buffer", None)
+
+
+def may_return_argument(operator: Operator) -> bool:
+    """Return whether results of an operator may be arguments or views of them: views, in-place and composite ones."""
+    facets = operator.facets
+    composite = "Composite" in facets and facets["Composite"].implicit
+    aliased = any(r.alias is not None for r in operator.schema.returns) or "View" in facets or Tag.VIEW in operator.tags
+    return composite or aliased or "Factory" in facets or operator.name == "tk::to_device"
 
 
 def _fingerprint(tensor: Tensor) -> tuple[int, Any]:

@@ -28,7 +28,7 @@ from ..dispatch.schema import parse_schema
 from ..dispatch.tags import Tag
 from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
-from .kernel_checks import checked_kernel
+from .kernel_checks import checked_kernel, may_return_argument
 
 __all__ = ["Library", "as_decorator", "key_for", "make_kernel", "name_of", "register_fake", "register_kernel"]
 
@@ -87,8 +87,10 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
         made = bound(operator, word)
         if operator.schema.namespace in _RESERVED_NAMESPACES:
-            outside = is_backend and key not in (DispatchKey.CPU, DispatchKey.Meta)
-            return checked_kernel(operator, word, made, written=function, sample=False) if outside else made
+            new = watched and not operator.schema.is_mutable and not may_return_argument(operator)
+            if new or (is_backend and key not in (DispatchKey.CPU, DispatchKey.Meta)):
+                return checked_kernel(operator, word, made, written=function, strict=new, sample=new)
+            return made
         strict = watched and Tag.CUSTOM_OP in operator.tags
         return checked_kernel(operator, word, made, written=function, strict=strict, sample=watched)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,15 @@ import tenkey as tk
 from tenkey.dispatch import DispatchKey
 from tenkey.dispatch.registry import registry
 from tenkey.library import CustomOperator, Library, custom_op
+from tests._backends import Host
 
 NS = "checks_test"
+
+
+class _HostAliases(Host):
+    name = "hostaliases"
+
+
 Tensor = tk.Tensor
 
 
@@ -168,6 +176,42 @@ class TestAliases:
             library.impl("same", lambda x: x, "cpu")
             x = tk.ones(1)
             assert tk.ops.checks_test.same(x) is x
+
+    @pytest.mark.parametrize("device", ["cpu", "hostaliases"])
+    def test_kernels_of_built_in_operators(self, device: str) -> None:
+        """Otherwise a change in place of the result would change the argument."""
+        with ExitStack() as stack:
+            if device != "cpu":
+                stack.enter_context(tk.backends.register(_HostAliases()))
+            for name, kernel, text in (
+                ("abs", lambda x: x, r"\[tk::abs\] returned one of its arguments, 'x'"),
+                ("abs", lambda x: x.detach(), "returned a view of one of its arguments, 'x'"),
+                ("maximum", lambda x1, x2: x2, "returned one of its arguments, 'x2'"),
+                ("maximum", lambda x1, x2: x1[:], "returned a view of one of its arguments, 'x1'"),
+                ("sum", lambda x, *axis, **options: x, "returned one of its arguments, 'x'"),
+                ("sign", lambda x: x[...], "returned a view of one of its arguments, 'x'"),
+            ):
+                with tk.library.register_kernel(f"tk::{name}", device, kernel, allow_override=True):
+                    x = tk.asarray([1.0, 2.0], device=device)
+                    arguments = (x, x * 1) if name == "maximum" else (x,)
+                    for _ in range(5):
+                        with pytest.raises(RuntimeError, match=text):
+                            getattr(tk, name)(*arguments)
+
+    def test_views_and_changes_in_place_return_their_arguments(self) -> None:
+        def view(x: Tensor, shape: Any, *, copy: Any = None) -> Tensor:
+            return x.detach()
+
+        def add(x1: Tensor, x2: Tensor) -> Tensor:
+            x1.numpy()[...] += x2.numpy()
+            return x1
+
+        x = tk.ones(2)
+        with tk.library.register_kernel("tk::reshape", "cpu", view):
+            assert tk.shares_storage(tk.reshape(x, (2,)), x)
+        with tk.library.register_kernel("tk::add_", "cpu", add):
+            assert tk.ops.tk.add_(x, x) is x
+            assert x.tolist() == [2.0, 2.0]
 
     def test_views_of_something_new(self) -> None:
         assert make(lambda x: tk.reshape(x * 2, (2, 1)))(tk.ones(2)).shape == (2, 1)

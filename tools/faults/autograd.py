@@ -130,10 +130,24 @@ AUTOGRAD: Final = (
     ),
     Fault(
         "autograd: a function for one derivative gives a second",
-        "tenkey/autograd/function/function.py",
-        "record_node(node, (*ctx.next_edges, *watched), made)",
+        "tenkey/autograd/function/unconnected.py",
+        "record_node(DelayedError(RuntimeError, message), (*context.next_edges, *watched), made)",
         "pass",
         ("tests/autograd/function/test_function_errors.py",),
+    ),
+    Fault(
+        "autograd: a backward that leaves the graph is not noticed",
+        "tenkey/autograd/function/unconnected.py",
+        "    if not departures.calls:",
+        "    if departures:",
+        ("tests/autograd/function/test_unconnected.py",),
+    ),
+    Fault(
+        "autograd: a recorded call skips the keys between Autograd and AutogradOther",
+        "tenkey/autograd/recording/autograd_kernels.py",
+        "return word_below(word, DispatchKey.Autograd)",
+        "return word_below(word, DispatchKey.AutogradOther)",
+        ("tests/dispatch/test_key_below_autograd.py",),
     ),
     Fault(
         "autograd: a recomputation draws other random numbers",

@@ -14,7 +14,7 @@ from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
 from ...core.tree import flatten, map_tensors
 from ...dispatch.keys import DispatchKey
 from ...dispatch.tags import Tag
-from ...library.kernel_checks import KernelChecks
+from ...library.kernel_checks import KernelChecks, may_return_argument
 from .labels import Labelled, first_difference, leaves_of, results_of
 from .sample import Failure, Sample, Skipped, described
 
@@ -106,24 +106,19 @@ def _check_types(sample: Sample, result: Any) -> None:
 
 
 def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:
-    schema, facets = sample.operator.schema, sample.operator.facets
-    made = [part for part in results_of(result) if isinstance(part.value, Tensor)]
-    allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or Tag.VIEW in sample.operator.tags
-    # Other layers see the parts of an implicit composite, not the composite.
-    composite = "Composite" in facets and facets["Composite"].implicit
-    if not allowed and not composite and "Factory" not in facets and sample.operator.name != "tk::to_device":
-        for part in made:
-            for leaf, tensor in zip(sample.leaves, tensors):
-                if part.value is tensor or (tensor.size and shares_storage(part.value, tensor)):
-                    same = part.value is tensor
-                    raise Failure(
-                        f"{part.label} is {'' if same else 'a view of '}the argument '{leaf.label}'"
-                        f"{' itself' if same else ''}: an operator returns new tensors. Return "
-                        f"{f'{leaf.label}.clone()' if same else 'a copy (clone() it)'}, or declare the alias in the "
-                        f"schema: 'Tensor(a) {leaf.label}' and '-> Tensor(a)'."
-                    )
-    if allowed or composite:
+    if may_return_argument(sample.operator):
         return
+    made = [part for part in results_of(result) if isinstance(part.value, Tensor)]
+    for part in made:
+        for leaf, tensor in zip(sample.leaves, tensors):
+            if part.value is tensor or (tensor.size and shares_storage(part.value, tensor)):
+                same = part.value is tensor
+                raise Failure(
+                    f"{part.label} is {'' if same else 'a view of '}the argument '{leaf.label}'"
+                    f"{' itself' if same else ''}: an operator returns new tensors. Return "
+                    f"{f'{leaf.label}.clone()' if same else 'a copy (clone() it)'}, or declare the alias in the "
+                    f"schema: 'Tensor(a) {leaf.label}' and '-> Tensor(a)'."
+                )
     for number, part in enumerate(made):
         for other in made[:number]:
             if part.value.size and shares_storage(part.value, other.value):
