@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tenkey as tk
+from tenkey.autograd.function import once_differentiable
 from tenkey.core.tensor import Tensor
 
 from ._opcheck import X, Y, sample
@@ -114,6 +115,38 @@ def output_is_view() -> Any:
         return tk.empty(x.shape[1:], dtype=x.dtype, device="meta")
 
     return _define("output_is_view", lambda x: x[0], schema=ONE, fake=fake)
+
+
+@wrong("schema", "two calls returned the same memory", "clone()")
+def result_from_a_cache() -> Any:
+    made: dict[bytes, Tensor] = {}
+
+    def kernel(x: Tensor) -> Tensor:
+        return made.setdefault(x.numpy().tobytes(), x + 1)
+
+    return _define("result_from_a_cache", kernel, schema=ONE)
+
+
+@wrong("schema", "two calls returned the same memory", "clone()")
+def result_from_a_cache_of_tensors() -> Any:
+    made: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def kernel(x: Tensor) -> Tensor:
+        return made.setdefault(id(x), (x + 1, x))[0]
+
+    return _define("result_from_a_cache_of_tensors", kernel, schema=ONE)
+
+
+@wrong("schema", "two calls returned the same memory", "clone()")
+def result_in_a_buffer() -> Any:
+    buffers: dict[Any, np.ndarray] = {}
+
+    def kernel(x: Tensor) -> Tensor:
+        buffer = buffers.setdefault((x.shape, x.dtype), np.empty(x.shape, x.dtype))
+        np.add(x.numpy(), 1, out=buffer)
+        return tk.asarray(buffer)
+
+    return _define("result_in_a_buffer", kernel, schema=ONE)
 
 
 @wrong("schema", "share", "clone()")
@@ -304,6 +337,30 @@ def backward_that_raises() -> Any:
 @wrong("gradient", "conjugate", "tk.conj", args=(tk.asarray(np.array([0.4 + 0.3j, -0.8 + 1.1j], "complex64")),))
 def complex_gradient_not_conjugated() -> Any:
     return _unary("complex_gradient_not_conjugated", lambda ctx, g: g * tk.cos(ctx.saved_tensors[0]))
+
+
+@wrong("gradient", "in place of 'x' after the call silently changes the gradient", "ctx.save_for_backward")
+def input_kept_on_the_context() -> Any:
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.x = inputs[0]
+
+    operator = _define("input_kept_on_the_context", _np(np.sin), schema=ONE)
+    operator.register_autograd(lambda ctx, g: g * tk.cos(ctx.x), setup_context=keep)
+    return operator
+
+
+@wrong("gradient", "in place of 'y' after the call silently changes the gradient", "keep a copy", args=(X, Y))
+def array_of_an_input_kept_on_the_context() -> Any:
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.y = inputs[1].detach().numpy()
+
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g * tk.asarray(ctx.y), g * ctx.saved_tensors[0]
+
+    operator = _define("array_of_an_input_kept_on_the_context", _np(np.multiply), schema=TWO)
+    operator.register_autograd(once_differentiable(backward), setup_context=keep)
+    return operator
 
 
 # ---- second order
@@ -523,15 +580,3 @@ def not_thread_safe_and_slow() -> Any:
         return tk.sin(scratch["x"])
 
     return _define("not_thread_safe_and_slow", kernel, schema=ONE)
-
-
-@wrong("threads", "memory that it keeps", "copy")
-def result_is_kept() -> Any:
-    kept: dict[Any, np.ndarray] = {}
-
-    def kernel(x: Tensor) -> Tensor:
-        made = kept.setdefault((x.shape, x.dtype), np.zeros(x.shape, x.dtype))
-        made[...] = np.sin(x.numpy())
-        return tk.asarray(made)
-
-    return _define("result_is_kept", kernel, schema=ONE)

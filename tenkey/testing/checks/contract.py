@@ -85,6 +85,7 @@ def check_schema(sample: Sample) -> str | None:
         raise Failure(f"the list '{label}', an argument, was changed: work on a copy of it, list({label}).")
     _check_types(sample, result)
     _check_aliases(sample, result, tensors)
+    _check_kept(sample, result, tensors)
     return "; ".join(notes) or None
 
 
@@ -123,6 +124,27 @@ def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> No
         for other in made[:number]:
             if part.value.size and shares_storage(part.value, other.value):
                 raise Failure(f"{other.label} and {part.label} share their memory: clone() one of them.")
+
+
+def _check_kept(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:
+    """Raise Failure if another call returns memory that this one returned: a cache, or a buffer for results."""
+    first = [part for part in results_of(result) if isinstance(part.value, Tensor) and part.value.size]
+    calls = [sample.tensors()]
+    if not sample.operator.schema.is_mutable and not may_return_argument(sample.operator):
+        calls.append(list(tensors))  # for a cache that recognizes tensors
+    for given in calls:
+        try:
+            later = [part for part in results_of(sample.run(given)) if isinstance(part.value, Tensor)]
+        except Exception:  # the row determinism reports it
+            return
+        for one in first:
+            for two in later:
+                if one.value is two.value or shares_storage(one.value, two.value):
+                    raise Failure(
+                        f"two calls returned the same memory as {one.label}: the operator keeps it (a cache, or a "
+                        "buffer for results), so a change in place of one result would change the other. Return a "
+                        "copy: clone() it."
+                    )
 
 
 # ---- fake

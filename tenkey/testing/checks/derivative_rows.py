@@ -223,6 +223,7 @@ class Derivatives:
         for arrays, where in self._other_points():
             found = self.differences(arrays, 12)
             self._check_at(arrays, sample.floating, found, cotangents(found, self.rng, 3), where)
+        self._check_kept_inputs()
         notes += self._complex_note()
         if all(k.size and k.any(axis=1).all() for k in self.found.kinks.values()):
             notes.append("the sample lies on kinks only: give one with other values")
@@ -255,6 +256,38 @@ class Derivatives:
             f"{wrong.got:.6g}, finite differences give {wrong.want:.6g}.{wrong.hint} Correct what backward returns for "
             f"'{label}'."
         )
+
+    def _check_kept_inputs(self) -> None:
+        """Check that a change in place of an argument after the call is refused in backward, or does not matter."""
+        sample = self.sample
+        kept = [i for i, leaf in enumerate(sample.leaves) if not leaf.mutable and sample.arrays[i].size]
+        want: list[Any] = []
+        for i in (-1, *kept):
+            tensors = sample.tensors(self.arrays, sample.floating)
+            results = [p.value for p in floating_results(sample.function(tensors)) if p.value.requires_grad]
+            if i >= 0:
+                with tk.no_grad():
+                    tensors[i][...] = tk.asarray(_changed(self.arrays[i])).to_device(tensors[i].device)
+            seeds = [tk.asarray(s).to_device(sample.device) for s in self._seeds(results)]
+            try:
+                got = tk.autograd.grad(results, [tensors[j] for j in sample.floating], seeds, allow_unused=True)
+            except Exception:
+                if i < 0:
+                    return
+                continue
+            values = [None if g is None else np.array(g.detach().numpy()) for g in got]
+            if i < 0:
+                want = values
+            elif any(a is not None and not np.array_equal(a, b, equal_nan=True) for a, b in zip(want, values)):
+                raise Failure(
+                    f"a change in place of '{sample.labels[i]}' after the call silently changes the gradient: the "
+                    f"operator keeps '{sample.labels[i]}', or an array on its memory, for backward. Save it with "
+                    "ctx.save_for_backward, which refuses this, or keep a copy."
+                )
+
+    def _seeds(self, results: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
+        rng = np.random.default_rng(3)
+        return [rng.uniform(0.5, 1.5, t.shape).astype(t.dtype) for t in results]
 
     def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
         """Return the floating results for other values, None if the operator refuses or they are not finite."""
@@ -465,6 +498,14 @@ def _moved(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[
     if array.dtype.kind == "c":
         by = by + 1j * rng.uniform(-1, 1, array.shape)
     return np.asarray(array + scale * by).astype(array.dtype)
+
+
+def _changed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return other values that an operator is likely to accept: in another order, or scaled a little."""
+    turned = np.flip(array).copy()
+    if array.dtype.kind in "fc" and np.array_equal(turned, array, equal_nan=True):
+        return np.asarray(array * 0.9375).astype(array.dtype)
+    return turned
 
 
 def _tangent(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:

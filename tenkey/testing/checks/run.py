@@ -4,9 +4,9 @@ Note [One mistake, one row]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Most mistakes disturb several checks: an operator that changes its argument cannot agree with finite differences. The
 report should show the cause. A row that fails is therefore "not judged" if a row that it depends on has failed. Rows
-run in the order of these dependencies and are printed in the order of the table. A slow row that was not requested, and
-that others depend on, runs only when one of these has failed. Guarded by
-``tests/library/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone`` and ``::test_what_excuses_a_row``.
+run in the order of these dependencies and are printed in the order of the table. Guarded by
+``tests/library/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone`` and
+``::test_a_row_is_not_judged_while_one_below_it_fails``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,10 @@ _BUILDS_UPON: Final[dict[str, tuple[str, ...]]] = {
     "layout": _VALUES,
     "zero size": ("schema", "fake"),
     "threads": _VALUES,
-    "vmap": (*_VALUES, "layout", "threads"),  # a loop takes slices of its arguments and keeps many results
+    "vmap": (*_VALUES, "layout"),  # a loop takes slices of its arguments
     "backends": _VALUES,
 }
 """The rows in the order in which they run, each with the rows that it depends on."""
-
-_EXCUSES: Final = {"threads"}  # slow, and needed by others only after a failure
 
 _NOT_JUDGED: Final = "not judged while {rows} {fail}"
 
@@ -88,13 +86,10 @@ def run_checks(
             needed = _closure(wanted)
             random = Tag.NONDETERMINISTIC in operator.tags
             for name, below in _BUILDS_UPON.items():
-                if name not in needed or (name in _EXCUSES and name not in wanted):
+                if name not in needed:
                     continue
                 row = _row(name, checks[name], [rows[b] for b in below if b in rows], random=random)
                 if row.status == "failed" and not isinstance(row, _Fatal):
-                    for late in below:
-                        if late not in rows:
-                            rows[late] = _row(late, checks[late], [rows[b] for b in _BUILDS_UPON[late]], random=random)
                     row = _judged(row, [rows[b] for b in below])
                 rows[name] = row
     finally:
