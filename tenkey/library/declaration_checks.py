@@ -5,7 +5,9 @@ Note [Laws of a combining function]
 Kernels combine elements in pieces, in pairs, and along several axes at once, and the derived gradient combines all
 elements but one. Therefore ``combine`` must be associative and commutative, and ``identity`` neutral. The traced
 expression is evaluated in double precision on a few numbers, after ``scalar``; results that are not finite prove
-nothing. A counterexample raises an error. Guarded by ``tests/library/test_declaration_errors.py``.
+nothing. The numbers are small, and of the magnitudes of the constants in the expression and of ``identity``, since
+``minimum(a + b, 1000)`` is a sum below them. A counterexample raises an error. Guarded by
+``tests/library/test_declaration_errors.py``.
 """
 
 from __future__ import annotations
@@ -336,7 +338,8 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
                 f"[{schema.name}] combine is not commutative: combine({a}, {b}) is {left}, and combine({b}, {a}) "
                 f"is {right}. A reduction combines its elements in any order."
             )
-    for a, b, c in itertools.islice(itertools.permutations(elements, 3), 0, None, 7):
+    step = max(7, len(elements) ** 3 // _TRIPLES | 1)
+    for a, b, c in itertools.islice(itertools.permutations(elements, 3), 0, None, step):
         left, right = combine(combine(a, b), c), combine(a, combine(b, c))
         if _differ(left, right):
             raise RegistrationError(
@@ -346,10 +349,16 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
             )
 
 
+_TRIPLES: Final = 3000  # the number of triples of elements that are tried
+_AROUND: Final = (0.4375, -0.4375, 0.8125, -0.8125, 1.5, -1.5)  # of a constant
+
+
 def _elements(facet: Reduce) -> Iterator[Any]:
+    """Yield elements as ``combine`` sees them: small ones, then those around the constants."""
     used = operations(facet.expression) | operations(facet.mapping)
     given: tuple[Any, ...] = (-2.5, -0.75, 0.5, 1.25, 3.0)
-    if any(name.startswith("bitwise") for name in used):
+    of_bits = any(name.startswith("bitwise") for name in used)
+    if of_bits:
         given = (-3, 0, 2, 5, 12)
     elif facet.expression.kind == "boolean":
         given = (False, True)
@@ -357,6 +366,26 @@ def _elements(facet: Reduce) -> Iterator[Any]:
         value = _value(facet.mapping, {"x": x})
         if value is not None:
             yield value
+    if facet.expression.kind == "boolean":
+        return
+    for size in _magnitudes(facet):
+        wanted = [round(share * size) if of_bits else share * size for share in _AROUND]
+        mapped = [_value(facet.mapping, {"x": x}) for x in wanted]
+        if facet.mapping.operands:  # a power of two that scalar maps to this magnitude
+            powers = [sign * 2.0**k for k in range(-12, 21) for sign in (1, -1)]
+            found = [_value(facet.mapping, {"x": round(x) if of_bits else x}) for x in powers]
+            mapped += [v for v in found if v is not None and size / 4 < abs(v) < 4 * size][:6]
+        yield from (value for value in mapped if value is not None)
+
+
+def _magnitudes(facet: Reduce) -> list[float]:
+    """Return the magnitudes of the constants, apart from small ones, which the other elements surround."""
+    nodes = topological_order([facet.expression, facet.mapping])
+    values = [node.value for node in nodes if node.value is not None]
+    if facet.identity is not None and not isinstance(facet.identity, complex):
+        values.append(float(facet.identity))
+    sizes = {abs(float(value)) for value in values if math.isfinite(value)}
+    return sorted(size for size in sizes if size and not 0.5 <= size <= 2)[:4]
 
 
 def _value(expression: Expression, environment: dict[str, Any]) -> Any:

@@ -235,6 +235,10 @@ class TestCombine:
             (lambda a, b: a * a + b * b, "combine is not associative"),
             (lambda a, b: s.abs(a - b), "combine is not associative"),
             (lambda a, b: s.exp(a) + s.exp(b), "combine is not associative"),
+            (lambda a, b: s.minimum(a + b, 1000), "combine is not associative"),
+            (lambda a, b: s.minimum(a + b, 1e-3), "combine is not associative"),
+            (lambda a, b: s.maximum(a * b, -1e6), "combine is not associative"),
+            (lambda a, b: s.where(a + b > 50.0, 0.0, a + b), "combine is not associative"),
         ],
     )
     def test_laws(self, combine: Any, part: str) -> None:
@@ -249,7 +253,8 @@ class TestCombine:
 
     @pytest.mark.parametrize(
         ("combine", "identity"),
-        [(lambda a, b: a + b, 1), (lambda a, b: a * b, 0), (s.maximum, 0), (s.minimum, 0.0), (s.logaddexp, 0)],
+        [(lambda a, b: a + b, 1), (lambda a, b: a * b, 0), (s.maximum, 0), (s.minimum, 0.0), (s.logaddexp, 0),
+         (s.maximum, -100), (s.minimum, 1e6), (s.maximum, -1e-4), (lambda a, b: a | b, 1024)],
     )
     def test_identity(self, combine: Any, identity: Any) -> None:
         refused(
@@ -269,6 +274,11 @@ class TestCombine:
             (lambda a, b: a * b / (a + b), None, None),
             (lambda a, b: a ^ b, 0, None),
             (lambda a, b: a + b + a * b, 0, None),
+            (lambda a, b: s.minimum(a + b, 1000), 0, lambda T: lambda x: s.minimum(s.abs(x), 1000)),
+            (lambda a, b: s.minimum(a + b, 1000), None, lambda T: lambda x: s.exp(x)),
+            (lambda a, b: (a + b) / (1 + a * b / 1e4), 0, None),
+            (lambda a, b: a * b / 1000, 1000, None),
+            (s.logaddexp, -math.inf, lambda T: lambda x: 1000 * x),
         ],
     )
     def test_what_is_right(self, combine: Any, identity: Any, scalar: Any) -> None:
