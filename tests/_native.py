@@ -62,6 +62,9 @@ void scale_in_place(double *x, double a, int64_t n) {
 void add_into(double *x, const double *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += y[i];
 }
+void swap(double *x, double *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) { double kept = x[i]; x[i] = y[i]; y[i] = kept; }
+}
 int square_root(const double *x, double *out, int64_t n) {
     for (int64_t i = 0; i < n; i++) { if (x[i] < 0) return 33; out[i] = sqrt(x[i]); }
     return 0;
@@ -99,6 +102,13 @@ int matrix_product(const DLTensor *a, const DLTensor *b, double scale, DLTensor 
             else ((double *)out->data)[place] = scale * sum;
         }
     return 0;
+}
+void add_into_tensor(DLTensor *x, const DLTensor *y) {
+    int last = x->ndim - 1;
+    for (int64_t i = 0; i < (last ? x->shape[0] : 1); i++)
+        for (int64_t j = 0; j < x->shape[last]; j++)
+            ((double *)x->data)[(last ? i * x->strides[0] : 0) + j * x->strides[last]] +=
+                ((double *)y->data)[(last ? i * y->strides[0] : 0) + j * y->strides[last]];
 }
 int64_t code_of(const DLTensor *t) { return t->code * 1000 + t->bits; }
 void fill_rows(DLTensor *t, const DLTensor *values) {

@@ -389,11 +389,16 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     if a is b or storage_of(a) is storage_of(b):
         return True
     if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:
-        try:
-            return bool(np.shares_memory(a._data, b._data, max_work=1))  # type: ignore[arg-type]
-        except np.exceptions.TooHardError:  # interleaved strided windows count as sharing
-            return bool(np.may_share_memory(a._data, b._data))
+        return arrays_overlap(a._data, b._data)
     return getattr(a._data, "buffer", None) is not None and a._data.buffer is getattr(b._data, "buffer", None)
+
+
+def arrays_overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two arrays have an element in common; interleaved strided windows may count as such."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=1))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return bool(np.may_share_memory(a, b))
 
 
 _CPU_WORD: Final = base_word("cpu")

@@ -63,13 +63,18 @@ def check_fits(
             f"[{name}] a result of dtype {result} cannot be written into a tensor of dtype {x.dtype}: cast it first. "
             f"(result type {result} can't be cast to the desired output type {x.dtype})"
         )
+    check_distinct_elements(name, x, into)
+    if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
+        raise RuntimeError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
+
+
+def check_distinct_elements(name: str, x: Tensor, into: str) -> None:
+    """Raise unless each element of a tensor that is written to has memory of its own."""
     if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
         raise RuntimeError(
             f"[{name}] unsupported operation: more than one element of the written-to tensor refers to a single "
             f"memory location: {into} of shape {x.shape}, strides {x.strides} was broadcast. clone() it first."
         )
-    if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise RuntimeError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
 
 
 def check_pointwise(operator: Operator, *args: Any) -> None:

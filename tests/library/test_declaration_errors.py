@@ -253,8 +253,17 @@ class TestCombine:
 
     @pytest.mark.parametrize(
         ("combine", "identity"),
-        [(lambda a, b: a + b, 1), (lambda a, b: a * b, 0), (s.maximum, 0), (s.minimum, 0.0), (s.logaddexp, 0),
-         (s.maximum, -100), (s.minimum, 1e6), (s.maximum, -1e-4), (lambda a, b: a | b, 1024)],
+        [
+            (lambda a, b: a + b, 1),
+            (lambda a, b: a * b, 0),
+            (s.maximum, 0),
+            (s.minimum, 0.0),
+            (s.logaddexp, 0),
+            (s.maximum, -100),
+            (s.minimum, 1e6),
+            (s.maximum, -1e-4),
+            (lambda a, b: a | b, 1024),
+        ],
     )
     def test_identity(self, combine: Any, identity: Any) -> None:
         refused(

@@ -8,6 +8,12 @@ first field after the object header of every array, where compiled extensions re
 costs 0.08 us. The first use compares it with ``array.ctypes.data`` on arrays of several kinds, and falls back to the
 latter if they differ (in an interpreter whose ``id`` is not an address). Guarded by
 ``tests/library/test_native.py::test_the_address_of_an_array``.
+
+Note [Native functions and overlapping arguments]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+An argument that is read and lies in the memory of one that the function changes is copied first, as NumPy and the
+built-in operators do, since a loop would read elements that it has changed already. Two arguments that are changed must
+not overlap, and neither may elements of one. Guarded by ``tests/library/test_native.py::TestMutation``.
 """
 
 from __future__ import annotations
@@ -24,13 +30,14 @@ import numpy as np
 
 from ...core.dtypes.promotion import result_dtype
 from ...core.lift import refuse_out_of_range
-from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.tensor import Tensor, arrays_overlap, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.calling import codegen
 from ...dispatch.errors import OutOfRangeError
 from ...dispatch.schema import FunctionSchema
 from ...ops.declare.facets import TensorSpec
 from ...ops.shapes import broadcast_shapes
+from ...ops.variants import check_distinct_elements
 
 __all__ = ["DLTensor", "MAKERS", "NUMBERS", "Native", "gives_tensors", "result_count", "spec_rule"]
 
@@ -311,7 +318,6 @@ class _Call:
         native = self.native
         values = native.values(args, kwargs)
         tensors = [values[i] for i in native.tensors]
-        self._refuse_shared(tensors)
         entry, key = native.choose(tensors)
         given = [t for t in tensors if t is not None]
         common = key
@@ -321,6 +327,7 @@ class _Call:
         outs = [np.empty(*spec) for spec in native.specs(common, shape, args, kwargs)]
         arrays: list[np.ndarray | None] = []
         written: list[tuple[np.ndarray, np.ndarray]] = []
+        changed = self._changed(tensors)
         for place, (position, tensor) in enumerate(zip(native.tensors, tensors)):
             if tensor is None:
                 arrays.append(None)
@@ -337,6 +344,8 @@ class _Call:
                 if dtype is not None:
                     refuse_out_of_range(native.name, tensor, dtype)
                 used = self.readable(tensor._data, dtype, shape)
+                if any(np.may_share_memory(used, array) for array in changed):
+                    used = used.copy()  # the function reads the values from before the call
             arrays.append(used)
         code = self.run(entry, values, arrays, outs, shape)
         for array, used in written:
@@ -348,16 +357,21 @@ class _Call:
         made = tuple([make_tensor(out, cpu_word(out.dtype)) for out in outs])
         return made[0] if len(made) == 1 else made or None
 
-    def _refuse_shared(self, tensors: list[Tensor | None]) -> None:
-        names = [self.native.names[i] for i in self.native.tensors]
-        for place, position in enumerate(self.native.tensors):
-            if self.native.schema.arguments[position].is_mutable:
-                for other, tensor in enumerate(tensors):
-                    if other != place and tensor is not None and tensor is tensors[place]:
+    def _changed(self, tensors: list[Tensor | None]) -> list[np.ndarray]:
+        """Return the arrays that the function changes; raise ValueError if two of them share memory."""
+        arguments = self.native.schema.arguments
+        found: dict[str, np.ndarray] = {}
+        for position, tensor in zip(self.native.tensors, tensors):
+            if arguments[position].is_mutable and tensor is not None:
+                check_distinct_elements(self.native.name, tensor, f"the argument {arguments[position].name!r}")
+                for other, array in found.items():
+                    if arrays_overlap(array, tensor._data):
                         raise ValueError(
-                            f"[{self.native.name}] changes {names[place]!r}, and the same tensor is given "
-                            f"for {names[other]!r}: give a clone() of it."
+                            f"[{self.native.name}] changes {other!r} and {arguments[position].name!r}, which share "
+                            "their memory: give a clone() of one of them."
                         )
+                found[arguments[position].name] = tensor._data
+        return [*found.values()]
 
     def _mutable(self, argument: str, tensor: Tensor, dtype: Any, shape: tuple[int, ...] | None) -> np.ndarray:
         operator = self.native.name
