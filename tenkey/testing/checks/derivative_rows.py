@@ -275,7 +275,7 @@ class Derivatives:
                 if i < 0:
                     return
                 continue
-            values = [None if g is None else np.array(g.detach().numpy()) for g in got]
+            values: list[Any] = [None if g is None else np.array(g.detach().numpy()) for g in got]
             if i < 0:
                 want = values
             elif any(a is not None and not np.array_equal(a, b, equal_nan=True) for a, b in zip(want, values)):
