@@ -14,6 +14,7 @@ import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import grad
 from tenkey.dispatch import registry
+from tenkey.library import scalar as s
 from tests._gradients import constant, leaf, values_of
 
 # ---- complex numbers
@@ -211,10 +212,41 @@ def test_arguments_called_like_what_the_kernel_uses(name: str) -> None:
     assert values_of(x.grad).tolist() == [12.0]
 
 
-@pytest.mark.parametrize("name", ["g", "out", "x_meta"])
-def test_arguments_called_like_a_role_are_refused(name: str) -> None:
-    with pytest.raises(tk.dispatch.RegistrationError, match=f"an argument cannot have the name '{name}'"):
-        tk.library.pointwise(f"clash::role(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x)
+def test_arguments_called_like_a_role() -> None:
+    """``g``, ``out`` and ``x_meta`` mean something else in formulas, which are derived here or name the arguments."""
+    x, y = tk.asarray([0.5, 1.5, -0.7]), tk.asarray([0.25, -1.0, 2.0])
+    product: Any = lambda T: lambda a, b: s.exp(a) * b  # noqa: E731
+    for names in ("g, out", "out, g", "x, x_meta", "out_meta, out", "g, grad_output", "out, result"):
+        a, b = names.split(", ")
+        op = tk.library.pointwise(f"clash::role(Tensor {a}, Tensor {b}) -> Tensor", scalar=product)
+        tk.library.opcheck(op, (x, y), checks=("autograd", "gradient", "second order", "forward mode", "vmap"))
+    given = tk.library.pointwise(
+        "clash::given(Tensor g, Tensor x) -> Tensor",
+        scalar=lambda T: lambda g, x: g * s.cos(x),
+        partials=(lambda x: tk.cos(x), lambda g, x: -g * tk.sin(x)),
+    )
+    tk.library.opcheck(given, (x, y), checks=("gradient", "second order", "forward mode"))
+
+    @tk.library.composite("clash::composed(Tensor g, Tensor out, Tensor out_meta) -> Tensor")
+    def composed(g: tk.Tensor, out: tk.Tensor, out_meta: tk.Tensor) -> tk.Tensor:
+        return g * out + out_meta
+
+    tk.library.opcheck(composed, (x, y, x), checks=("gradient", "second order", "forward mode"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "options"),
+    [
+        ("Tensor out", {"partials": lambda out: out}),
+        ("Tensor x, Tensor x_meta", {"partials": (lambda x_meta: tk.ones(x_meta.shape), None)}),
+    ],
+)
+def test_formulas_must_not_name_an_argument_called_like_a_role(schema: str, options: Any) -> None:
+    scalar: Any = lambda T: lambda *arguments: s.exp(arguments[0])  # noqa: E731
+    with pytest.raises(tk.dispatch.RegistrationError, match="which is an argument, but in a gradient formula g is"):
+        tk.library.pointwise(f"clash::refused({schema}) -> Tensor", scalar=scalar, **options)
+    with pytest.raises(tk.dispatch.RegistrationError, match="the formula for the vjp by g names 'g', which is an"):
+        tk.library.composite("clash::refused(Tensor g) -> Tensor", vjp={"g": lambda g: g})(lambda g: g * 1)
 
 
 def test_a_redefined_operator_has_its_own_derivative() -> None:

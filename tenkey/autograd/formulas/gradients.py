@@ -29,7 +29,7 @@ from ...ops.builtin.elementwise.complex import conjugated
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import broadcast_to
-from ...ops.declare.facets import Linear, Pointwise, formula_names
+from ...ops.declare.facets import Linear, Pointwise, formula_names, role_of
 from ..engine.functional import grad
 from ..tape.node import ENDED, mark_leaf
 from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
@@ -176,6 +176,7 @@ def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
     """Use one fused operator for each set of arguments with tangents, made on first use."""
     facet: Pointwise = operator.facets["Pointwise"]
     formula_of = cache(partial(pointwise_tangent, operator, facet, is_complex=is_complex))
+    own = {role_of(operator.schema, a.name): a.name for a in operator.schema.arguments}
 
     def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         given = tuple([n for n in facet.tensors if tangents.get(n) is not None and n not in facet.boolean])
@@ -184,8 +185,9 @@ def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
             return None
         if facet.indices:  # positions are those in the result
             tangents = {n: t if t is None else broadcast_to(t, out.shape) for n, t in tangents.items()}
-        values = [tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
-        return formula.function(*values)
+        values = {TANGENT + n: tangent for n, tangent in tangents.items()}
+        values |= {role: bound[name] for role, name in own.items()}
+        return formula.function(*[values[n] if n in values else _value(n, bound, out) for n in formula.names])
 
     return rule
 

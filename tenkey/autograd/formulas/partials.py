@@ -38,7 +38,7 @@ from ...dispatch.schema import parse_schema
 from ...dispatch.tags import Tag
 from ...ops.builtin.elementwise.arithmetic import add, multiply, negative
 from ...ops.builtin.elementwise.complex import conj, real
-from ...ops.declare.facets import Partials, Pointwise, formula_names
+from ...ops.declare.facets import Partials, Pointwise, formula_names, role_of
 from ...ops.declare.promotion import SAME
 from ...ops.scalar import (
     constant,
@@ -133,7 +133,7 @@ def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex
         return Formula(_refusal(operator, facet), ("g",))
     derivative, given, may_be_infinite = _derivative(operator, facet, name, is_complex=is_complex)
     if derivative is None:
-        return _tensor_formula(given)
+        return _tensor_formula(operator, given)
     if derivative.operation == "constant":
         value = derivative.value
         if value == 0:
@@ -184,8 +184,8 @@ def _traced(formula: Callable[..., Any]) -> Expression | None:
     return None if isinstance(found, tuple) else substitute(found, {"out": _OUTPUT})
 
 
-def _tensor_formula(formula: Callable[..., Any]) -> Formula:
-    names = formula_names(formula)
+def _tensor_formula(operator: Operator, formula: Callable[..., Any]) -> Formula:
+    names = _roles(operator, formula)
 
     def function(g: Any, *values: Any) -> Any:
         partial = formula(*values)
@@ -247,7 +247,7 @@ def _declare(
                 name = f"{wanted}_{number}"
             taken.add(name)
             order.append((special, role, name))
-    order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
+    order += [(a.name, role_of(schema, a.name), a.name) for a in schema.arguments if a.name in used]
     if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
         raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
     arguments = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
@@ -299,7 +299,7 @@ def pointwise_tangent(
     else:
         derivatives = {name: _derivative(operator, facet, name, is_complex=is_complex) for name in given}
         if any(d.expression is None for d in derivatives.values()):
-            return _sum_of_products(derivatives)
+            return _sum_of_products(operator, derivatives)
         for name, (derivative, _, may_be_infinite) in derivatives.items():
             if derivative is None or (derivative.operation == "constant" and derivative.value == 0):
                 continue
@@ -316,14 +316,21 @@ def pointwise_tangent(
     return _declare(operator, f"{kind}_{'_'.join(given)}", facet, total, (*specials, _BACKWARD[1]))
 
 
-def _sum_of_products(derivatives: dict[str, Derivative]) -> Formula:
+def _roles(operator: Operator, formula: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the roles of what a declared partial derivative names: arguments, ``out`` and ``x_meta``."""
+    arguments = {a.name for a in operator.schema.arguments}
+    names = formula_names(formula)
+    return tuple([role_of(operator.schema, name) if name in arguments else name for name in names])
+
+
+def _sum_of_products(operator: Operator, derivatives: dict[str, Derivative]) -> Formula:
     """Return the sum of tangents times formulas that are not expressions."""
     parts: list[tuple[Callable[..., Any] | None, int]] = []
     names: list[str] = []
     for name, (expression, given, _) in derivatives.items():
         if expression is not None and expression.operation == "constant" and expression.value == 0:
             continue
-        wanted = formula_names(given)
+        wanted = _roles(operator, given)
         parts.append((given, len(wanted)))
         names += [TANGENT + name, *wanted]
 

@@ -15,6 +15,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument
+from ...ops.declare.facets import role_of
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.raw import raw_saved
 from ..saved_tensors.saved import SavedOutput, SavedTensor, save_input, unpack
@@ -63,6 +64,7 @@ class Writer:
         self.formulas = {name: formula for name, formula in formulas.items() if formula is not None}
         tensors = [a for a in self.arguments.values() if a.type.is_tensor_like]
         self.tensors = [a.name for a in tensors]
+        self.by_role = {role_of(operator.schema, a.name): a for a in self.arguments.values()}
         self.differentiable = [a for a in tensors if a.name in self.formulas]
         self.lists = [a.name for a in self.differentiable if _is_list(a)]
         self.scope: dict[str, Any] = dict(_SCOPE)
@@ -71,7 +73,8 @@ class Writer:
             for name in formula.names:
                 if name != "g":
                     self.users.setdefault(name, []).append(argument)
-        self.saved = [name for name in [*self.tensors, "out"] if name in self.users]
+        roles = [role for role, a in self.by_role.items() if a.type.is_tensor_like]
+        self.saved = [name for name in [*roles, "out"] if name in self.users]
 
     def kernel(self, inner: Callable[..., Any], word: int) -> Callable[..., Any]:
         """Return the kernel around ``inner`` for a dispatch word."""
@@ -149,7 +152,7 @@ class Writer:
     def _save_lines(self) -> list[str]:
         lines: list[str] = []
         for name, users in self.users.items():
-            argument = self.arguments.get(name)
+            argument = self.by_role.get(name)
             if name == "out":
                 saved = [
                     "$storage = $out._storage",
@@ -186,14 +189,14 @@ class Writer:
             elif str(argument.type) == "Tensor":
                 saved = [
                     f"$saved = $node.saved_{name} = $new($SavedTensor)",
-                    f"$saved.tensor = {name}",
-                    f"$saved.version = 0 if {name}._storage is None else $version_of({name})",
+                    f"$saved.tensor = {argument.name}",
+                    f"$saved.version = 0 if {argument.name}._storage is None else $version_of({argument.name})",
                 ]
                 lines += self._if_needed(users, saved)
             elif argument.type.is_tensor_like:
-                lines += self._if_needed(users, [f"$node.saved_{name} = $save_input({name})"])
+                lines += self._if_needed(users, [f"$node.saved_{name} = $save_input({argument.name})"])
             else:
-                lines.append(f"$node.saved_{name} = {name}")
+                lines.append(f"$node.saved_{name} = {argument.name}")
         return lines
 
     def _apply_source(self) -> str:
@@ -267,7 +270,7 @@ class Writer:
             if name in saved:
                 body[f"_saved_{name}"] = property(_saved_reader(name))
                 body[f"_raw_saved_{name}"] = property(functools.partial(raw_saved, name=name))
-            elif name in self.arguments:  # numbers, axes, flags
+            elif name in self.by_role:  # numbers, axes, flags
                 body[f"_saved_{name}"] = property(attrgetter(f"saved_{name}"))
         aliases = {"result": "out"}  # PyTorch's names
         if self.tensors[:2] == ["x1", "x2"]:

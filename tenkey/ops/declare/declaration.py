@@ -96,12 +96,6 @@ def _differentiation(
     if not differentiable:
         return [NotDifferentiable()]
     names = tensor_names(schema)
-    for argument in schema.arguments:
-        if argument.name in ("g", "out") or argument.name.endswith("_meta"):
-            raise RegistrationError(
-                f"[{schema.name}] an argument cannot have the name {argument.name!r}: in a gradient formula g is the "
-                "incoming gradient, out the result, and x_meta the shape of x. Rename the argument."
-            )
     if partials is not None:
         formulas = formulas_by_argument(schema, names, partials)
         for name, formula in formulas.items():

@@ -23,7 +23,7 @@ __all__ = [
     "ArgReduce", "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
     "Elements", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel",
     "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "formula_names",
-    "linear", "tensor_names",
+    "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -39,6 +39,22 @@ class TensorSpec(NamedTuple):
 def tensor_names(schema: FunctionSchema) -> tuple[str, ...]:
     """Return the names of the arguments that hold tensors or lists of tensors."""
     return tuple(a.name for a in schema.arguments if a.type.is_tensor_like)
+
+
+def reserved_names(schema: FunctionSchema) -> set[str]:
+    """Return the names with a meaning of their own in formulas: ``g``, ``out``, and ``x_meta`` for a tensor ``x``."""
+    return {"g", "out", *[f"{name}_meta" for name in tensor_names(schema)]}
+
+
+def role_of(schema: FunctionSchema, name: str) -> str:
+    """Return the name of an argument in the formulas that are derived: its own, unless that is a reserved one."""
+    taken = reserved_names(schema)
+    if name not in taken:
+        return name
+    taken |= {a.name for a in schema.arguments}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def formula_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -306,7 +322,14 @@ class SampleInputs(Record):
 def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any], extra: tuple[str, ...]) -> None:
     """Raise unless each parameter of a formula is an argument, an argument's meta, or one of ``extra``."""
     allowed = {a.name for a in schema.arguments} | {f"{name}_meta" for name in tensor_names(schema)} | set(extra)
-    wrong = [name for name in formula_names(function) if name not in allowed]
+    names = formula_names(function)
+    for argument in schema.arguments:
+        if argument.name in names and argument.name in {*reserved_names(schema)} - {"g"} | set(extra):
+            raise RegistrationError(
+                f"[{schema.name}] the formula for {what} names {argument.name!r}, which is an argument, but in a gradient "
+                "formula g is the incoming gradient, out the result, and x_meta the shape of x. Rename the argument."
+            )
+    wrong = [name for name in names if name not in allowed]
     if wrong:
         raise RegistrationError(
             f"[{schema.name}] the formula for {what} names {', '.join(wrong)}: it may name "
