@@ -29,6 +29,7 @@ from .registration import (
     make_kernel,
     register_fake,
     register_kernel,
+    tags_of,
 )
 from .schema_inference import infer
 
@@ -185,6 +186,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    tags: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], CustomOperator]: ...
 
 
@@ -196,6 +198,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    tags: str | Iterable[str] = (),
 ) -> CustomOperator: ...
 
 
@@ -206,13 +209,17 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    tags: str | Iterable[str] = (),
 ) -> Any:
     """Define an operator by a Python function; without ``fn``, return a decorator.
 
     Args: name: ``"namespace::name"``; mutates_args: the names of the tensors that the function changes, ``()`` for
     none, ``"unknown"`` for all; device_types: the devices that the function supports (default: all); schema: replaces
-    the schema inferred from the annotations, without the name. A second definition with the same name replaces the
-    operator.
+    the schema inferred from the annotations, without the name; tags: those of :meth:`Library.define`. A second
+    definition with the same name replaces the operator.
+
+    A function that draws random numbers takes them from the functions of ``tk.random``, in the tag
+    ``nondeterministic``: they follow ``tk.random.seed`` on every device, and ``opcheck`` can fix them.
 
     Raises SchemaError for annotations that a schema cannot express, RegistrationError for an invalid or used name.
 
@@ -255,8 +262,9 @@ def custom_op(
         for kernel in kernels:
             kernel.site = function_site(function)
             check_signature(function, parsed, with_keyset=False, site=kernel.site)
+        every_tag = (Tag.CUSTOM_OP, *tags_of(parsed.name, tags))
         return define_custom(
-            parsed, kernels, facets=facets, tags=(Tag.CUSTOM_OP,), site=site, doc=function.__doc__, function=function
+            parsed, kernels, facets=facets, tags=every_tag, site=site, doc=function.__doc__, function=function
         )
 
     return make if fn is None else make(fn)

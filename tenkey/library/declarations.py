@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from .declaration_checks import (
     without_integers,
 )
 from .pointwise_families import declare_family, is_family
-from .registration import _RESERVED, _RESERVED_NAMESPACES
+from .registration import _RESERVED, _RESERVED_NAMESPACES, tags_of
 
 __all__ = ["composite", "pointwise", "reduction"]
 
@@ -123,6 +123,7 @@ def pointwise(
     promote: Promotion = INT_TO_FLOAT,
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
+    tags: str | Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
     """Define a differentiable operator by a scalar expression.
@@ -131,7 +132,8 @@ def pointwise(
     parameter for each argument, written with Python's operators and ``tk.library.scalar``; partials: the derivatives,
     to replace those found by symbolic differentiation: a function of arguments or ``out``, which returns a tuple if
     there are several tensors; promote: the rule for the dtype of the computation (``INT_TO_FLOAT``: floats for
-    integers); domain: the interval of sample inputs in tests.
+    integers); domain: the interval of sample inputs in tests; boolean: the names of the tensors that the expression
+    reads as conditions, which take no part in promotion; tags: those of :meth:`Library.define`.
 
     Numbers may be keyword-only, and arguments optional (``float? alpha=None``): the function is traced once more with
     None in their place, and may ask ``alpha is None``. With several results it returns a tuple of expressions, each of
@@ -151,6 +153,7 @@ def pointwise(
     check_promotion(parsed, promote)
     check_domain(parsed, domain, boolean)
     replace = _earlier(parsed)
+    every_tag = (Tag.LIBRARY, *tags_of(parsed.name, tags))
     if is_family(parsed):
         optional = any(isinstance(a.type, OptionalType) for a in parsed.arguments)
         if partials is not None and (optional or len(parsed.returns) > 1):
@@ -163,16 +166,17 @@ def pointwise(
             return _single(schema, scalar, partials, promote, domain, boolean)
 
         made = declare_family(
-            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, doc=doc, replace=replace
+            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, tags=every_tag, doc=doc, replace=replace
         )  # fmt: skip
     else:
-        made = _single(parsed, scalar, partials, promote, domain, boolean, doc=doc, replace=replace)
+        made = _single(parsed, scalar, partials, promote, domain, boolean, tags=every_tag, doc=doc, replace=replace)
     return _named(parsed, made)
 
 
 def _single(
     parsed: FunctionSchema, scalar: Any, partials: Any, promote: Promotion, domain: tuple[float, float],
-    boolean: tuple[str, ...], *, doc: str | None = None, replace: list[str] | tuple[str, ...] = (),
+    boolean: tuple[str, ...], *, tags: tuple[Tag, ...] = (Tag.LIBRARY,), doc: str | None = None,
+    replace: list[str] | tuple[str, ...] = (),
 ) -> Callable[..., Tensor]:  # fmt: skip
     """Declare a pointwise operator with one result, whose arguments are all given by position."""
     parameters = tuple([a.name for a in parsed.arguments])
@@ -186,7 +190,7 @@ def _single(
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
     return declare.pointwise(
         parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-        traced=expression, tags=(Tag.LIBRARY,), replace=replace,
+        traced=expression, tags=tags, replace=replace,
     )  # fmt: skip
 
 
@@ -198,6 +202,7 @@ def reduction(
     scalar: Callable[[Any], Callable[[Any], Any]] | None = None,
     vjp: Any = None,
     promote: Promotion = SAME,
+    tags: str | Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
     """Define an operator that combines elements along axes.
@@ -205,7 +210,7 @@ def reduction(
     Args: schema: with the arguments ``Tensor x, *, int[1]? axis=None, bool keepdims=False``; combine: an associative
     ``lambda T: lambda a, b: ...``; identity: its neutral element (None: an empty reduction is an error); scalar:
     applied to every element first; vjp: ``{"x": formula}``, where the formula is a function of ``g`` and of the names
-    that it needs.
+    that it needs; tags: those of :meth:`Library.define`.
 
     >>> from tenkey.library import scalar as s
     >>> largest = tk.library.reduction(
@@ -231,13 +236,17 @@ def reduction(
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     made = declare.reduction(
         parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc,
-        tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+        tags=(Tag.LIBRARY, *tags_of(parsed.name, tags)), replace=_earlier(parsed),
     )  # fmt: skip
     return _named(parsed, made)
 
 
-def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
+def composite(
+    schema: str, *, vjp: Any = None, tags: str | Iterable[str] = (), doc: str | None = None
+) -> Callable[..., Any]:
     """Define an operator by decorating a function of other operators, which make it differentiable.
+
+    Args: vjp: ``{"x": formula}`` replaces the gradient; tags: those of :meth:`Library.define`.
 
     >>> @tk.library.composite("docs::rms(Tensor x) -> Tensor")
     ... def rms(x):
@@ -246,10 +255,11 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
     3.0
     """
     parsed = _checked(schema)
+    every_tag = (Tag.LIBRARY, *tags_of(parsed.name, tags))
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         body = _returning_a_tensor(parsed, function)
-        made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(Tag.LIBRARY,), replace=_earlier(parsed))(body)
+        made = declare.composite(parsed, vjp=vjp, doc=doc, tags=every_tag, replace=_earlier(parsed))(body)
         return _named(parsed, made)
 
     return decorate

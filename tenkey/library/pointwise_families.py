@@ -42,6 +42,7 @@ def declare_family(
     declare_part: Callable[..., declare.Entry],
     domain: tuple[float, float],
     boolean: tuple[str, ...],
+    tags: tuple[Tag, ...],
     doc: str | None,
     replace: list[str],
 ) -> declare.Entry:
@@ -67,7 +68,7 @@ def declare_family(
         return results[0] if len(results) == 1 else tuple(results)
 
     made = declare.composite(
-        schema, doc=doc, tags=(Tag.LIBRARY,), replace=replace, sample_inputs=_samples(schema, sets, domain, boolean)
+        schema, doc=doc, tags=tags, replace=replace, sample_inputs=_samples(schema, sets, domain, boolean)
     )(function)
     owner = registry.find(f"{schema.name}.{schema.overload_name}".removesuffix("."))
     try:

@@ -30,7 +30,16 @@ from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
 from .kernel_checks import checked_kernel, may_return_argument
 
-__all__ = ["Library", "as_decorator", "key_for", "make_kernel", "name_of", "register_fake", "register_kernel"]
+__all__ = [
+    "Library",
+    "as_decorator",
+    "key_for",
+    "make_kernel",
+    "name_of",
+    "register_fake",
+    "register_kernel",
+    "tags_of",
+]
 
 _RESERVED: Final = (
     "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
@@ -234,7 +243,7 @@ class Library:
             raise RegistrationError(_FOREIGN.format(schema=schema, other=parsed.namespace, namespace=self.ns))
         parsed = parsed.with_namespace(self.ns)
         facets = {} if differentiable else {"NotDifferentiable": NotDifferentiable()}
-        operator = registry.define(parsed, facets=facets, tags=_tags(parsed.name, tags), site=caller_site())
+        operator = registry.define(parsed, facets=facets, tags=tags_of(parsed.name, tags), site=caller_site())
         return self._keep(Handle(lambda: registry.undefine(operator), f"operator {operator.name}"))
 
     def impl(
@@ -308,7 +317,8 @@ class Library:
         self.remove()
 
 
-def _tags(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
+def tags_of(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
+    """Return the given tags; raise RegistrationError for what is not a tag."""
     known = ", ".join(TAGS)
     given = _one_or_several(tags, f"[{operator}] tags is a tag or a sequence of tags", f": give some of {known}.")
     for tag in given:

@@ -402,6 +402,47 @@ def test_a_tagged_operator_is_not_judged_by_its_values() -> None:
         assert report["layout"].text == "tagged needs_exact_strides"
 
 
+def _dropout(name: str, scale: float = 2.0) -> Any:
+    """An operator that draws in its kernel; a scale other than 2 makes its gradient wrong."""
+
+    @tk.library.custom_op(f"opcheck_random::{name}", mutates_args=(), tags="nondeterministic")
+    def dropout(x: Tensor) -> tuple[Tensor, Tensor]:
+        kept = tk.random.uniform(x.shape, dtype=x.dtype, device=x.device) < 0.5
+        return x * kept * 2, kept
+
+    dropout.register_fake(lambda x: (tk.empty_like(x), tk.empty(x.shape, dtype=tk.bool, device=x.device)))
+    dropout.register_autograd(
+        lambda ctx, g, _: g * ctx.saved_tensors[0] * scale,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output[1]),
+    )
+    return dropout
+
+
+def test_a_random_operator_is_checked_at_a_fixed_seed() -> None:
+    right = report_of(_dropout("right"), X)
+    assert right.passed, str(right)
+    texts = {row.name: (row.status, row.text) for row in right}
+    assert texts["determinism"] == ("passed", "at a fixed seed, because it is tagged nondeterministic")
+    assert texts["gradient"][0] == texts["second order"][0] == texts["layout"][0] == "passed"
+    assert "in any order" in texts["threads"][1]
+    wrong = report_of(_dropout("wrong", 3.0), X)
+    assert wrong.failed == ("gradient",), str(wrong)
+    assert "1.5 times what it should be" in wrong["gradient"].text
+
+
+def test_other_random_numbers_cannot_be_repeated() -> None:
+    rng = np.random.default_rng(0)
+    noise = tk.library.custom_op(
+        "opcheck_random::noise", lambda x: x + tk.asarray(rng.normal(size=x.shape)), mutates_args=(),
+        schema="(Tensor x) -> Tensor", tags=("nondeterministic",),
+    )  # fmt: skip
+    noise.register_fake(lambda x: tk.empty(x.shape, dtype=tk.float64, device=x.device))
+    report = report_of(noise, X)
+    assert report.passed, str(report)
+    assert "draws other numbers than those of tk.random" in report["determinism"].text
+    assert report["gradient"].status == "skipped"
+
+
 def test_only_the_marked_tensors_are_differentiated() -> None:
     def backward(ctx: Any, g: Tensor) -> Any:
         return g * ctx.saved_tensors[1], None

@@ -326,8 +326,9 @@ def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any
     for argument in schema.arguments:
         if argument.name in names and argument.name in {*reserved_names(schema)} - {"g"} | set(extra):
             raise RegistrationError(
-                f"[{schema.name}] the formula for {what} names {argument.name!r}, which is an argument, but in a gradient "
-                "formula g is the incoming gradient, out the result, and x_meta the shape of x. Rename the argument."
+                f"[{schema.name}] the formula for {what} names {argument.name!r}, which is an argument, but in a "
+                "gradient formula g is the incoming gradient, out the result, and x_meta the shape of x. Rename the "
+                "argument."
             )
     wrong = [name for name in names if name not in allowed]
     if wrong:

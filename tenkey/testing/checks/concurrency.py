@@ -24,6 +24,7 @@ import numpy as np
 
 import tenkey as tk
 
+from ...dispatch.tags import Tag
 from .labels import Labelled, host_values
 from .sample import Failure, Sample, Skipped, described
 from .variations import differing, rolled
@@ -40,6 +41,8 @@ def check_threads(sample: Sample) -> str | None:
     """Run threads with different inputs: see Note [Threads take turns within a kernel]."""
     if not sample.leaves:
         raise Skipped("no tensor argument")
+    if Tag.NONDETERMINISTIC in sample.operator.tags:
+        raise Skipped("tagged nondeterministic: threads draw from one generator in any order")
     inputs = []
     expected = []
     for number in range(_THREADS):

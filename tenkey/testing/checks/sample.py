@@ -177,6 +177,17 @@ class Sample:
             made.append(tensor)
         return made
 
+    def fix_seed(self) -> None:
+        """Let every call draw the same numbers from tenkey's generator."""
+        generator, call = tk.random.default_generator(), self.call
+        state = generator.get_state()
+
+        def seeded(*args: Any, **kwargs: Any) -> Any:
+            generator.set_state(state)
+            return call(*args, **kwargs)
+
+        self.call = seeded
+
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Call the operator with these tensors in place of the sample's."""
         remaining = iter(tensors)
