@@ -28,6 +28,7 @@ from ..dispatch.schema import parse_schema
 from ..dispatch.tags import Tag
 from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
+from .host_functions import with_host
 from .kernel_checks import checked_kernel, may_return_argument
 
 __all__ = [
@@ -101,6 +102,8 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
                 return checked_kernel(operator, word, made, written=function, strict=new, sample=new)
             return made
         strict = watched and Tag.CUSTOM_OP in operator.tags
+        if strict and not is_backend:
+            made = with_host(operator, word, made)
         return checked_kernel(operator, word, made, written=function, strict=strict, sample=watched)
 
     kernel.specialize = specialize
