@@ -103,6 +103,7 @@ with _registry.deferred_installers():  # Note [Installers that wait]
 
 
 _LATER = ("testing", *_names.MODULES)
+_TRANSFORMS = ("grad", "jvp", "vmap")  # functions of tenkey.transforms, whose modules are loaded at first use
 
 
 def _load_checks() -> _Any:
@@ -119,13 +120,16 @@ def __getattr__(name: str) -> _Any:
     if name in _LATER:
         with _new_lock():  # as in Note [Delayed modules]
             return _import_module(f".{name}", __name__)  # sets the attribute
+    if name in _TRANSFORMS:
+        found = globals()[name] = getattr(transforms, name)
+        return found
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
     return _names.find_public("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_TRANSFORMS})
 
 
 globals().update(_names.expose(""))
@@ -133,6 +137,6 @@ globals().update(_names.expose(""))
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public({**globals(), **dict.fromkeys(_names.MODULES)})  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys((*_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -71,6 +71,9 @@ from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from tenkey.serialization import load as load, save as save
+from tenkey.transforms.batching.mapping import vmap as vmap
+from tenkey.transforms.forward import jvp as jvp
+from tenkey.transforms.reverse import grad as grad
 
 __all__ = [
     "Tensor",
@@ -191,6 +194,7 @@ __all__ = [
     "geomspace",
     "get_num_threads",
     "get_printoptions",
+    "grad",
     "gradient",
     "greater",
     "greater_equal",
@@ -225,6 +229,7 @@ __all__ = [
     "isin",
     "isinf",
     "isnan",
+    "jvp",
     "kron",
     "lcm",
     "leaky_relu",
@@ -382,6 +387,7 @@ __all__ = [
     "vander",
     "var",
     "vecdot",
+    "vmap",
     "vstack",
     "where",
     "zeros",
@@ -440,6 +446,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return evenly spaced values from ``start`` (0 if only one is given) up to, but not including, ``stop``."""
 def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -581,9 +588,16 @@ def empty(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise."""
-def empty_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
+def empty_like(
+    x: Tensor,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device | str | None = None,
+    requires_grad: _bool = False,
+) -> Tensor:
     """Return an uninitialized tensor with the shape, dtype and device of ``x``."""
 def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 == x2``, element by element, with broadcasting; a bool tensor."""
@@ -604,6 +618,7 @@ def eye(
     *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
 def flatnonzero(x: Tensor) -> Tensor:
@@ -630,6 +645,7 @@ def full(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a tensor filled with one number, whose kind determines the default dtype."""
 def full_like(
@@ -638,6 +654,7 @@ def full_like(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a tensor filled with one number, with the shape, dtype and device of ``x``."""
 def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
@@ -654,6 +671,7 @@ def geomspace(
     endpoint: _bool = True,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -760,6 +778,7 @@ def logspace(
     endpoint: _bool = True,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -881,9 +900,16 @@ def ones(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a tensor of ones; float32 unless ``dtype`` says otherwise."""
-def ones_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
+def ones_like(
+    x: Tensor,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device | str | None = None,
+    requires_grad: _bool = False,
+) -> Tensor:
     """Return ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Multiply each element of one vector by each element of another."""
@@ -1067,6 +1093,7 @@ def tri(
     *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a matrix with ones on the ``k``-th diagonal and below, and zeros above."""
 def tril(x: Tensor, k: int = 0) -> Tensor:
@@ -1112,7 +1139,14 @@ def zeros(
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
+    requires_grad: _bool = False,
 ) -> Tensor:
     """Return a tensor of zeros; float32 unless ``dtype`` says otherwise."""
-def zeros_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
+def zeros_like(
+    x: Tensor,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device | str | None = None,
+    requires_grad: _bool = False,
+) -> Tensor:
     """Return zeros with the shape, dtype and device of ``x``."""

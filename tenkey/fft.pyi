@@ -32,6 +32,7 @@ def fftfreq(
     *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the frequencies of a transform of ``n`` points, ``d`` apart: 0, 1 / (n d), ..., -1 / (n d)."""
 def fftn(
@@ -75,6 +76,7 @@ def rfftfreq(
     *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return the frequencies of ``rfft`` of ``n`` points, ``d`` apart: from 0 to 1 / (2 d)."""
 def rfftn(

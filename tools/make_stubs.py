@@ -166,6 +166,9 @@ def _parameters(operator: Operator) -> list[str]:
         if argument in keywords and "*" not in made:
             made.append("*")
         made.append(_argument_text(operator, argument))
+    option = operator.facets.get("EntryOption")
+    if option is not None:
+        made += [*([] if "*" in made else ["*"]), f"{option.name}: bool = {option.default}"]
     return made
 
 

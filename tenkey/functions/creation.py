@@ -17,10 +17,11 @@ from ..core.exchange import dlpack
 from ..core.exchange.interfaces import read_interface
 from ..core.tensor import Tensor, cpu_word, fits, make_tensor
 from ..core.tree import flatten
-from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD, tensor_dtype
+from ..core.word import DTYPE_TRAIT, INFERENCE, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.local_state import current_state, get_state
 from ..dispatch.registry import registry
+from ..ops.declare.leaf import as_leaf
 
 __all__ = ["asarray", "from_dlpack", "refuse_other", "tensor"]
 
@@ -132,18 +133,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
     >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
     True
     """
-    if requires_grad.__class__ is not bool:
-        requires_grad = _flag("tensor", "requires_grad", requires_grad)  # type: ignore[unreachable]
     source = data.detach() if isinstance(data, Tensor) else data
     made = _make(source, dtype, device, True, "tensor")
-    if requires_grad:
-        if not dtypes.is_inexact(made.dtype):
-            raise RuntimeError(
-                f"[tensor] only Tensors of floating point and complex dtype can require gradients, got {made.dtype}: "
-                "pass dtype=."
-            )
-        made._word |= REQUIRES_GRAD
-    return made
+    return made if requires_grad is False else as_leaf("tensor", made, requires_grad)
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:

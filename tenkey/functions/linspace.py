@@ -16,6 +16,7 @@ from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.rounding import floor
 from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import reshape
+from ..ops.declare.leaf import as_leaf
 
 __all__ = ["linspace"]
 
@@ -27,7 +28,7 @@ def _inexact(end: Any) -> Any:
 
 def linspace(
     start: complex | Tensor, stop: complex | Tensor, num: int, *, dtype: Any = None, device: Any = None,
-    endpoint: builtins.bool = True,
+    endpoint: builtins.bool = True, requires_grad: builtins.bool = False,
 ) -> Tensor:  # fmt: skip
     """Return ``num`` evenly spaced values from ``start`` to ``stop``.
 
@@ -45,7 +46,8 @@ def linspace(
     [[0.0, 10.0], [2.0, 7.0], [4.0, 4.0]]
     """
     if not (isinstance(start, Tensor) or isinstance(stop, Tensor)):
-        return _linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
+        made = _linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
+        return made if requires_grad is False else as_leaf("linspace", made, requires_grad)
     message = f"[linspace] num is an integer, the number of values, at least 0; got {shown(num)}."
     num = checked_integer(num, message)
     if not all(isinstance(end, (Tensor, numbers.Number)) for end in (start, stop)):
@@ -68,4 +70,5 @@ def linspace(
                 "dtype."
             )
         values = cast(floor(values) if wanted.kind in "iu" else values, wanted)
-    return values if device is None else values.to(device)  # type: ignore[no-any-return]
+    values = values if device is None else values.to(device)
+    return values if requires_grad is False else as_leaf("linspace", values.detach(), requires_grad)  # as in tk.tensor

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..autograd import forward_ad
 from ..autograd.engine.functional import grad
 from ..autograd.function.context import Context
@@ -23,8 +25,18 @@ from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from ..ops.aliases import recording, spread
-from ..ops.builtin.creation import zeros_like
-from .trace import Run, bare, check_function, check_outputs, described, differentiable, refuse_input, split_aux
+from ..ops.builtin.creation import full_like, zeros_like
+from .trace import (
+    Run,
+    as_inputs,
+    bare,
+    check_function,
+    check_outputs,
+    described,
+    differentiable,
+    refuse_input,
+    split_aux,
+)
 
 __all__ = ["jvp", "linearize"]
 
@@ -37,6 +49,7 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     ([1.0, 4.0], [2.0, 40.0])
     """
     check_function("jvp", fn)
+    primals, tangents = _as_tensors(primals, tangents)
     pairs = _check_tangents("jvp", primals, tangents)
 
     def run(level: Any) -> tuple[Any, list[tuple[Any, Any]], Any]:
@@ -55,6 +68,25 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     result, parts, aux = forward_ad.dual_level().run(run)
     output, pushed = unflatten(result, [p for p, _ in parts]), unflatten(result, [t for _, t in parts])
     return (output, pushed, aux) if has_aux else (output, pushed)
+
+
+def _as_tensors(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """Return primals and tangents with tensors for arrays and numbers; a number as a tangent takes the dtype."""
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        return primals, tangents
+    made = tuple(as_inputs(primals))
+    ahead, along = flatten(made), flatten(tangents)
+    if len(ahead) == len(along):
+        pairs = zip(ahead, along, strict=True)
+        along = [_as_tangent(primal, tangent) if differentiable(primal) else tangent for primal, tangent in pairs]
+        tangents = unflatten(tangents, along)
+    return made, tangents
+
+
+def _as_tangent(primal: Tensor, tangent: Any) -> Any:
+    if isinstance(tangent, (bool, int, float, complex)) and primal.ndim == 0:
+        return full_like(primal, tangent) if primal.dtype.kind == "c" or not isinstance(tangent, complex) else tangent
+    return as_inputs([tangent])[0] if isinstance(tangent, (np.ndarray, np.generic)) else tangent
 
 
 def _check_tangents(call: str, primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
@@ -97,6 +129,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     ([2.0, 40.0], [0.0, 4.0])
     """
     check_function("linearize", fn)
+    primals = tuple(as_inputs(primals))
     _check_tangents("linearize", primals, primals)
     run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
     ends = flatten(run.output)
@@ -118,6 +151,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         restore()
 
     def push(*tangents: Any) -> Any:
+        tangents = _as_tensors(primals, tangents)[1]
         _check_tangents("linearize", primals, tangents)
         along = [t for t, own in zip(flatten(tangents), run.is_input, strict=True) if own]
         pairs = [(g, t) for g, t in zip(pulled, along, strict=True) if g is not None and g._word & REQUIRES_GRAD]

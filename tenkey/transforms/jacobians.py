@@ -13,7 +13,7 @@ from ..ops.builtin.shape.views import reshape, slice
 from .batching.mapping import vmap
 from .forward import jvp
 from .reverse import vjp
-from .trace import check_function, positions_of, refuse_input, refuse_output, with_chosen
+from .trace import as_inputs, check_function, positions_of, refuse_input, refuse_output, with_chosen
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -77,7 +77,7 @@ def _by_rows(
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(call, argnums, args)
-        chosen = [args[i] for i in positions]
+        chosen = as_inputs([args[i] for i in positions])
         of_chosen = with_chosen(fn, args, kwargs, positions)
         _check_inputs(call, positions, chosen, False)
         output, pullback, *aux = vjp(lambda *values: of_chosen(values), *chosen, has_aux=has_aux)
@@ -127,7 +127,7 @@ def _by_columns(
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(call, argnums, args)
-        chosen = tuple([args[i] for i in positions])
+        chosen = tuple(as_inputs([args[i] for i in positions]))
         of_chosen = with_chosen(fn, args, kwargs, positions)
         leaves = flatten(chosen)
         _check_inputs(call, positions, chosen, True)

@@ -14,19 +14,22 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
+import numpy as np
+
 from ..autograd.engine.functional import grad
 from ..autograd.tape.node import mark_leaf, walk
-from ..core.tensor import Tensor
+from ..core.dtypes.names import default_complex, default_float
+from ..core.tensor import Tensor, from_host
 from ..core.tree import flatten, tree_map, unflatten
-from ..core.word import REQUIRES_GRAD
+from ..core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
 from ..dispatch.local_state import current_state
 from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
-    "Run", "bare", "check_function", "check_outputs", "described", "differentiable", "positions_of", "refuse_input",
-    "refuse_output", "split_aux", "with_chosen",
+    "Run", "as_inputs", "bare", "check_function", "check_outputs", "described", "differentiable", "positions_of",
+    "refuse_input", "refuse_output", "split_aux", "with_chosen",
 ]  # fmt: skip
 
 
@@ -38,6 +41,28 @@ def described(value: Any) -> str:
 def differentiable(x: Any) -> bool:
     """Return whether ``x`` is a floating or complex tensor."""
     return isinstance(x, Tensor) and x.dtype.kind in "fcV"
+
+
+def as_inputs(chosen: Sequence[Any]) -> list[Any]:
+    """Return the arguments with tensors for NumPy's arrays of floating numbers.
+
+    In an argument that holds neither tensors nor arrays, Python's floats and complex numbers become tensors too; beside
+    tensors they are constants.
+    """
+    return [_converted(part) if any(not isinstance(x, Tensor) for x in flatten(part)) else part for part in chosen]
+
+
+def _converted(part: Any) -> Any:
+    numbers = not any(isinstance(x, (Tensor, np.ndarray)) for x in flatten(part))
+
+    def convert(x: Any) -> Any:
+        if isinstance(x, (np.ndarray, np.inexact)):
+            return from_host(np.asarray(x)) if np.asarray(x).dtype in DTYPE_TRAIT and x.dtype.kind in "fcV" else x
+        if numbers and isinstance(x, (float, complex)):
+            return from_host(np.asarray(x, default_float() if isinstance(x, float) else default_complex()))
+        return x
+
+    return tree_map(convert, part)
 
 
 def check_function(call: str, fn: Any) -> None:
@@ -62,7 +87,7 @@ def refuse_input(call: str, index: int, got: Any) -> NoReturn:
     """Raise TypeError for an argument that has no derivative."""
     raise TypeError(
         f"[{call}] argument {index} holds no floating or complex tensor to differentiate by, got {described(got)}: "
-        "give tensors, or choose others with argnums."
+        "give tensors, arrays or floats, or choose others with argnums."
     )
 
 
@@ -134,6 +159,7 @@ class Run:
 
     def __init__(self, call: str, fn: Callable[..., Any], chosen: list[Any], rest: Callable[[list[Any]], Any]) -> None:
         check_function(call, fn)
+        chosen = as_inputs(chosen)
         for index, part in enumerate(chosen):
             if not any(differentiable(leaf) for leaf in flatten(part)):
                 refuse_input(call, index, part)

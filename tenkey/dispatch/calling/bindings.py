@@ -83,11 +83,18 @@ def keyword_only(operator: Operator) -> list[Argument]:
     return [a for a in operator.schema.arguments if a.kwarg_only][operator.positional :]
 
 
+# Note [Options of an entry]
+#     A property of the result that concerns no kernel, such as ``requires_grad`` of a factory, is an option of the
+#     entry alone: a keyword that is not in the schema, declared by the facet ``EntryOption``. Its function gets the
+#     result and the value unless that is the default, so other calls pay for one comparison. Guarded by
+#     ``tests/functions/test_leaves.py``.
 def make_entry(operator: Operator) -> Callable[..., Any]:
     """Return the function of Note [The entry of an operator]; its text is written at the first call."""
     schema = operator.schema
     arguments = schema.arguments
     keywords = keyword_only(operator)
+    option = operator.facets.get("EntryOption")
+    options = () if option is None else (option.name,)
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     filename = f"<operator {operator.name}>"
     code = _unwritten.__code__.replace(
@@ -95,15 +102,16 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
         co_qualname=name,
         co_filename=filename,
         co_firstlineno=1,
-        co_varnames=tuple([a.name for a in arguments]),
+        co_varnames=(*[a.name for a in arguments], *options),
         co_argcount=len(arguments) - len(keywords),
-        co_kwonlyargcount=len(keywords),
-        co_nlocals=len(arguments),
+        co_kwonlyargcount=len(keywords) + len(options),
+        co_nlocals=len(arguments) + len(options),
     )
     scope: dict[str, Any] = {}
     defaults = tuple([a.default for a in arguments[: len(arguments) - len(keywords)] if a.has_default])
     function = FunctionType(code, scope, name, defaults or None)
-    function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
+    extra = {} if option is None else {option.name: option.default}
+    function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} | extra or None
 
     def write_entry(values: dict[str, Any]) -> Any:
         source, names = _entry_source(operator, name)
@@ -179,6 +187,14 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     if structure is not None and structure.builds_result:
         scope["build"] = structure.build_result
         body[-1] = f"return $build($cache[$word]({passed}))"
-    parameters = codegen.parameters(operator.schema, keyword_only=keyword_only(operator), defaults=True)
+    keywords = keyword_only(operator)
+    parameters = codegen.parameters(operator.schema, keyword_only=keywords, defaults=True)
+    option = operator.facets.get("EntryOption")
+    if option is not None:
+        parameters += f"{'' if keywords else ', *'}, {option.name}=$default_{option.name}"
+        scope |= {f"default_{option.name}": option.default, "apply_option": option.function}
+        plain = body.pop()
+        body.append(f"if {option.name} is {option.default!r}: {plain}")
+        body.append(f"return $apply_option($operator, {plain.removeprefix('return ')}, {option.name})")
     source = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     return source, scope

@@ -300,6 +300,7 @@ def _like(name: str, make: Entry, what: str, example: str, shown: str, tags: tup
         batch=same_dim,
         tags=tags,
         positional=1,
+        leaf=True,
         doc=f"""Return {what} with the shape, dtype and device of ``x``.
 
     >>> tk.{name}(tk.asarray([1, 2])).{example}
@@ -322,6 +323,7 @@ ones_like = _like("ones_like", ones, "ones", "tolist()", "[1, 1]")
     sample_inputs=normal(([2, 3], 1)),
     batch=same_dim,
     positional=1,
+    leaf=True,
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Return a tensor filled with one number, with the shape, dtype and device of ``x``.

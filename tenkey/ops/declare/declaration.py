@@ -46,6 +46,7 @@ from .facets import (
     formula_names,
     tensor_names,
 )
+from .leaf import LEAF
 from .promotion import BOOLEAN, SAME, SUM, Promotion
 
 __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structured", "view"]
@@ -333,6 +334,8 @@ def factory(
     ``structured``. ``elements`` returns the result as a scalar expression of index variables, for other devices.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
+    if Tag.INTERNAL not in tags:
+        facets.append(LEAF)
     if elements is not None:
         facets.append(Elements(elements))
     if numpy is not None:
@@ -359,6 +362,7 @@ def composite(
     tags: Iterable[str] = (),
     positional: int = 0,
     replace: Iterable[str] = (),
+    leaf: bool = False,
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator in terms of others, by decorating the function that computes it.
@@ -366,7 +370,7 @@ def composite(
     It works on every backend, and is differentiable because its parts are; ``vjp`` (or ``explicit``) uses a formula
     instead. ``differentiable=False`` says that no gradient flows through (for example to integer results). ``numpy`` is
     a faster kernel on NumPy arrays for calls that record no gradient or have a formula for it; it returns
-    NotImplemented, or raises, to leave a call to the composition.
+    NotImplemented, or raises, to leave a call to the composition. ``leaf``: callers may pass ``requires_grad=True``.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
@@ -374,6 +378,8 @@ def composite(
         implicit = not explicit and vjp is None and (numpy is None or differentiable)
         facets: list[object] = [Composite(function, implicit)]
         facets += _differentiation(parsed, None, vjp, jvp, differentiable)
+        if leaf:
+            facets.append(LEAF)
         if numpy is not None:
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:

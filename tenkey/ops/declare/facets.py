@@ -21,9 +21,9 @@ from .promotion import Promotion
 
 __all__ = [
     "ArgReduce", "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
-    "Elements", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel",
-    "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "formula_names",
-    "linear", "reserved_names", "role_of", "tensor_names",
+    "Elements", "EntryOption", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable",
+    "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp",
+    "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -236,6 +236,17 @@ class Decomposition(Record, frozen=True):
 
     function: Callable[..., Any]
     needs: tuple[str, ...] = ()
+
+
+class EntryOption(Record):
+    """A keyword of the operator's entry that is not in its schema: see Note [Options of an entry].
+
+    ``function(operator, result, value)`` returns the result of a call with another value than the default.
+    """
+
+    name: str
+    default: Any
+    function: Callable[..., Any]
 
 
 class Factory(Record):

@@ -6,9 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core.random.generator import Generator, GeneratorState, note_draws
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, from_host
 from ...core.tree import broadcast_prefix, flatten, unflatten
+from ...core.word import DTYPE_TRAIT
 from ...dispatch.keys import DispatchKey
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
@@ -129,7 +132,7 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
         )
     wanted = broadcast_prefix(in_dims, args, what=f"[vmap] ({name}) in_dims", of="the inputs")
     dims: list[int | None] = []
-    for leaf, dim in zip(leaves, wanted, strict=True):
+    for index, (leaf, dim) in enumerate(zip(leaves, wanted, strict=True)):
         if dim is None or leaf is None:
             dims.append(None)
             continue
@@ -138,6 +141,8 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
                 f"[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim!r} for an input but in_dim must be either an "
                 "integer dimension or None."
             )
+        if isinstance(leaf, np.ndarray) and leaf.dtype in DTYPE_TRAIT:
+            leaf = leaves[index] = from_host(leaf)
         if not isinstance(leaf, Tensor):
             raise ValueError(
                 f"[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for an input but the input is of "

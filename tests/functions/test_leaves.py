@@ -1,0 +1,103 @@
+"""``requires_grad=`` of the functions that make tensors."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tests._backends import Host
+from tests.operators._table import FACTORIES
+
+X = tk.asarray([1.0, 2.0])
+CALLS: dict[str, tuple[Any, ...]] = {
+    "empty": (2,), "zeros": ((2, 3),), "ones": (3,), "full": (2, 1.5), "arange": (3.0,), "linspace": (0, 1, 3),
+    "logspace": (0, 1, 3), "geomspace": (1, 8, 4), "eye": (3,), "tri": (3,), "empty_like": (X,), "zeros_like": (X,),
+    "ones_like": (X,), "full_like": (X, 2), "fft.fftfreq": (4,), "fft.rfftfreq": (4,),
+}  # fmt: skip
+
+
+def _function(name: str) -> Any:
+    module, _, rest = name.rpartition(".")
+    return getattr(getattr(tk, module) if module else tk, rest)
+
+
+def test_every_public_factory_is_tested() -> None:
+    public = {
+        op.schema.base_name.replace("fft_", "fft.") for op in FACTORIES if not op.schema.base_name.startswith("random")
+    }
+    assert public <= {*CALLS}
+
+
+def test_they_make_leaves() -> None:
+    wrong = []
+    for name, args in CALLS.items():
+        for dtype in ("float32", "float64", "complex64"):
+            if dtype == "complex64" and name in (
+                "arange",
+                "linspace",
+                "logspace",
+                "geomspace",
+                "fft.fftfreq",
+                "fft.rfftfreq",
+            ):
+                continue
+            function = _function(name)
+            leaf = function(*args, dtype=dtype, requires_grad=True)
+            tk.abs(leaf).sum().backward()
+            good = leaf.requires_grad and leaf.is_leaf and leaf.grad is not None and leaf.dtype == dtype
+            plain = function(*args, dtype=dtype, requires_grad=False)
+            same = "empty" in name or np.array_equal(leaf.detach().numpy(), plain.numpy())
+            if not good or not same or plain.requires_grad or function(*args).requires_grad:
+                wrong.append((name, dtype))
+    assert not wrong
+
+
+def test_the_option_is_keyword_only_and_shown() -> None:
+    for name, args in CALLS.items():
+        parameter = inspect.signature(_function(name)).parameters["requires_grad"]
+        assert parameter.kind is parameter.KEYWORD_ONLY, name
+        assert parameter.default is False
+        with pytest.raises(TypeError):
+            _function(name)(*args, None, None, None, None, True)
+
+
+def test_wrong_options() -> None:
+    for name in ("arange", "ones", "full", "zeros_like", "tensor", "linspace"):
+        args = CALLS.get(name, (X,))
+        with pytest.raises(
+            RuntimeError, match=rf"\[{name}\] only Tensors of floating point and complex dtype .* got int64"
+        ):
+            _function(name)(*args, dtype="int64", requires_grad=True)
+        with pytest.raises(
+            TypeError, match=rf"\[{name}\] the argument 'requires_grad' must be a bool, got 1 of type int"
+        ):
+            _function(name)(*args, requires_grad=1)
+        assert _function(name)(*args, requires_grad=np.True_).requires_grad
+
+
+def test_between_tensors_linspace_makes_a_leaf() -> None:
+    end = tk.tensor(2.0, requires_grad=True)
+    made = tk.linspace(0.0, end, 3, requires_grad=True)
+    assert made.is_leaf
+    assert made.requires_grad
+    assert not tk.linspace(0.0, end, 3).is_leaf
+
+
+class _Leaves(Host):
+    name = "hostleaves"
+
+
+def test_on_another_device_and_in_modes() -> None:
+    with tk.backends.register(_Leaves()):
+        x = tk.ones(2, device="hostleaves", requires_grad=True)
+        (x * 3).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [3.0, 3.0]
+    with tk.no_grad():
+        assert tk.ones(2, requires_grad=True).requires_grad
+    for device in ("meta", "cpu"):
+        assert tk.zeros(2, device=device, requires_grad=True).requires_grad
