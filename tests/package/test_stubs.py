@@ -137,7 +137,7 @@ class TestTypes:
     def test_shapes_dtypes_devices(self) -> None:
         assert self.signature("full") == (
             "['shape: int | Sequence[int]', 'fill_value: complex', 'dtype: DTypeLike | None = None', '*', "
-            "'device: Device | str | None = None'], Tensor"
+            "'device: Device | str | None = None', 'requires_grad: bool = False'], Tensor"
         )
 
     def test_lists(self) -> None:
