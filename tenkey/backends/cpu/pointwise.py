@@ -312,7 +312,8 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
     for parameter, value in zip(facet.parameters, args):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
         arrays.append(converted(operator.name, value, dtype))
-    arrays += _index_arrays(facet, out.shape, compute)
+    if facet.indices:
+        arrays += _index_arrays(facet, out.shape, compute)
     found = errors()
     try:
         ignore(QUIET)
