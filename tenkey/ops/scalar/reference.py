@@ -199,7 +199,10 @@ def trigamma(x: float) -> float:
     """
     if x <= 0:
         fraction = math.fmod(x, 1.0) if math.isfinite(x) else 0.0
-        return math.inf if fraction == 0 else (math.pi / math.sin(math.pi * fraction)) ** 2 - trigamma(1.0 - x)
+        if fraction == 0:
+            return math.inf
+        ratio = math.pi / math.sin(math.pi * fraction)
+        return ratio * ratio - trigamma(1.0 - x)  # a product, because `**` raises where it overflows
     if x == math.inf or x != x:
         return 0.0 if x == math.inf else x
     if x < 1e-160:  # x * x underflows
