@@ -177,7 +177,7 @@ CONVERSIONS = [(a, b) for a in (*FLOATS, *SIGNED, *UNSIGNED, "bool") for b in (*
 
 
 def test_conversions_of_operands_and_results(tmp_path: Path) -> None:
-    x = {kind: s.variable("x", "boolean" if kind == "bool" else "number") for kind in (*C_TYPES,)}
+    x = {kind: s.variable("x", "boolean" if kind == "bool" else "number") for kind, _ in CONVERSIONS}
     names = {(a, b): f"from_{a}_to_{b}" for a, b in CONVERSIONS}
     library = compiled({n: loop(n, x[a], {"x": a}, a, b) for (a, b), n in names.items()}, tmp_path)
     loads = tmp_path / "loads"
@@ -242,14 +242,21 @@ def test_names_do_not_collide(dialect: str) -> None:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("dtype", ["complex64", "float16", "bfloat16"])
-    def test_dtypes(self, dtype: str) -> None:
+    def test_dtypes(self) -> None:
         x = s.variable("x")
-        for options in ({"dtype": dtype}, {"dtype": "float32", "result": dtype}):
-            with pytest.raises(s.UnsupportedOperationError, match=rf"no type for {dtype}.*fall back"):
-                s.to_c(x + 1, {"x": "float32"}, **options)
-        with pytest.raises(NotImplementedError):
-            s.to_c(x + 1, {"x": dtype}, dtype="float32")
+        for dialect, dtype in (("metal", "float64"), ("wgsl", "int64"), ("wgsl", "int8"), ("c", "longdouble")):
+            for options in ({"dtype": dtype}, {"dtype": "float32", "result": dtype}):
+                with pytest.raises(s.UnsupportedOperationError, match=rf"no type for {dtype}.*fall back"):
+                    s.to_c(x + 1, {"x": "float32"}, dialect=dialect, **options)
+            with pytest.raises(NotImplementedError):
+                s.to_c(x + 1, {"x": dtype}, dtype="float32", dialect=dialect)
+
+    def test_complex_numbers(self) -> None:
+        x = s.variable("x")
+        with pytest.raises(s.UnsupportedOperationError, match=r"maximum is not defined for complex numbers"):
+            s.to_c(s.maximum(x, 0), {"x": "complex64"}, dtype="complex64")
+        with pytest.raises(s.UnsupportedOperationError, match=r"parameter x is complex64, .*computed in float32"):
+            s.to_c(x + 1, {"x": "complex64"}, dtype="float32")
 
     @pytest.mark.parametrize("name", ["pow", "exp", "divide", "lgamma"])
     def test_operations_that_integers_have_not(self, name: str) -> None:
@@ -262,7 +269,7 @@ class TestRefusals:
             s.to_c(s.variable("x") * 0.5, {"x": "int64"}, dtype="int64")
 
     def test_unknown_dialect_and_variable(self) -> None:
-        with pytest.raises(ValueError, match=r"no dialect 'fortran': choose from c, opencl, cuda"):
+        with pytest.raises(ValueError, match=r"no dialect 'fortran': choose from c, opencl, cuda, metal, wgsl"):
             s.to_c(s.variable("x"), {"x": "float32"}, dtype="float32", dialect="fortran")
         with pytest.raises(ValueError, match=r"the variables y, which are not parameters: got x"):
             s.to_c(s.variable("y"), {"x": "float32"}, dtype="float32")

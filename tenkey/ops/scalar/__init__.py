@@ -19,16 +19,20 @@ from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceEr
 from .traversal import evaluate, free_variables, indices, operations, substitute
 
 if TYPE_CHECKING:  # Note [Delayed modules]
+    from .complex_parts import real_parts
     from .differentiation import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
-    from .emit.c import C_DIALECTS, CDialect, to_c
+    from .emit.c import to_c
+    from .emit.dialects import C_DIALECTS, WGSL, CDialect, WGSLDialect
+    from .expansions import expand
 
 __all__ = [
-    "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "CDialect", "Emitter", "Expression", "Kind",
-    "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError", "TypeMaker",
-    "UnsupportedDerivativeError", "UnsupportedOperationError", "clip", "constant", "differentiate", "differentiate_all",
-    "differentiate_along", "evaluate", "free_variables", "function_source", "index", "indices", "is_real", "logaddexp",
-    "make", "not_holomorphic", "operations", "sigmoid", "softplus", "substitute", "to_c", "topological_order", "trace",
-    "undefined_for_complex", "variable",
+    "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "WGSL", "CDialect", "Emitter", "Expression",
+    "Kind", "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError",
+    "TypeMaker", "UnsupportedDerivativeError", "UnsupportedOperationError", "WGSLDialect", "clip", "constant",
+    "differentiate", "differentiate_all", "differentiate_along", "evaluate", "expand", "free_variables",
+    "function_source", "index", "indices", "is_real", "logaddexp", "make", "not_holomorphic", "operations",
+    "real_parts", "sigmoid", "softplus", "substitute", "to_c", "topological_order", "trace", "undefined_for_complex",
+    "variable",
 ]  # fmt: skip
 __all__ += elementary.__all__
 
@@ -39,6 +43,9 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "differentiation": (
                 "UnsupportedDerivativeError", "differentiate", "differentiate_all", "differentiate_along",
             ),
-            "emit.c": ("C_DIALECTS", "CDialect", "to_c"),
+            "complex_parts": ("real_parts",),
+            "emit.c": ("to_c",),
+            "emit.dialects": ("C_DIALECTS", "WGSL", "CDialect", "WGSLDialect"),
+            "expansions": ("expand",),
         },
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """C functions for operations that C has no operator or function for; ``to_c`` puts them before its own function.
 
 Words in angle brackets are replaced: ``<T>`` by the compute type, ``<U>`` by an unsigned type of 32 or 64 bits that
-holds it, ``<FMOD>`` and similar words by names of functions of the mathematical library.
+holds it, ``<FMOD>`` and similar words by names of functions of the mathematical library, ``<UINT32>`` by the type of a
+dtype, ``<bits:x>`` and ``<float:x>`` by reinterpretations of a float32.
 """
 
 from __future__ import annotations
@@ -81,6 +82,111 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
     return (<T>)(y >= 0 && y < <BITS> ? x >> y : (x < 0 ? -1 : 0));
 }
 """,
+    ("pow", "any"): """\
+<HEAD> <NAME>(<T> x, <T> y)
+{
+    <U> result = 1, base = (<U>)x;
+    for (<U> n = (<U>)y; n != 0; n >>= 1) {
+        if (n & 1)
+            result *= base;
+        base *= base;
+    }
+    return (<T>)result;
+}
+""",
+    ("nextafter", "any"): """\
+<HEAD> <NAME>(<T> x, <T> y)
+{
+    if (x != x || y != y)
+        return x + y;
+    if (x == y)
+        return y;
+    <UINT32> bits = <bits:x>;
+    if (x == 0)
+        bits = (<bits:y> & 0x80000000U) | 1;
+    else
+        bits += (x < y) == (x > 0) ? 1 : -1;
+    return <float:bits>;
+}
+""",
+    # Conversions. C leaves those of NaN and of values out of range undefined; here they are the most negative integer.
+    **{
+        ("whole_" + dtype, "any"): f"""\
+<PREFIX><INT64> <NAME>(<{dtype.upper()}> x)
+{{
+    return x >= -{limit} && x < {limit} ? (<INT64>)x : (<INT64>)((<UINT64>)1 << 63);
+}}
+"""
+        for dtype, limit in (("float32", "9223372036854775808.0f"), ("float64", "9223372036854775808.0"))
+    },
+    **{
+        ("unsigned_" + dtype, "any"): f"""\
+<PREFIX><UINT64> <NAME>(<{dtype.upper()}> x)
+{{
+    return x >= {limit} && x < 2 * {limit} ? (<UINT64>)x : (<UINT64>)<call:whole_{dtype}>(x);
+}}
+"""
+        for dtype, limit in (("float32", "9223372036854775808.0f"), ("float64", "9223372036854775808.0"))
+    },
+    ("from_float16", "any"): """\
+<PREFIX><FLOAT32> <NAME>(<UINT16> half_bits)
+{
+    <UINT32> sign = (<UINT32>)(half_bits & 0x8000) << 16, rest = half_bits & 0x7fff;
+    <FLOAT32> small = (<FLOAT32>)rest * 5.9604644775390625e-08f;
+    <UINT32> bits = rest < 0x400 ? <bits:small> : (rest << 13) + (rest < 0x7c00 ? 0x38000000U : 0x70000000U);
+    bits |= sign;
+    return <float:bits>;
+}
+""",
+    # Below the smallest normal number, adding 0.5 rounds to multiples of the smallest subnormal one.
+    ("to_float16", "any"): """\
+<PREFIX><UINT16> <NAME>(<FLOAT32> x)
+{
+    <UINT32> bits = <bits:x>, sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffffU;
+    if (bits > 0x7f800000U)
+        return (<UINT16>)(sign | 0x7e00);
+    if (bits >= 0x477ff000U)
+        return (<UINT16>)(sign | 0x7c00);
+    if (bits < 0x38800000U) {
+        <FLOAT32> sum = <float:bits> + 0.5f;
+        return (<UINT16>)(sign | (<bits:sum> - 0x3f000000U));
+    }
+    bits += 0xfff + (bits >> 13 & 1);
+    return (<UINT16>)(sign | (bits - 0x38000000U) >> 13);
+}
+""",
+    ("from_bfloat16", "any"): """\
+<PREFIX><FLOAT32> <NAME>(<UINT16> upper)
+{
+    <UINT32> bits = (<UINT32>)upper << 16;
+    return <float:bits>;
+}
+""",
+    ("to_bfloat16", "any"): """\
+<PREFIX><UINT16> <NAME>(<FLOAT32> x)
+{
+    <UINT32> bits = <bits:x>;
+    if (x != x)
+        return (<UINT16>)((bits >> 16 & 0x8000) | 0x7fc0);
+    bits += 0x7fff + (bits >> 16 & 1);
+    return (<UINT16>)(bits >> 16);
+}
+""",
+    # Rounded towards zero, with an odd last digit where that lost something: rounding this again is rounding once.
+    ("odd", "any"): """\
+<PREFIX><FLOAT32> <NAME>(<FLOAT64> x)
+{
+    <FLOAT32> near = (<FLOAT32>)x;
+    <UINT32> bits = <bits:near>;
+    if ((<FLOAT64>)near == x || x != x || bits << 1 == 0xff000000U)
+        return near;
+    if ((x < 0 ? -x : x) < (x < 0 ? -(<FLOAT64>)near : (<FLOAT64>)near))
+        bits -= 1;
+    bits |= 1;
+    return <float:bits>;
+}
+""",
     # Recurrence, asymptotic series and reflection as in `reference`: Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18.
     ("digamma", "any"): """\
 <HEAD> <NAME>(<T> x)
@@ -89,7 +195,7 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
     if (x == 0)
         return <COPYSIGN>((<T>)INFINITY, -x);
     if (x < 0) {
-        <T> fraction = <FMOD>(x, 1);
+        <T> fraction = <FMOD>(x, (<T>)1);
         if (fraction == 0 || x == -INFINITY)
             return NAN;
         below = -(<T>)3.14159265358979323846 / <TAN>((<T>)3.14159265358979323846 * fraction);
@@ -114,7 +220,7 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
 {
     <T> below = 0, sign = 1;
     if (x <= 0) {
-        <T> fraction = <FMOD>(x, 1);
+        <T> fraction = <FMOD>(x, (<T>)1);
         if (fraction == 0 || x == -INFINITY)
             return INFINITY;
         <T> ratio = (<T>)3.14159265358979323846 / <SIN>((<T>)3.14159265358979323846 * fraction);
