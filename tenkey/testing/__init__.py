@@ -2,9 +2,11 @@
 
 from ..library.opcheck_report import OpCheckError, OpCheckReport, opcheck
 from .modes import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, StrictFallback
+from .printers import PrintedFunction, PrinterReport, WrongPrinterError, WrongResult, check_printer
 from .samples import SampleInput, accepts, samples
 
 __all__ = [
-    "CallTrace", "DeterministicCheck", "FlopCounter", "OpCheckError", "OpCheckReport", "OperatorCounter", "SampleInput",
-    "StrictFallback", "accepts", "opcheck", "samples",
+    "CallTrace", "DeterministicCheck", "FlopCounter", "OpCheckError", "OpCheckReport", "OperatorCounter",
+    "PrintedFunction", "PrinterReport", "SampleInput", "StrictFallback", "WrongPrinterError", "WrongResult", "accepts",
+    "check_printer", "opcheck", "samples",
 ]  # fmt: skip
