@@ -318,10 +318,10 @@ def cases(dtype: str) -> Iterator[PrinterCase]:
 def conversions(source: str, target: str) -> Iterator[PrinterCase]:
     """Yield the conversion of a parameter of another dtype, and that of a result.
 
-    >>> [case.title for case in conversions("int8", "bool")]
-    ['a parameter of int8 in an expression on bool', 'a result of bool from an expression on int8']
+    >>> [case.title for case in conversions("int8", "uint8")]
+    ['a parameter of int8 in an expression on uint8', 'a result of uint8 from an expression on int8']
     """
-    if kind_of(source) == "complex" != kind_of(target):
+    if kind_of(source) == "complex" and kind_of(target) in ("integer", "float"):
         return
     x = s.variable("x")
     array = _values(source)
@@ -332,7 +332,13 @@ def conversions(source: str, target: str) -> Iterator[PrinterCase]:
         wide, limits = np.trunc(array.astype("float64")), np.iinfo(target)
         compared = (wide >= limits.min) & (wide < float(limits.max) + 1)
     zeros = kind_of(source) == kind_of(target) == "float"
+    if target == "bool":
+        title, condition = f"a parameter of {source} as a condition", s.variable("x", "boolean")
+        yield PrinterCase(title, condition, {"x": source}, source, "bool", [array], expected)
     as_parameter = f"a parameter of {source} in an expression on {target}"
     as_result = f"a result of {target} from an expression on {source}"
-    yield PrinterCase(as_parameter, x, {"x": source}, target, target, [array], expected, zeros=zeros, compared=compared)
+    if kind_of(source) != "complex" or kind_of(target) == "complex":
+        yield PrinterCase(
+            as_parameter, x, {"x": source}, target, target, [array], expected, zeros=zeros, compared=compared
+        )  # fmt: skip
     yield PrinterCase(as_result, x, {"x": source}, source, target, [array], expected, zeros=zeros, compared=compared)

@@ -12,6 +12,7 @@ import pytest
 
 from tenkey.library import scalar as s
 from tenkey.testing import PrintedFunction, WrongPrinterError, check_printer
+from tests._tiers import tier
 
 from ._runners import C_HEAD, Compiled
 
@@ -117,9 +118,9 @@ def run(tmp_path: Path) -> Compiled:
 
 
 def test_wrong_printers_are_rejected(run: Compiled) -> None:
-    assert len(WRONG) >= 12
+    assert len(WRONG) >= 24
     missed = []
-    for what, (dtype, titles, change) in WRONG.items():
+    for what, (dtype, titles, change) in list(WRONG.items())[:: tier(2, 1)]:
         try:
             check_printer(wrong_printer(change), run, dtypes=[dtype])
         except WrongPrinterError as error:

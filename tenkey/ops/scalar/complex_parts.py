@@ -24,6 +24,7 @@ Pair: TypeAlias = tuple[Any, Any]
 
 _ZERO: Final = constant(0.0)
 _ONE: Final[Pair] = (constant(1.0), _ZERO)
+_NOTHING: Final[Pair] = (_ZERO, _ZERO)
 _LN2: Final = math.log(2)
 
 
@@ -71,12 +72,29 @@ def _multiply(x: Pair, y: Pair) -> Pair:
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 
+def _equals(x: Pair, y: Pair) -> Any:
+    """Compare both parts; constants are compared here, because compilers warn of conditions that are always true."""
+    conditions = []
+    for a, b in zip(x, y, strict=True):
+        if a.value is None or b.value is None:
+            conditions.append(a == b)
+        elif a.value != b.value:
+            return constant(False)
+    if not conditions:
+        return constant(True)
+    return conditions[0] if len(conditions) == 1 else s.logical_and(*conditions)
+
+
 def _divide(x: Pair, y: Pair) -> Pair:
     """Divide by the larger part of the divisor first, so that nothing overflows."""
     (a, b), (c, d) = x, y
+    if d is _ZERO:
+        scale, zero = 1 / c, _equals(y, _NOTHING)
+        re, im = (a + b * 0.0) * scale, (b - a * 0.0) * scale  # NaN for infinite parts, as in NumPy
+        return s.where(zero, a / s.abs(c), re), s.where(zero, b / s.abs(c), im)
     wide = s.abs(c) >= s.abs(d)
     large, small = s.where(wide, c, d), s.where(wide, d, c)
-    zero = s.logical_and(c == 0, d == 0)
+    zero = _equals(y, _NOTHING)
     ratio = s.where(zero, 0.0, small / large)
     scale = 1 / (large + small * ratio)
     re = s.where(wide, a + b * ratio, a * ratio + b) * scale
@@ -210,8 +228,7 @@ def _atanh(z: Pair) -> Pair:
 
 def _pow(x: Pair, y: Pair) -> Pair:
     re, im = _exp(_multiply(y, _log(x)))
-    zero = s.logical_and(x[0] == 0, x[1] == 0)
-    none = s.logical_and(y[0] == 0, y[1] == 0)
+    zero, none = _equals(x, _NOTHING), _equals(y, _NOTHING)
     at_zero = s.where(s.logical_and(y[0] > 0, s.isfinite(y[0])), 0.0, math.nan)
     re = s.where(none, 1.0, s.where(zero, at_zero, re))
     return re, s.where(none, 0.0, s.where(zero, at_zero, im))
@@ -258,8 +275,8 @@ _LEAVES_THE_REALS: Final = frozenset([
 ])  # fmt: skip
 
 _CONDITIONS: Final[dict[str, Callable[..., Any]]] = {
-    "equal": lambda x, y: s.logical_and(x[0] == y[0], x[1] == y[1]),
-    "not_equal": lambda x, y: s.logical_or(x[0] != y[0], x[1] != y[1]),
+    "equal": _equals,
+    "not_equal": lambda x, y: s.logical_not(_equals(x, y)),
     "isnan": lambda z: s.logical_or(s.isnan(z[0]), s.isnan(z[1])),
     "isinf": lambda z: s.logical_or(s.isinf(z[0]), s.isinf(z[1])),
     "isfinite": lambda z: s.logical_and(s.isfinite(z[0]), s.isfinite(z[1])),

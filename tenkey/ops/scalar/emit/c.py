@@ -80,6 +80,8 @@ def to_c(
                 f"[to_c] {language.name} has no type for {used}: it has {types}. Let the call fall back to the CPU "
                 "(raise NotImplementedError or return None from the template)."
             )
+    if dtype.startswith("complex") and wanted == "bool" and expression.kind == "number":
+        expression = make("not_equal", expression, 0)  # of either part
     nodes = topological_order([expression])
     variables = {node.name: node.kind for node in nodes if node.name is not None}
     wrong = [used for used in variables if used not in parameters]
@@ -97,7 +99,7 @@ def to_c(
             continue
         target = local[parameter]
         if variables[parameter] == "boolean":
-            loads.append((target, "boolean", writer.condition(f"{target}_")))
+            loads.append((target, "boolean", writer.condition(f"{target}_", given)))
             continue
         loaded = writer.load(f"{target}_", given)
         if len(loaded) == 1:

@@ -35,21 +35,25 @@ class CWriter(Writer):
 
     @override
     def load(self, text: str, source: str) -> tuple[str, ...]:
+        values, dtype = self._unpacked(text, source)
+        return tuple([self.cast(value, dtype, self.compute) for value in values])
+
+    def _unpacked(self, text: str, source: str) -> tuple[tuple[str, ...], str]:
+        """Return a parameter as numbers of an elementary dtype, and that dtype."""
         language = self.language
         if source in language.stored_as_bits:
-            return (self.cast(self.call(f"from_{source}", text), "float32", self.compute),)
+            return (self.call(f"from_{source}", text),), "float32"
         if source == "float16":
-            return (self.cast(f"({language.types['float32']}){text}", "float32", self.compute),)
+            return (f"({language.types['float32']}){text}",), "float32"
         if source.startswith("complex"):
             part = "float32" if source == "complex64" else "float64"
             words = {"part": language.types[part]}
-            parts = language.real.format(text, **words), language.imaginary.format(text, **words)
-            return tuple([self.cast(value, part, self.compute) for value in parts])
-        return (self.cast(text, source, self.compute),)
+            return (language.real.format(text, **words), language.imaginary.format(text, **words)), part
+        return (text,), source
 
     @override
-    def condition(self, text: str) -> str:
-        return f"({text} != 0)"
+    def condition(self, text: str, source: str) -> str:
+        return "(" + " || ".join([f"{value} != 0" for value in self._unpacked(text, source)[0]]) + ")"
 
     @override
     def store(self, values: list[str], source: str, target: str) -> str:

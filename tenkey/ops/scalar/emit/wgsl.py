@@ -50,8 +50,10 @@ class WGSLWriter(Writer):
         return tuple([self.cast(value, kind, self.compute) for value in given])
 
     @override
-    def condition(self, text: str) -> str:
-        return f"({text} != 0u)"
+    def condition(self, text: str, source: str) -> str:
+        parts = (f"{text}.x", f"{text}.y") if source == "complex64" else (text,)
+        zero = f"{self.language.types[source]}(0)" if len(parts) == 1 else "0f"
+        return "!(" + " && ".join([f"{part} == {zero}" for part in parts]) + ")"
 
     @override
     def store(self, values: list[str], source: str, target: str) -> str:

@@ -74,8 +74,8 @@ class Writer(ABC):
         """Return a parameter of dtype ``source`` as a number of the compute dtype, or as two for a complex one."""
 
     @abstractmethod
-    def condition(self, text: str) -> str:
-        """Return a bool parameter as a condition."""
+    def condition(self, text: str, source: str) -> str:
+        """Return a parameter of dtype ``source`` as a condition: whether it differs from 0."""
 
     @abstractmethod
     def store(self, values: list[str], source: str, target: str) -> str:
