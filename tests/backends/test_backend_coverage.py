@@ -150,7 +150,7 @@ class TestReasons:
             )  # fmt: skip
             assert why["tk::sum", "float32"][0] == "reduction() its kernel raised NotImplementedError"
             assert found["tk::multiply", "float32", "float32"].calls == 1  # not that of three elements
-            assert {one for one, *_ in found} == {"tk::multiply", "tk::add", "tk::sum"}
+            assert {one for one, *_ in found} == {"tk::multiply", "tk::add", "tk::sum", "tk::copy_"}
             with (
                 tk.backends.strict_fallback(),
                 pytest.raises(
@@ -159,6 +159,33 @@ class TestReasons:
                 ),
             ):
                 tk.exp(tk.asarray(1j, device="picky", dtype=tk.complex64))
+
+    def test_copies_that_a_template_declines(self) -> None:
+        """Copies are no fallback on a device without templates, whose copies go through the host."""
+
+        class Declines(Host):
+            name = "declines"
+
+            def pointwise(self, *args: Any) -> Any:
+                return None
+
+        def copies(device: str) -> tk.Tensor:
+            x = tk.asarray(np.arange(6.0).reshape(2, 3), device=device)
+            y = x[:, ::2].clone()
+            y[0] = x[1, :2]
+            x[:, 1].copy_(tk.asarray([7.0, 8.0]))
+            return tk.concat([y.cpu(), x.cpu()], axis=1)
+
+        wanted = copies("cpu").tolist()
+        with tk.backends.register(Host()), tk.backends.strict_fallback():
+            assert copies("host").tolist() == wanted
+            assert coverage("host").fallback == {}
+        with tk.backends.register(Declines()):
+            assert copies("declines").tolist() == wanted
+            assert coverage("declines").fallback == {"tk::clone": 1, "tk::copy_": 2}
+            assert {one.reason for one in coverage("declines").details} == {"pointwise() declined"}
+            with tk.backends.strict_fallback(), pytest.raises(MissingKernelError, match=r"\[tk::clone\] would fall"):
+                copies("declines")
 
     def test_every_template_is_named(self) -> None:
         named = {template for operator in registry for template in templates_of(operator)}

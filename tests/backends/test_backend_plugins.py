@@ -371,7 +371,7 @@ class TestDevices:
         assert state() == before
 
     def test_optional_parts_have_defaults(self, counted: Counted) -> None:
-        assert counted.memory_stats(2) == (0, 0, 0, 0)
+        assert counted.memory_stats(2) == tk.backends.MemoryStatistics(0, 0, 0, 0, 0, 0)
         x = tk.zeros((4, 4), device="counted:2")
         y = x + x
         assert counted.memory_stats(2).allocated_bytes == 128

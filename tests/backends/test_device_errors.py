@@ -22,14 +22,16 @@ class Reporting(Host):
     def __init__(self) -> None:
         super().__init__()
         self.queues: list[list[Any]] = [[], []]
+        self.lock = threading.Lock()
 
     def device_count(self) -> int:
         return 2
 
     def synchronize(self, device: int = 0) -> None:
-        while self.queues[device]:
-            function, arguments = self.queues[device].pop(0)
-            function(*arguments)
+        with self.lock:
+            while self.queues[device]:
+                function, arguments = self.queues[device].pop(0)
+                function(*arguments)
 
     def gather(self, dtype: np.dtype) -> Any:
         def work(out: Any, x: Any, index: Any, error: Any, code: int) -> None:
@@ -147,6 +149,31 @@ def test_threads_have_their_own_errors(now: Reporting) -> None:
     assert caught == {1: 50, 3: 50}
     del threads
     assert len(now.live) <= 2  # words are freed with their threads
+
+
+def test_threads_share_the_word_of_an_asynchronous_device(later: Later) -> None:
+    """Each error that was stored when all had synchronised has been raised, and none twice."""
+    caught: list[str] = []
+    start = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        for _ in range(30):
+            start.wait()
+            if number == 0:
+                take(later, [3], device=1)
+            start.wait()
+            try:
+                tk.backends.synchronize("later:1")
+            except IndexError as error:
+                caught.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(caught) == 30
+    take(later, [1], device=1).numpy()
 
 
 def test_codes(now: Reporting) -> None:

@@ -67,9 +67,8 @@ class Owner:
             table = statistics_of(backend)
             now = table.get(device, MemoryStatistics())
             held = now.allocated_bytes + nbytes
-            table[device] = now._replace(
-                allocated_bytes=held, peak_bytes=max(now.peak_bytes, held), allocations=now.allocations + 1
-            )
+            peak, allocations = max(now.peak_bytes, held), now.allocations + 1
+            table[device] = MemoryStatistics(held, peak, allocations, *now[3:])  # several times as fast as _replace
 
 
 class _End:
@@ -90,7 +89,7 @@ class _End:
         with _lock:
             table = statistics_of(backend)
             now = table[device]
-            table[device] = now._replace(allocated_bytes=now.allocated_bytes - nbytes, frees=now.frees + 1)
+            table[device] = MemoryStatistics(now.allocated_bytes - nbytes, *now[1:3], now.frees + 1, *now[4:])
         free(buffer)
 
 

@@ -111,8 +111,8 @@ class Derived:
         """Return a contiguous copy, made on the device if possible, else through the host."""
         if self.has_copies:
             out = self.backend.empty(x.shape, x.dtype, x.device)
-            if self.copier.move(out._data, x._data):
-                return out
+            moved = self.copier.move(out._data, x._data)
+            return out if moved else self.fallback(registry.find("tk::clone"), x)
         return self.backend.from_host(self.backend.to_host(x), x.device)
 
     def to_device(self, x: Tensor, device: Device) -> Tensor:
@@ -134,19 +134,21 @@ class Derived:
         check_copy(registry.find("tk::copy_"), x, source)
         if x._data.__class__ is np.ndarray:
             x._data[...] = source._values("copy_")
-        elif not self._copied_on_device(x._data, source):
+            return x
+        copied = self._copied_on_device(x._data, source)
+        if copied is None:
             write(x._data, np.broadcast_to(_on_cpu(source), x.shape).astype(x.dtype))
-        return x
+        return x if copied is not False else self.fallback(registry.find("tk::copy_"), x, source)
 
-    def _copied_on_device(self, out: StridedArray, source: Tensor) -> bool:
-        """Copy a tensor into ``out`` by its backend; return false if the backend declines."""
+    def _copied_on_device(self, out: StridedArray, source: Tensor) -> bool | None:
+        """Copy a tensor into ``out`` by its backend; return false if the backend declines, None if it is not asked."""
         if not self.has_copies or out.device.backend is not self.backend:
-            return False
+            return None
         if source._word & WEAK_MASK:
             return self.copier.move(out, convert_number("copy_", source, out.dtype))
         if source.device is not out.device:
             if out.is_contiguous and out.offset == 0:
-                return False
+                return None
             host = _on_cpu(source)
             source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
         elif source._data.owner is out.owner:
@@ -317,9 +319,8 @@ class Derived:
         if columns == 0:
             if facet.identity is None:
                 refuse_empty(name, x.shape, axis)
-            if rows and not self.copier.move(out._data, convert_number(name, facet.identity, compute)):
-                write(out._data, np.full(result, facet.identity, compute))
-            return out
+            filled = not rows or self.copier.move(out._data, convert_number(name, facet.identity, compute))
+            return out if filled else None
         if rows:
             window = matrix(x, kept, axes, self.clone)
             if not self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute):
