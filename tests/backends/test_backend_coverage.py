@@ -11,10 +11,12 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import coverage
+from tenkey.backends.external.backend_registration import registered
 from tenkey.backends.external.coverage import templates_of
 from tenkey.dispatch.errors import MissingKernelError
 from tenkey.dispatch.registry import registry
 from tests._backends import Host, TemplateHost, numpy_function, window
+from tests._reference_device import Reference
 
 
 @pytest.fixture
@@ -191,6 +193,15 @@ class TestReasons:
         named = {template for operator in registry for template in templates_of(operator)}
         assert {"pointwise", "reduction", "matmul", "gather", "scatter", "sort"} <= named
         assert named <= {name for name in vars(tk.backends.Backend) if not name.startswith("_")}
+        with tk.backends.register(Reference()):
+            derived = registered["reference"].derived
+            for operator in registry:
+                if "View" not in operator.facets and operator.schema.base_name not in _WITHOUT:
+                    made = derived.kernel(operator)[0] is not None
+                    assert made <= bool(templates_of(operator)), operator.name
+
+
+_WITHOUT = ("to_device", "clone", "empty", "copy_")  # run on devices without templates too
 
 
 class TestParts:

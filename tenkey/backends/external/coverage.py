@@ -29,7 +29,7 @@ _NAMED: Final = 8  # operators that one remedy names
 _PRIMITIVE: Final = {
     "tk::matmul": "matmul", "tk::gather_rows": "gather", "tk::scatter_rows_": "scatter", "tk::sort_rows": "sort",
 }  # fmt: skip
-_FILLS: Final = ("cast", "concatenate", "full", "zeros", "ones")
+_COPIES: Final = ("cast", "concatenate", "full", "zeros", "ones", "real", "imag", "complex_from")
 
 
 def templates_of(operator: Operator) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def templates_of(operator: Operator) -> tuple[str, ...]:
         return templates_of(facets["Inplace"].functional)
     if operator.name in _PRIMITIVE:
         return (_PRIMITIVE[operator.name],)
-    if "Pointwise" in facets or operator.name in [f"tk::{name}" for name in _FILLS]:
+    if "Pointwise" in facets or "Elements" in facets or operator.name in [f"tk::{name}" for name in _COPIES]:
         return ("pointwise",)
     for facet, template in (("Reduce", "reduction"), ("ArgReduce", "arg_reduction"), ("Scan", "scan")):
         if facet in facets:
