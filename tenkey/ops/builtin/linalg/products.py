@@ -20,7 +20,8 @@ from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..elementwise.arithmetic import multiply
 from ..elementwise.comparison import logical_and
 from ..elementwise.complex import complex_from, conjugated, imag, like_operand, real
-from ..reductions.reduction import any, sum
+from ..reductions.reduction import any as any_
+from ..reductions.reduction import sum as sum_
 from ..shape.copying import as_dtype, concatenate
 from ..shape.views import expand_dims, permute_dims, reshape, slice, squeeze
 from .matmul import matmul
@@ -73,13 +74,13 @@ def _vecdot_parts(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     dtype = _vecdot_meta(x1, x2, axis=axis).dtype
     axis = _from_end(axis, x1, x2)
     if dtype.kind == "b":
-        return any(logical_and(x1, x2), axis=axis)
+        return any_(logical_and(x1, x2), axis=axis)
     wide = float32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
     x1, x2 = as_dtype(x1, wide), as_dtype(x2, wide)
     if wide.kind != "c":
-        return as_dtype(sum(x1 * x2, axis=axis, dtype=wide), dtype)
+        return as_dtype(sum_(x1 * x2, axis=axis, dtype=wide), dtype)
     a, b, c, d = real(x1), imag(x1), real(x2), imag(x2)
-    return complex_from(sum(a * c + b * d, axis=axis), sum(a * d - b * c, axis=axis))
+    return complex_from(sum_(a * c + b * d, axis=axis), sum_(a * d - b * c, axis=axis))
 
 
 def _vecdot_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:

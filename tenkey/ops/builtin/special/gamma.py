@@ -148,7 +148,7 @@ def _polygamma_meta(n: int, x: Any) -> TensorSpec:
 
 
 def _float_of(x: Any) -> np.dtype:
-    return x.dtype if x.dtype.kind == "f" else default_float()
+    return x.dtype if x.dtype.kind in "fV" else default_float()
 
 
 def _polygamma_each_meta(n: Any, x: Any) -> TensorSpec:

@@ -58,7 +58,7 @@ def _like(x: Any) -> TensorSpec:
         raise TypeError(
             f"[special] incomplete and zeta functions are not defined for dtype {x.dtype}: they take real dtypes."
         )
-    return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())
+    return TensorSpec(x.shape, x.dtype if x.dtype.kind in "fV" else default_float())
 
 
 def of_one_shape(
