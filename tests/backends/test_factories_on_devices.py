@@ -49,6 +49,11 @@ def calls(*given: Any) -> list[tuple[Any, dict[str, Any]]]:
     return [(one[:-1], one[-1]) if isinstance(one[-1], dict) else (one, {}) for one in given]
 
 
+def test_full(backend: TemplateHost) -> None:
+    given = calls(((2,), 2.7), ((), -2.7), ((1,), True), ((1,), 0.5), ((3,), 300), ((1,), float("nan")), ((1,), 1j))
+    same(tk.full, given, (None, *INT, *FLOAT, "bool"))
+
+
 def test_arange(backend: TemplateHost) -> None:
     given = calls(
         (7,), (0,), (-3,), (2, 9), (9, 2, -3), (0.5, 3.0, 0.25), (-1.5, 100), (0, 1e3, 7.3), (3, -4, -0.1),

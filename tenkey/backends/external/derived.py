@@ -34,6 +34,7 @@ from .templates import (
     IndexedRunner,
     PointwiseRunner,
     aligned,
+    cast_number,
     common_shape,
     convert_number,
     identity,
@@ -171,7 +172,7 @@ class Derived:
     ) -> Tensor:
         spec = operator.facets["Meta"].rule(shape, *more, dtype=dtype)
         out = self.backend.empty(spec.shape, spec.dtype, device or default_device())
-        if not self.copier.move(out._data, convert_number("full", value, spec.dtype)):
+        if not self.copier.move(out._data, cast_number(value, spec.dtype)):
             return self.fallback(operator, shape, *more, dtype=dtype, device=device)  # type: ignore[no-any-return]
         return out
 

@@ -27,8 +27,8 @@ from .scalar_function import Operand, ScalarFunction
 from .template_calls import TemplateKernel
 
 __all__ = [
-    "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "common_shape", "convert_number", "fused", "identity",
-    "overlaps", "parts_of", "runner_of",
+    "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "cast_number", "common_shape", "convert_number", "fused",
+    "identity", "overlaps", "parts_of", "runner_of",
 ]  # fmt: skip
 
 _WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
@@ -160,6 +160,11 @@ def convert_number(operator: str, value: Any, dtype: np.dtype) -> Any:
         value = value._data
     else:
         refuse_number(operator, value, dtype)
+    return cast_number(value, dtype)
+
+
+def cast_number(value: Any, dtype: np.dtype) -> Any:
+    """Convert a number as a cast does: a float is truncated to an integer."""
     return copy_context().run(_cast_silently, value, dtype)  # a context ends in C: Note [Interrupts]
 
 
