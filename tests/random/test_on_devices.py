@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.core.random import draws, philox, samplers
+from tenkey.library import scalar as s
 from tenkey.ops.builtin import random_bits as bits
 from tests._reference_device import Reference
 from tests._tiers import Failures
@@ -232,3 +237,37 @@ def test_addresses_are_those_of_the_layouts() -> None:
         equal(bits.random_word(element, *place), philox.random_bits((seed, stream), 17, 73).astype(np.uint64))
         order = np.argsort(bits.random_pair(element, *place).numpy(), kind="stable")
         np.testing.assert_array_equal(order, draws.permutation((seed, stream), 73, 17))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_source_for_devices_gives_the_same_bits(tmp_path: Path) -> None:
+    """The emitted C of words and of the exact functions, compiled without contraction."""
+    m = samplers.ARRAYS
+    functions: list[tuple[Any, str, Any]] = [
+        (bits.random_word, "uint64", None), (bits.random_pair, "uint64", None), (bits.random_high, "uint64", None),
+        (bits.random_double_log, "float64", m.log), (bits.random_double_exp, "float64", m.exp),
+        (bits.random_cosine, "float64", lambda x: m.cos_sin_turns(x)[0]),
+    ]  # fmt: skip
+    text = "#include <math.h>\n#include <stdint.h>\n"
+    for function, dtype, _ in functions:
+        facet = function.operator.facets["Pointwise"]
+        parameters = dict.fromkeys(facet.parameters, dtype)
+        source = s.to_c(facet.expression, parameters, dtype=dtype, name=function.operator.schema.base_name)
+        text += source.replace("static inline", "")
+    (tmp_path / "all.c").write_text(text)
+    command = ["cc", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-o", str(tmp_path / "all.so")]
+    subprocess.run([*command, str(tmp_path / "all.c"), "-lm"], check=True)
+    library = ctypes.CDLL(str(tmp_path / "all.so"))
+    for function, dtype, exact in functions:
+        kind = ctypes.c_uint64 if dtype == "uint64" else ctypes.c_double
+        compiled = getattr(library, function.operator.schema.base_name)
+        compiled.restype = kind
+        compiled.argtypes = [kind] * len(function.operator.schema.arguments)
+        if exact is None:
+            element, stream = RNG.integers(0, 2**64, (2, 50), np.uint64)
+            want = function(tk.asarray(element), tk.asarray(stream), 2**64 - 3).tolist()
+            got = [compiled(*row, 2**64 - 3) for row in zip(element.tolist(), stream.tolist(), strict=True)]
+        else:
+            x = RNG.uniform(0, 1, 50)
+            want, got = exact(x).tolist(), [compiled(value) for value in x.tolist()]
+        assert got == want
