@@ -29,6 +29,7 @@ from ..ops.declare.promotion import BOOLEAN, COMPARISON, SAME, Promotion
 from ..ops.scalar import (
     Expression,
     evaluate,
+    indices,
     is_real,
     operations,
     topological_order,
@@ -39,7 +40,8 @@ from ..ops.scalar import (
 
 __all__ = [
     "check_combine", "check_domain", "check_partials", "check_promotion", "for_combine", "for_complex_numbers",
-    "for_expression", "traced", "try_partials", "without_booleans", "without_complex", "without_integers",
+    "for_expression", "refuse_indices", "traced", "try_partials", "without_booleans", "without_complex",
+    "without_integers",
 ]  # fmt: skip
 
 
@@ -51,6 +53,15 @@ def traced(
     if isinstance(found, tuple):
         raise RegistrationError(f"[{schema}] the function of {what} returns {len(found)} values: it must return one.")
     return found
+
+
+def refuse_indices(schema: FunctionSchema, expression: Expression) -> None:
+    """Raise if an expression uses index variables, which only pointwise operators have."""
+    if indices([expression]):
+        raise RegistrationError(
+            f"[{schema.name}] {expression} uses index(), the position of an element in the result, which only "
+            "pointwise operators have: compute with positions in a pointwise operator before the reduction."
+        )
 
 
 def check_promotion(schema: FunctionSchema, promote: Any) -> None:

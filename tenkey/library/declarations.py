@@ -26,6 +26,7 @@ from .declaration_checks import (
     for_combine,
     for_complex_numbers,
     for_expression,
+    refuse_indices,
     traced,
     try_partials,
     without_booleans,
@@ -226,11 +227,13 @@ def reduction(
     _check_reduction(parsed)
     check_promotion(parsed, promote)
     combined = traced(parsed, "combine", combine, ("a", "b"))
+    refuse_indices(parsed, combined)
     promote = without_complex(promote, combined)
     if combined.kind == "number":
         promote = for_combine(promote, combined)
     if scalar is not None:
         element = traced(parsed, "scalar", scalar, ("x",))
+        refuse_indices(parsed, element)
         mapped = without_integers(without_booleans(without_complex(promote, element), element), element)
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))

@@ -77,7 +77,10 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
         yield from _declared(operator.facets["SampleInputs"], rng, wanted)
     elif "Pointwise" in facets:
         make = _pointwise if _functional(operator) is operator else _inplace
-        yield from make(facets["Pointwise"], rng, wanted)
+        facet: Pointwise = facets["Pointwise"]
+        axes = [axis for axis in facet.indices.values() if axis is not None]
+        least = max([axis + 1 if axis >= 0 else -axis for axis in axes], default=0)
+        yield from [x for x in make(facet, rng, wanted) if max([t.ndim for t in x.tensors()]) >= least]
     elif "Reduce" in facets:
         yield from _reduction(operator, facets["Reduce"], rng, wanted)
     else:

@@ -10,6 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch import registry
+from tenkey.dispatch.errors import RegistrationError
 from tenkey.library import scalar as s
 from tests._backends import TemplateHost
 
@@ -178,3 +179,19 @@ class TestExpressions:
             s.index(0.5)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="the parameter index_0 has the name of an index variable"):
             s.trace(lambda T: lambda index_0: index_0 + s.index(0), ["index_0"])
+
+
+def test_only_pointwise_operators_have_them() -> None:
+    schema = "index_test::sum(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    for options in ({}, {"scalar": lambda T: lambda x: x * s.index(0)}):
+        combine = (lambda T: lambda a, b: a + b) if options else (lambda T: lambda a, b: a + b * s.index())
+        with pytest.raises(RegistrationError, match=r"uses index\(\), the position of an element"):
+            tk.library.reduction(schema, combine=combine, identity=0, **options)  # type: ignore[arg-type]
+
+
+def test_opcheck_takes_samples_that_have_the_axes(define: Any) -> None:
+    op = define(lambda T: lambda x, y: s.sin(x) * s.index(1) + y * s.index(-1))
+    made = list(tk.testing.samples(op.operator, np.random.default_rng(0)))
+    assert {sample.name for sample in made} >= {"contiguous", "three dimensions", "broadcast", "empty"}
+    for sample in made:
+        assert tk.library.opcheck(op, sample.args).passed
