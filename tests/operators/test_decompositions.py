@@ -120,6 +120,7 @@ def test_special_values(operator: Operator) -> None:
 _NAN: Final = np.array([2.0, np.nan, 1.0, np.nan, 2.0, -0.0, 0.0, np.inf])
 _PAIRS: Final = np.array([1 + 2j, 1 - 1j, complex(np.nan, 1), 1 + 2j, complex(0, np.nan), 0, complex(np.nan, np.nan)])
 _EDGES: Final = (np.array([-1.0, 0.0, 0.5]), np.array([0.5, 0.0, -1.0]), np.array([0.0, 1.0, 0.5]), np.zeros(0))
+_RULES: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 _MORE: Final[dict[str, list[Any]]] = {
     **{
         name: [(_NAN,), (_NAN.astype(np.float16),), (_NAN.reshape(2, 4),), (_PAIRS,), (np.array([3, 0, 3], np.uint64),)]
@@ -155,6 +156,13 @@ _MORE: Final[dict[str, list[Any]]] = {
     "bins_of": [(_NAN, edges) for edges in _EDGES if edges is not _EDGES[1]] + [(np.arange(9), np.arange(6.0))],
     "ascending": [(edges,) for edges in _EDGES] + [(_NAN,)],
     "even_edges": [(_NAN[:3], 2), (np.full(3, 2.0), 2), (np.zeros(0), 3), (np.array([1.0, 3.0], np.float16), 2)],
+    "estimated_edges": [
+        *[(np.random.default_rng(3).gamma(2.0, size=n), rule) for n in (1, 2, 50, 300) for rule in _RULES],
+        *[(np.arange(40.0) // 7, rule, None, True) for rule in _RULES],
+        *[(np.arange(40.0).astype(np.float32), rule, (3.0, 17.5)) for rule in _RULES],
+        (_NAN, "auto"),
+        (np.arange(3.0), "auto", (5.0, 6.0)),
+    ],
     "interval_of": [(_NAN, _EDGES[0]), (_NAN, _EDGES[3])],
     "repeat_indices": [(np.array([2, 0, 1], np.uint64),), (np.array([1, -1]),), (np.zeros(0, np.int64),)],
     "nanargmax": [(_NAN,), (np.array([[np.nan, -np.inf], [np.nan, np.nan]]), 0), (np.array([[np.nan, 1.0]]), 0)],
@@ -217,8 +225,15 @@ def test_factories() -> None:
     for operator in FACTORIES:
         for args, kwargs in _MADE[operator.schema.base_name] if operator in _DECOMPOSED else ():
             with failures.of(f"{operator.name}{args}"):
-                compare(operator, SampleInput(args, kwargs))
+                compare(operator, _converted(operator, args, kwargs))
     failures.check()
+
+
+def _converted(operator: Operator, args: Any, kwargs: dict[str, Any]) -> SampleInput:
+    """The arguments of a call as kernels get them: shapes are tuples, dtypes objects."""
+    types = [str(argument.type) for argument in operator.schema.arguments]
+    shaped = [(x,) if kind == "int[1]" and isinstance(x, int) else x for x, kind in zip(args, types, strict=False)]
+    return SampleInput(tuple(shaped), {name: np.dtype(x) if name == "dtype" else x for name, x in kwargs.items()})
 
 
 def test_a_decomposition_that_differs_is_found() -> None:
