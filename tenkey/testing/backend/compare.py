@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 import tenkey as tk
 
 from ...core.tensor import Tensor, make_view
+from ...core.tree import tensors_in
 
-__all__ = ["Placed", "place", "same"]
+__all__ = ["LAYOUTS", "Placed", "agree", "agree_on_errors", "close", "finished", "outcome", "place", "same"]
 
 _BEFORE, _AFTER = 3, 2  # elements around a window, which must not be read or written
 _ULPS: Final = 64  # libraries of mathematical functions differ by some units in the last place
+_DENORMALS: Final = 4  # steps between denormal numbers, whose units in the last place are large
 
 
 class Placed:
@@ -51,8 +54,11 @@ def place(x: Tensor, device: str) -> Placed:
     return Placed(make_view(base, window), base, memory, inside)
 
 
-def same(got: Any, want: Any, device: str, what: str = "result") -> None:
-    """Raise AssertionError unless two results have the same structure, shapes, dtypes and, up to rounding, values."""
+def same(got: Any, want: Any, device: str, what: str = "result", **options: Any) -> None:
+    """Raise AssertionError unless two results have the same structure, shapes, dtypes and, up to rounding, values.
+
+    The options are those of :func:`close`.
+    """
     if isinstance(want, Tensor):
         assert isinstance(got, Tensor), f"{what}: a {type(got).__name__}, the CPU gives a Tensor"
         assert got.shape == want.shape, f"{what}: shape {got.shape}, the CPU gives {want.shape}"
@@ -62,20 +68,121 @@ def same(got: Any, want: Any, device: str, what: str = "result") -> None:
             return
         expected = tk.device(device)
         assert got.device is expected, f"{what} is on {got.device}, not on {expected}"
-        close(got.detach().numpy(), want.detach().numpy(), what)
+        close(got.detach().numpy(), want.detach().numpy(), what, **options)
     elif isinstance(want, (list, tuple)):
         assert isinstance(got, (list, tuple)), f"{what}: a {type(got).__name__}, the CPU gives {len(want)} values"
         assert len(got) == len(want), f"{what}: {len(got)} values, the CPU gives {len(want)}"
         for i, (one, other) in enumerate(zip(got, want, strict=True)):
-            same(one, other, device, f"{what}[{i}]")
+            same(one, other, device, f"{what}[{i}]", **options)
     else:
         assert got == want, f"{what}: {got!r}, the CPU gives {want!r}"
 
 
-def close(got: np.ndarray, want: np.ndarray, what: str = "values") -> None:
-    """Raise AssertionError unless the arrays are equal; floats may differ by some units in the last place."""
+def close(
+    got: np.ndarray, want: np.ndarray, what: str = "values", *,
+    absolute: bool = True, zeros: bool = False, operands: Sequence[Any] = (), ulps: int = _ULPS,
+) -> None:  # fmt: skip
+    """Raise AssertionError unless the arrays are equal; floats may differ by some units in the last place.
+
+    With ``absolute``, these are units of 1 for values below 1, since sums of several terms may have lost as much.
+    ``zeros``: zeros have the same sign too. ``operands``: arrays that broadcast to the result, for the message.
+    """
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
     if want.dtype.kind not in "fc":
-        np.testing.assert_array_equal(got, want, err_msg=what)
+        wrong = got != want
+    elif want.dtype.kind == "c":
+        parts = [_wrong(getattr(got, part), getattr(want, part), absolute, ulps) for part in ("real", "imag")]
+        wrong = parts[0] | parts[1]
+        with np.errstate(all="ignore"):  # the error of one part may have the size of the other
+            size = np.maximum(np.abs(want), float(absolute))
+            wrong &= ~(np.abs(got - want) <= ulps * np.finfo(want.dtype).eps * size)
+    else:
+        wrong = _wrong(got, want, absolute, ulps)
+        if zeros:
+            wrong |= (got == 0) & (want == 0) & (np.signbit(got) != np.signbit(want))
+    if not np.any(wrong):
         return
-    tolerance = _ULPS * float(np.finfo(want.dtype).eps)
-    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=what)
+    places = np.argwhere(wrong)
+    lines = [f"{what}: {len(places)} of {want.size} elements of {want.dtype} are wrong."]
+    for place_ in map(tuple, places[:4]):
+        of = [np.broadcast_to(one, want.shape)[place_].item() for one in operands]
+        where = f" for {', '.join(map(repr, of))}" if of else ""
+        found, expected = got[place_].item(), want[place_].item()
+        lines.append(f"  at {[int(i) for i in place_]}{where}: got {found!r}, expected {expected!r}")
+    raise AssertionError("\n".join(lines))
+
+
+def _wrong(got: np.ndarray, want: np.ndarray, absolute: bool, ulps: int) -> Any:
+    info = np.finfo(want.dtype)
+    with np.errstate(all="ignore"):
+        tolerance = ulps * float(info.eps) * (np.maximum(np.abs(want), 1) if absolute else np.abs(want))
+        tolerance = tolerance + (_DENORMALS if ulps else 0) * float(info.smallest_subnormal)
+        near = np.abs(got.astype(np.float64) - want) <= tolerance
+        near &= np.isfinite(got) & np.isfinite(want)
+    return ~(near | (got == want) | (np.isnan(got) & np.isnan(want)))
+
+
+def outcome(function: Callable[[], Any]) -> tuple[Any, type[BaseException] | None]:
+    """Return the result of a call, or its error and the type of the error."""
+    try:
+        return function(), None
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        return error, type(error)
+
+
+def agree_on_errors(got: Any, refused: type[BaseException] | None, what: str) -> None:
+    """Raise the error of a call that works on the CPU, or AssertionError for another error than on the CPU."""
+    if isinstance(got, BaseException) and refused is None:
+        got.add_note(f"{what}: the CPU gives a result.")
+        raise got
+    assert refused is None or isinstance(got, refused), f"{what}: {got!r}, the CPU raises {refused.__name__}"
+
+
+def _plain(a: np.ndarray) -> np.ndarray:
+    return np.array(a, order="C")
+
+
+def _strided(a: np.ndarray) -> np.ndarray:
+    larger = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
+    every_second: tuple[Any, ...] = (*[slice(1, None, 2)] * a.ndim, ...)
+    window: np.ndarray = larger[every_second]
+    window[...] = a
+    return window
+
+
+LAYOUTS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "contiguous": _plain, "transposed": lambda a: np.array(a, order="F"), "strided": _strided,
+}  # fmt: skip
+
+
+def agree(
+    device: str, call: Callable[..., Any], *arrays: np.ndarray, what: str, layouts: Sequence[str] = ("contiguous",),
+    refused: bool = False, **options: Any,
+) -> None:  # fmt: skip
+    """Raise AssertionError unless a function of tensors gives the same on the device as on the CPU.
+
+    Results and the arguments after the call are compared (options: those of :func:`close`). With ``refused`` the CPU
+    may raise an error, and the device then raises one of its type.
+    """
+    for layout in layouts:
+        says = f"{what}, {layout}, {', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)}"
+        placed = [place(tk.asarray(LAYOUTS[layout](a)), device) for a in arrays]
+        theirs = [tk.tensor(a) for a in arrays]
+        want, error = outcome(lambda theirs=theirs: call(*theirs))  # type: ignore[misc]
+        if error is not None and not refused:
+            raise want
+        got, _ = outcome(lambda placed=placed: finished(call(*[one.tensor for one in placed])))  # type: ignore[misc]
+        agree_on_errors(got, error, says)
+        if error is None:
+            same(got, want, device, says, **options)
+            for one, other in zip(placed, theirs, strict=True):
+                close(one.tensor.numpy(), other.numpy(), f"{says}: an argument", **options)
+        assert all(one.untouched() for one in placed), f"{says}: memory around an argument was written"
+
+
+def finished(result: Any) -> Any:
+    """Return a result whose work is done: an asynchronous device reports an error at the next synchronization."""
+    for tensor in tensors_in(result):
+        if tensor.device.type not in ("cpu", "meta"):
+            tensor.detach().numpy()
+    return result

@@ -46,6 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--backend-module", metavar="FILE_OR_MODULE", action="append", default=[],
         help="import this first: it registers the backend",
     )  # fmt: skip
+    group.addoption(
+        "--flushes-denormals", action="store_true", help="the device replaces denormal numbers by zero, as many GPUs do"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -104,6 +107,12 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 def float64(subject: Subject) -> bool:
     """Whether the device computes in double precision."""
     return subject.has_float64()
+
+
+@pytest.fixture(scope="session")
+def flushes(request: pytest.FixtureRequest) -> bool:
+    """Whether the device replaces denormal numbers by zero."""
+    return bool(request.config.getoption("--flushes-denormals"))
 
 
 @pytest.fixture(autouse=True)
