@@ -1,4 +1,7 @@
-"""The conformance suite passes right backends, from any folder, and rejects wrong ones, naming what is wrong."""
+"""The conformance suite passes right backends, from any folder, and names what is wrong with others.
+
+``tests/tools/test_wrong_kernels.py`` tests that it rejects wrong ones.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests._wrong_backends import WRONG
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tenkey.testing.backend"
@@ -53,32 +54,14 @@ def test_a_right_backend_passes_from_any_folder(tmp_path: Path, parallel: tuple[
     assert re.search(r"tk::matmul x\d+", found["fallback"])
 
 
-# Runs the suite for one backend after the other: a process for each would spend its time on imports.
-MANY = """
-import sys, pytest
-part, module, only, *names = sys.argv[1:]
-for name in names:
-    command = ["-p", "tenkey_pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-q", "--tb=line"]
-    command += ["--pyargs", part, "--backend", name, "--backend-module", module, "-k", only]
-    print("=begin", name, flush=True)
-    print("=end", int(pytest.main(command)), flush=True)
-"""
-
-
-@pytest.mark.parametrize("part", ["operators", "tensors", "interface"])
-def test_wrong_backends_are_rejected(tmp_path: Path, part: str) -> None:
-    names = [name for name, (its, _) in WRONG.items() if its == part]
-    only = SOME if part == "operators" else "test"
-    command = [sys.executable, "-c", MANY, f"{SUITE}.test_{part}", WITH, only, *names]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment())
-    runs = re.findall(r"^=begin (\w+)\n(.*?)^=end (\d+)\n", done.stdout, re.MULTILINE | re.DOTALL)
-    assert [run[0] for run in runs] == names, done.stdout + done.stderr
-    for name, text, status in runs:
-        assert status == "1", text
-        wrong, found = WRONG[name][1], lines_of(text)["wrong"].split(", ")
-        assert any(one == wrong or one.startswith(f"{wrong}[") for one in found), (name, wrong, found)
-        if name == "raises":  # the author's own error with its place, not what the suite makes of it
-            assert re.search(r"_wrong_backends\.py:\d+: KeyError: 'mistake of the author'", text), text
+def test_the_report_names_what_is_wrong(tmp_path: Path) -> None:
+    done = suite(
+        f"{SUITE}.test_operators", "--backend", "raises", "--backend-module", WITH, "-k", SOME, folder=tmp_path
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert lines_of(done.stdout)["wrong"] == "tk::tanh"
+    said = "the backend 'raises' raised KeyError for float32: 'mistake of the author'"
+    assert said in done.stdout
 
 
 def test_the_host_memory_example(tmp_path: Path) -> None:

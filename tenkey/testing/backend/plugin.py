@@ -6,9 +6,11 @@ import collections
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 import tenkey as tk
@@ -113,6 +115,13 @@ def float64(subject: Subject) -> bool:
 def flushes(request: pytest.FixtureRequest) -> bool:
     """Whether the device replaces denormal numbers by zero."""
     return bool(request.config.getoption("--flushes-denormals"))
+
+
+@pytest.fixture(autouse=True)
+def _without_warnings() -> Iterator[None]:
+    """Let kernels in host memory compute with NumPy, which would warn of overflow and NaN."""
+    with np.errstate(all="ignore"):
+        yield
 
 
 @pytest.fixture(autouse=True)

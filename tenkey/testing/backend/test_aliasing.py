@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,13 +33,13 @@ def operators() -> list[Any]:
 
 
 def calls(operator: Operator) -> Iterator[SampleInput]:
-    """Yield two samples, and each again with values that many functions map to themselves."""
+    """Yield a sample, and for operators with kernels of their own one of numbers that many map to themselves."""
     for dtype in ("float32", "int64"):
-        some = [one for one in inputs(operator, dtype) if any(x.size for x in one.tensors())]
-        for sample in itertools.islice(some, 2):
+        sample = next((one for one in inputs(operator, dtype) if any(x.size for x in one.tensors())), None)
+        if sample is not None:
             yield sample
-            yield sample.map(lambda x: tk.ones_like(x) if x.dtype.kind == "f" and x.device.type == "cpu" else x)
-        if some:
+            if not {"Composite", "Decomposition"} & {*operator.facets}:
+                yield sample.map(lambda x: tk.ones_like(x) if x.dtype.kind == "f" and x.device.type == "cpu" else x)
             return
 
 
@@ -55,13 +54,13 @@ def unchanged(now: list[np.ndarray], before: list[np.ndarray], what: str) -> Non
         assert np.array_equal(got, want, equal_nan=got.dtype.kind in "fc"), f"{what}: got {got}, expected {want}"
 
 
-def overwrite(x: Tensor) -> None:
-    """Change every element in place."""
+def overwrite(x: Tensor, function: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Replace the elements in place by a function of them, unless some share their memory."""
     repeated = any(step == 0 for n, step in zip(x.shape, x.strides, strict=True) if n > 1)
     if x.size and x.device.type != "meta" and not repeated:
         data = x.detach()
         host = data.numpy()
-        data.copy_(tk.asarray((host != 1) if host.dtype.kind == "b" else np.where(host == 1, 2, 1).astype(host.dtype)))
+        data.copy_(tk.asarray(function(host).astype(host.dtype)))
 
 
 def shares(results: list[Tensor], arguments: list[Tensor]) -> list[bool]:
@@ -93,10 +92,9 @@ def test_results_have_their_own_memory(operator: Operator, subject: Subject, rec
         assert not any(r is other for r in again for other in results), f"{says}: two calls give the same tensor"
         before, given = values(first), values(arguments)
         for result in again:
-            overwrite(result)
+            overwrite(result, lambda host: host != 1)
         unchanged(values(first), before, f"{says}: changing a second result in place changed the first")
         unchanged(values(arguments), given, f"{says}: changing the result in place changed an argument")
-        same(call(), first, subject.name, f"{says}: the same call, after its first result was changed in place")
         wrong, changed = outcome(functools.partial(change, call, ours, theirs, operator))
         if changed is None:  # else the operator refuses the values, as on the CPU
             got, expected = wrong
@@ -110,11 +108,11 @@ def run(operator: Operator, sample: SampleInput) -> Any:
 
 
 def change(call: Callable[[], Any], ours: SampleInput, theirs: SampleInput, operator: Operator) -> tuple[Any, Any]:
-    """Overwrite floating arguments on both devices; return the two results."""
+    """Halve floating arguments on both devices, which keeps them in order and in a domain; return the results."""
     for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
         if mine.dtype.kind == "f":
-            overwrite(mine)
-            overwrite(other)
+            overwrite(mine, lambda host: host / 2)
+            overwrite(other, lambda host: host / 2)
     want = operator.call(*theirs.args, **theirs.kwargs)
     return call(), want
 

@@ -66,8 +66,10 @@ def test_buffers_have_memory_of_their_own(subject: Subject) -> None:
     for buffer in buffers[::2]:
         subject.backend.free(buffer)
     fresh = [subject.backend.allocate(257) for _ in range(10)]
-    for buffer in fresh:
-        subject.backend.copy_from_host(buffer, np.zeros(257, np.uint8))
+    for seed, buffer in enumerate(fresh):
+        subject.backend.copy_from_host(buffer, data(257, 100 + seed))
+    for seed, buffer in enumerate(fresh):
+        np.testing.assert_array_equal(read(subject, buffer, 257), data(257, 100 + seed))
     for seed, buffer in list(enumerate(buffers))[1::2]:
         np.testing.assert_array_equal(read(subject, buffer, 257), data(257, seed))
         subject.backend.free(buffer)

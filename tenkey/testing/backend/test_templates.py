@@ -174,6 +174,14 @@ def test_arg_reduction(subject: Subject, shape: tuple[int, int]) -> None:
         out = Window(subject, np.full(shape[0], -1, I64))
         kernel(out.data, Window(subject, x).data)
         out.check(np.full(shape[0], at), f"the first NaN of {shape}")
+    for dtype in ("int64", "uint64"):
+        greatest = ScalarFunction("suite greatest", ("a", "b"), A > B, np.dtype(dtype))
+        kernel = made(subject, "arg_reduction", greatest, np.dtype(dtype))
+        values = np.full(shape, np.iinfo(dtype).max - 5, dtype)
+        values[:, -1] += 1
+        out = Window(subject, np.full(shape[0], -1, I64))
+        kernel(out.data, Window(subject, values).data)
+        out.check(np.full(shape[0], shape[1] - 1), f"the greatest {dtype} of {shape}, by 1")
 
 
 class TestScan:
@@ -218,6 +226,20 @@ class TestScan:
             for out, values in zip(outs, want, strict=True):
                 out.check(values, f"a linear recurrence of {shape}, reverse={reverse}", ulps=0)
 
+    def test_parts_that_need_each_other(self, subject: Subject) -> None:
+        """Test products of complex numbers, whose parts both need the parts of before."""
+        a0, a1, b0, b1 = (s.variable(name) for name in ("a0", "a1", "b0", "b1"))
+        names = ("a0", "a1", "b0", "b1")
+        real = ScalarFunction("suite", names, a0 * b0 - a1 * b1, F32)
+        kernel = made(subject, "scan", (real, ScalarFunction("suite", names, a0 * b1 + a1 * b0, F32)), F32)
+        numbers = np.array([1, 1j, -1, -1j, 1 + 1j, 0.5 - 0.5j])[rows(3, 40, dtype=I64) % 6]
+        outs = [Window(subject, np.zeros((3, 40), F32)) for _ in range(2)]
+        parts = [Window(subject, part.astype(F32)) for part in (numbers.real, numbers.imag)]
+        kernel(tuple(one.data for one in outs), tuple(one.data for one in parts), False)
+        want = np.cumprod(numbers, axis=1)
+        for out, values in zip(outs, (want.real, want.imag), strict=True):
+            out.check(values, "a product of complex numbers", ulps=0)
+
 
 class TestGatherAndScatter:
     @pytest.mark.parametrize("dtype", ["float32", "uint8", "int64", "bool"])
@@ -229,7 +251,8 @@ class TestGatherAndScatter:
             for steps in (None, (1, outer, outer * n)):
                 out = Window(subject, np.zeros((outer, count, inner), dtype))
                 error = Window(subject, np.zeros(1, I64))
-                kernel(out.data, Window(subject, x, steps).data, Window(subject, index).data, error.data, CODE)
+                swapped = None if steps is None else (1, outer, outer * count)
+                kernel(out.data, Window(subject, x, steps).data, Window(subject, index, swapped).data, error.data, CODE)
                 out.check(np.take_along_axis(x, index, 1), "gather")
                 error.check([0], "the error word of gather")
         spread = np.array([3, 0, 0, 2]).reshape(1, 4, 1)
@@ -331,7 +354,7 @@ def test_sort(subject: Subject, dtype: str) -> None:
 
 
 class TestMatmul:
-    @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 3, 4, 5), (1, 17, 33, 15), (3, 64, 65, 63), (1, 5, 300, 2)])
+    @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 3, 4, 5), (1, 17, 33, 15), (3, 66, 64, 65), (1, 5, 300, 2)])
     def test_layouts(self, subject: Subject, sizes: tuple[int, int, int, int]) -> None:
         kernel = made(subject, "matmul", F32, None, (), F32)
         batch, n, m, p = sizes
@@ -344,6 +367,19 @@ class TestMatmul:
         out = Window(subject, np.full((batch, n, p), NAN, F32))
         kernel(out.data, Window(subject, one, (0, m, 1)).data, Window(subject, b).data)
         out.check(one @ b, "matmul, a matrix that is broadcast", ulps=0)
+
+    def test_numbers(self, subject: Subject) -> None:
+        """Test sums beyond the whole numbers of half precision, integers that wrap around, and 0 times infinity."""
+        inf = float("inf")
+        for dtype, left, right, want in (
+            ("float32", 1, 1, 5001), ("int64", 2**40 + 1, 2**24 + 1, 5001 * (2**24 + 2**40 + 1)),
+            ("float32", inf, 0, NAN), ("float32", 0, inf, NAN),
+        ):  # fmt: skip
+            kernel = made(subject, "matmul", np.dtype(dtype), None, (), np.dtype(dtype))
+            a, b = np.full((1, 2, 5001), left, dtype), np.full((1, 5001, 3), right, dtype)
+            out = Window(subject, np.zeros((1, 2, 3), dtype))
+            kernel(out.data, Window(subject, a).data, Window(subject, b).data)
+            out.check(np.full((1, 2, 3), want, dtype), f"matmul of {left} and {right} in {dtype}", ulps=0)
 
     def test_epilogue(self, subject: Subject) -> None:
         function = ScalarFunction("suite", ("a", "b", "c"), s.maximum(A + B, 0.0) * C, F32)
@@ -364,7 +400,9 @@ def test_copy(subject: Subject, dtype: str) -> None:
         ((7,), (1,)), ((7,), (-1,)), ((7,), (3,)), ((4, 5), (1, 4)), ((4, 5), (-7, 1)), ((2, 3, 4), (1, 2, 6)),
         ((2, 3, 4), (0, 5, -1)), ((1, 3, 1), (9, 2, 1)), ((2, 3, 2, 2), (40, 2, 9, 1)), ((33, 65), (1, 33)),
     ):  # fmt: skip
-        values = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+        values = (np.arange(1, np.prod(shape) + 1, dtype=np.uint64).reshape(shape) * 0x0123_4567_89AB_CDEF).astype(
+            dtype
+        )
         values = np.broadcast_to(values[:1], shape) if steps[0] == 0 else values
         for target in (None, [2 * int(np.prod(shape[i + 1 :])) for i in range(len(shape))]):
             out, x = Window(subject, np.zeros(shape, dtype), target, start=6), Window(subject, values, steps, start=3)

@@ -82,12 +82,6 @@ class TestCopies:
         x = tk.ones(2, device=subject.name)
         assert x.to_device(subject.name).device is x.device
 
-    def test_conversions(self, subject: Subject, float64: bool) -> None:
-        for source in ("float32", "int64", "uint8", "bool", "int16"):
-            for target in ("float32", "int32", "bool", "uint8", *(("float64",) if float64 else ())):
-                a = np.array([0, 1, 3, 7]).astype(source)
-                same(tk.asarray(a, device=subject.name).astype(target), tk.asarray(a.astype(target)), subject.name)
-
     def test_large(self, subject: Subject) -> None:
         a = np.random.default_rng(0).standard_normal(300_001).astype(np.float32)
         x = tk.asarray(a, device=subject.name)

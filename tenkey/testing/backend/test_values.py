@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -16,15 +15,14 @@ from tenkey.testing.backend.compare import agree, place
 from tenkey.testing.backend.extremes import extreme_values
 from tenkey.testing.backend.plugin import Subject
 
-INTEGERS: Final = ("int8", "int16", "int32", "uint16", "uint32", "uint64")  # test_operators has int64 and uint8
+INTEGERS: Final = ("int8", "int32", "uint32", "uint64")  # test_operators has int64 and uint8
 ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
     "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "//": lambda x, y: x // y,
     "%": lambda x, y: x % y, "<": lambda x, y: x < y, "maximum": tk.maximum, "<<": tk.bitwise_left_shift,
     ">>": tk.bitwise_right_shift, "^": tk.bitwise_xor,
 }  # fmt: skip
 KINDS: Final = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "complex64",
+    "bool", "int8", "int32", "int64", "uint8", "uint16", "uint64", "float16", "float32", "float64", "complex64",
 )  # fmt: skip
 
 
@@ -81,23 +79,22 @@ def test_conversions_between_all_dtypes(subject: Subject, target: str) -> None:
 
 
 def test_mixed_dtypes(subject: Subject) -> None:
-    pairs = itertools.permutations(("bool", "uint8", "int64", "float16", "float32", "float64"), 2)
-    for one, other in (*pairs, ("complex64", "float32"), ("int32", "complex64"), ("int8", "uint8")):
-        x = np.array([[0, 1, 3], [2, 5, 100]]).astype(one)
-        y = np.array([1, 7, 2]).astype(other)
-        for name in ("+", "*", "<" if "complex64" not in (one, other) else "-"):
-            if "bool" in (one, other) and name == "-":
-                continue
-            agree(subject.name, ARITHMETIC[name], x, y, what=f"operator {name}")
-        agree(subject.name, lambda x, y: tk.where(tk.abs(y) > 1, x[0], y), x, y, what="where")
+    for pair in (
+        "bool uint8", "uint8 bool", "int8 uint8", "uint8 int64", "int64 float32", "bool float32", "float16 float32",
+        "float32 float64", "float64 uint8", "int32 complex64", "complex64 float32",
+    ):  # fmt: skip
+        one, other = pair.split()
+        x, y = np.array([[0, 1, 3], [2, 5, 100]]).astype(one), np.array([1, 7, 2]).astype(other)
+        agree(subject.name, operator.add, x, y, what="operator +")
+        agree(subject.name, lambda x, y: tk.where(x[0] != 1, x[1], y), x, y, what="where")
         agree(subject.name, lambda x, y: tk.concat([x[0], y]), x, y, what="concat")
 
 
 def test_python_numbers_do_not_decide_the_dtype(subject: Subject) -> None:
-    for dtype in ("bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64"):
+    for dtype in ("bool", "uint8", "int64", "float16", "float32", "complex64"):
         x = np.array([0, 1, 3]).astype(dtype)
         for number in (True, 2, -3, 2.5, float("inf"), float("nan"), 300, 2 + 1j):
-            for call in (operator.add, operator.sub, operator.mul, lambda number, x: tk.where(x > 0, x, number)):
+            for call in (operator.sub, lambda number, x: tk.where(x != 0, x, number)):
                 agree(subject.name, partial(call, number), x, what=f"a tensor and the number {number!r}", refused=True)
 
 

@@ -140,7 +140,7 @@ class CWriter(Writer):
             "rsqrt": f"({one} / {calls['sqrt']})",
             "maximum": "(({0} > {1} || {0} != {0}) ? {0} : {1})",
             "minimum": "(({0} < {1} || {0} != {0}) ? {0} : {1})",
-            "sign": f"({{0}} > 0 ? {one} : ({{0}} < 0 ? -{one} : {{0}}))",
+            "sign": f"({{0}} > 0 ? {one} : ({{0}} < 0 ? -{one} : {{0}} + 0))",
             "isnan": "({0} != {0})", "isinf": f"({absolute} == INFINITY)", "isfinite": f"({absolute} < INFINITY)",
             "signbit": f"({self.language.library}signbit({{0}}) != 0)",
             **{name: self.helper(name) for name in ("floor_divide", "remainder", "digamma", "trigamma")},
