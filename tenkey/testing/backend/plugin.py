@@ -164,7 +164,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section(f"coverage of the backend {name!r}")
     for title, names in (
         ("implemented", found.implemented),
-        ("derived", found.derived),
+        ("derived", sorted([*found.derived, *found.derived_with_fallbacks])),
         ("fallback", [f"{one} x{count}" for one, count in sorted(calls.items())]),
         ("wrong", wrong),
     ):
