@@ -33,13 +33,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ...dispatch.operator import Operator
-from ...dispatch.registry import registry
-from ...dispatch.schema import parse_schema
-from ...dispatch.tags import Tag
 from ...ops.builtin.elementwise.arithmetic import add, multiply, negative
 from ...ops.builtin.elementwise.complex import conj, real
 from ...ops.declare.facets import Partials, Pointwise, formula_names, role_of
-from ...ops.declare.promotion import SAME
+from ...ops.derived_operators import derived_operator
 from ...ops.scalar import (
     constant,
     differentiate,
@@ -55,7 +52,7 @@ from ...ops.scalar import (
 )
 from ...ops.scalar.expression import Expression, make, topological_order
 
-__all__ = ["TANGENT", "Formula", "derived_operator", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
+__all__ = ["TANGENT", "Formula", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
 
 _FINITE: Final = frozenset([  # operations whose results are finite for finite operands, except for overflow
     "constant", "variable", "add", "subtract", "multiply", "negative", "square", "abs", "sign", "where", "less",
@@ -255,32 +252,6 @@ def _declare(
     variables = tuple(v for v, _, _ in order)
     made = derived_operator(operator, suffix, arguments, expression, variables, facet.domain, boolean)
     return Formula(made.call, tuple(role for _, role, _ in order))
-
-
-def derived_operator(
-    operator: Operator,
-    suffix: str,
-    arguments: str,
-    expression: Expression,
-    variables: tuple[str, ...],
-    domain: Any,
-    boolean: tuple[str, ...] = (),
-) -> Operator:
-    """Return the pointwise operator of an expression derived from an operator; define it on the first call."""
-    overload = f"_{operator.schema.overload_name}" if operator.schema.overload_name else ""
-    name = f"{operator.schema.name}{overload}_{suffix}"
-
-    def scalar(T: Any) -> Callable[..., Any]:
-        return lambda *values: substitute(expression, dict(zip(variables, values, strict=True)))
-
-    with registry.lock:  # of several threads that need it at the same time, one defines it
-        while (known := registry.operators.get(name)) is not None:
-            if known.facets.get("DerivedFrom") is operator:
-                return known
-            name += "_"  # the name belongs to an unrelated operator
-        schema = parse_schema(f"{name}({arguments}) -> Tensor")
-        facets = {"Pointwise": Pointwise(schema, scalar, SAME, domain, boolean), "DerivedFrom": operator}
-        return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
 
 
 TANGENT: Final = "~"  # prefix of the names of tangents in a formula

@@ -32,10 +32,11 @@ from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast, concatenate, stack
 from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, slice
 from ...ops.declare.facets import Reduce
+from ...ops.derived_operators import derived_operator
 from ...ops.scalar import logaddexp, variable
 from ...ops.scalar.expression import Expression, as_expression
 from ...ops.shapes import normalize_axes
-from .partials import Formula, derived_operator, pointwise_vjp
+from .partials import Formula, pointwise_vjp
 
 __all__ = ["reduction_formulas"]
 

@@ -97,6 +97,11 @@ def _scan_rule(schema: FunctionSchema, facet: Scan) -> Callable[..., Any]:
         for x in tensors:
             refuse_lost_part(name, x.dtype, dtype)
         if given.get("include_initial"):
+            if facet.identity is None:
+                raise ValueError(
+                    f"[{name}] include_initial=True needs an identity, the first result: the operator was declared "
+                    "without one."
+                )
             shape = (*shape[:i], shape[i] + 1, *shape[i + 1 :])
         spec = TensorSpec(shape, dtype)
         return (spec,) * len(schema.returns) if several else spec
