@@ -11,7 +11,7 @@ import pytest
 import tenkey as tk
 from tenkey.backends import ScalarFunction, coverage, strict_fallback
 from tenkey.backends.external.backend_registration import registered
-from tenkey.backends.external.products import MatrixProducts
+from tenkey.backends.external.matrix_products import MatrixProducts
 from tenkey.backends.external.templates import Copier
 from tenkey.library import scalar as s
 from tests._reference_device import Reference

@@ -25,7 +25,7 @@ from ...ops.variants import check_copy, check_pointwise
 from .element_kernels import factory_kernel
 from .fallback import check_devices
 from .interface import Backend, write
-from .products import MatrixProducts
+from .matrix_products import MatrixProducts
 from .rows import RowTemplates, matrix
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
