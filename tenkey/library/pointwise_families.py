@@ -67,6 +67,10 @@ def declare_family(
         results = [part(*given) for part in parts[missing]]
         return results[0] if len(results) == 1 else tuple(results)
 
+    if len(schema.returns) == 1:  # it has the variants of other pointwise operators
+        first = schema.arguments[0]
+        writes = str(first.type) == "Tensor" and first.name not in boolean
+        tags = (*tags, Tag.OUT, Tag.INPLACE) if writes else (*tags, Tag.OUT)
     made = declare.composite(
         schema, doc=doc, tags=tags, replace=replace, sample_inputs=_samples(schema, sets, domain, boolean)
     )(function)

@@ -118,6 +118,23 @@ def test_an_optional_tensor(device: str) -> None:
     np.testing.assert_array_equal(y.grad.numpy(), np.full(4, 6.0))
 
 
+def test_variants(device: str) -> None:
+    swish()
+    x, y = on(device, A * np.ones(4)), on(device, B)
+    made = tk.ops.family_test.swish_(x, y, None, eps=1.0)
+    assert made is x
+    np.testing.assert_array_equal(x.numpy(), A * B + 1)
+    out = on(device, np.zeros((3, 4)))
+    tk.ops.family_test.swish.out(on(device, A), y, 2.0, out=out)
+    np.testing.assert_allclose(out.numpy(), np.sin(A) * B * 2 + 0.25, rtol=1e-15)
+    leaf = on(device, A * np.ones(4), requires_grad=True)
+    z = leaf * 1
+    tk.ops.family_test.swish_(z, y)
+    tk.sum(z).backward()
+    assert leaf.grad is not None
+    np.testing.assert_array_equal(leaf.grad.numpy(), np.broadcast_to(B, (3, 4)))
+
+
 def test_opcheck_and_samples() -> None:
     for op in (parts(), swish()):
         assert tk.library.opcheck(op, (tk.asarray(A), tk.asarray(B))).passed
