@@ -202,6 +202,30 @@ def test_copies_use_the_template(backend: Strict) -> None:
     failures.check()
 
 
+def test_flip_is_a_copy_with_negative_strides(backend: Strict) -> None:
+    failures = Failures()
+    for dtype in (*DTYPES, "float16"):
+        values = RNG.integers(0, 2, (3, 1, 4)).astype(dtype)
+        x = there(values)
+        backend.copies.clear()
+        for axis in (None, 0, 1, -1, (0, 2), ()):
+            with failures.of(f"{dtype}, {axis}"), strict_fallback():
+                np.testing.assert_array_equal(tk.flip(x, axis=axis).numpy(), np.flip(values, axis), strict=True)
+                rows = tk.flip(x[::2, 0].T, axis=axis if axis in (None, 0) else 1)
+                np.testing.assert_array_equal(rows.numpy(), np.flip(values[::2, 0].T, axis if axis in (None, 0) else 1))
+        assert any(min(source.strides) < 0 for _, source in backend.copies)
+    failures.check()
+    assert tk.flip(there(np.zeros((0, 2)))).shape == (0, 2)
+    assert tk.flip(there(np.float64(3.0))).item() == 3
+
+
+def test_flip_gathers_where_copy_declines(backend: Strict) -> None:
+    backend.copy = lambda dtype: None  # type: ignore[method-assign]
+    values = RNG.standard_normal((3, 4))
+    with strict_fallback():
+        np.testing.assert_array_equal(tk.flip(there(values), axis=0).numpy(), values[::-1])
+
+
 def test_conversions_do_not(backend: Strict) -> None:
     x = there([1.5, -2.5])
     backend.copies.clear()

@@ -95,6 +95,8 @@ class Derived:
             return partial(self._rows.arg_reduction, operator), None
         if "Scan" in facets and self.has("scan", "pointwise"):
             return partial(self._rows.scan, operator), None
+        if operator.name == "tk::flip" and self.has("copy"):
+            return partial(self.flip, operator), None
         template, primitive = self._primitives.get(operator.name, ("", None))
         if primitive is not None and self.has(template):
             return partial(primitive, operator), None
@@ -193,6 +195,20 @@ class Derived:
         out = self.backend.empty(spec.shape, spec.dtype, real.device)
         copied = [self.copier.move(to, part._data) for to, part in zip(parts_of(out._data), (real, imag))]
         return out if all(copied) else self.fallback(operator, real, imag)
+
+    def flip(self, operator: Operator, x: Tensor, *, axis: Any = None) -> Tensor:
+        """Implement ``tk::flip`` by a copy of a window with negative strides."""
+        data: StridedArray = x._data
+        strides, offset = [*data.strides], data.offset
+        for i in normalize_axes("flip", axis, x.ndim):
+            offset += (data.shape[i] - 1) * strides[i]
+            strides[i] = -strides[i]
+        out = self.backend.empty(x.shape, x.dtype, x.device)
+        if self.copier.reordered(out._data, data.window(data.shape, tuple(strides), offset)):
+            return out
+        if self.has("pointwise", "gather"):
+            return silently(operator.facets["Decomposition"].function, x, axis=axis)  # type: ignore[no-any-return]
+        return self.fallback(operator, x, axis=axis)  # type: ignore[no-any-return]
 
     def concatenate(self, operator: Operator, arrays: Any, *, axis: int = 0) -> Tensor:
         """Implement ``tk::concatenate``: copy each part into its window of the result."""

@@ -192,7 +192,7 @@ class Copier:
             (x,) = aligned([x], out.shape)
             if x.dtype == out.dtype:  # copies bytes, whatever they represent
                 out, x = _as_words(out), _as_words(x)
-                if self._has_copy and self._copied(out, x):
+                if self._copied(out, x):
                     return True
         if x.dtype.kind == "c" or out.dtype.kind == "c":
             return self._move_parts(out, x, parts_of(x) if is_window else (x.real, x.imag))
@@ -212,7 +212,13 @@ class Copier:
         scalar = ScalarFunction("copy", ("x", "y"), either, parts[0].dtype)
         return PointwiseRunner(self._backend, scalar).run(out, parts)
 
+    def reordered(self, out: StridedArray, x: StridedArray) -> bool:
+        """Copy a window with negative strides, which only the template ``copy`` takes; false if it declines."""
+        return self._copied(_as_words(out), _as_words(x))
+
     def _copied(self, out: StridedArray, x: StridedArray) -> bool:
+        if not self._has_copy:
+            return False
         kernel = self._copies.get(x.dtype)
         if kernel is None:
             kernel = self._copies[x.dtype] = TemplateKernel(self._backend, "copy", "copy", (x.dtype,), x.dtype)
