@@ -176,6 +176,9 @@ def _cast(value: np.ndarray, result: str) -> np.ndarray:
 
 def _grid(dtype: str, count: int) -> list[np.ndarray]:
     values = _values(dtype)
+    if count == 1 and kind_of(dtype) == "float":  # between the special values, so that no interval is left out
+        between = np.concatenate([np.linspace(-12, 12, 193), np.geomspace(1e-6, 6e4, 97)]).astype(values.dtype)
+        values = np.concatenate([values, between])
     if count == 3:
         values = values[:: max(1, values.size // 11)]
     if kind_of(dtype) == "complex" and count == 2:

@@ -94,10 +94,10 @@ def printed(dialect: str) -> list[PrintedFunction]:
         for case in [*cases(dtype), *[case for other in types for case in conversions(other, dtype)]]:
             try:
                 text = s.to_c(case.expression, case.parameters, dtype=case.dtype, result=case.result, dialect=dialect,
-                              name=f"f{len(found)}")  # fmt: skip
+                              name=f"element{len(found)}")  # fmt: skip
             except s.UnsupportedOperationError:
                 continue
-            found.append(PrintedFunction(f"f{len(found)}", text, case.parameters, case.result, case.arrays))
+            found.append(PrintedFunction(f"element{len(found)}", text, case.parameters, case.result, case.arrays))
     return found
 
 

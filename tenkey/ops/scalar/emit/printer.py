@@ -71,6 +71,11 @@ class Emitter:
     `statement` is the form of an assignment, with the fields `{name}`, `{expr}` and `{kind}`: one for both kinds, or
     one for each: `{"number": "const float {name} = {expr};", "boolean": "const bool {name} = {expr};"}`. The name of a
     temporary is `prefix` and a number.
+
+    >>> from tenkey.ops.scalar import variable
+    >>> table = OperationTable("C", {"multiply": "({0} * {1})", "constant": lambda value, kind: f"{value}f"})
+    >>> Emitter(table, statement="float {name} = {expr};", indent="").emit([variable("x") * 2.5])
+    (['float t0 = (x * 2.5f);'], ['t0'])
     """
 
     def __init__(
