@@ -447,7 +447,10 @@ class TestBuiltIn:
     def test_signature(self) -> None:
         assert list(inspect.signature(tk.add).parameters) == ["x1", "x2"]
         for op in registry:
-            parameters = inspect.signature(op.call).parameters.values()
+            parameters = [*inspect.signature(op.call).parameters.values()]
+            if "EntryOption" in op.facets:
+                option = parameters.pop()
+                assert (option.name, option.default, option.kind) == ("requires_grad", False, option.KEYWORD_ONLY)
             assert [p.name for p in parameters] == [a.name for a in op.schema.arguments]
             for parameter, argument in zip(parameters, op.schema.arguments, strict=True):
                 assert (parameter.kind is parameter.KEYWORD_ONLY) == (argument in keyword_only(op))
