@@ -70,7 +70,6 @@ def to_c(
     language = known.get(dialect) if isinstance(dialect, str) else dialect
     if language is None:
         raise ValueError(f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(known)}, or pass a CDialect.")
-    parameters = {**parameters, **dict.fromkeys(indices([expression]), "int64")}
     parameters = {**parameters, **dict.fromkeys(indices([expression]), language.index)}
     wanted = result or ("bool" if expression.kind == "boolean" else dtype)
     for used in (dtype, wanted, *parameters.values()):
