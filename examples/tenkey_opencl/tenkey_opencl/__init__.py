@@ -1,7 +1,8 @@
 """tenkey on OpenCL: ``tk.zeros(3, device="opencl")`` on any OpenCL device.
 
-``backend`` manages buffers and copies, ``templates`` compiles scalar expressions, ``linalg`` has the matrix product.
-tenkey derives the other operators or runs them on the CPU: ``print(tk.backends.coverage("opencl"))``.
+``backend`` manages buffers and copies, ``programs`` makes and launches kernels; ``templates``, ``indexing`` and
+``linalg`` have the templates, from which tenkey makes all operators but those of LAPACK and FFT, which run on the CPU.
+``print(tk.backends.coverage("opencl"))``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import pyopencl.tools
 
 import tenkey as tk
 
-from . import linalg, templates
+from . import indexing, linalg, templates
+from .programs import TYPES
 
 __all__ = ["OpenCL", "backend"]
 
@@ -70,19 +71,39 @@ class OpenCL(tk.backends.Backend):
 
     def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
         """Compile a scalar expression to OpenCL C."""
-        if scalar.indices:
-            return None
         return templates.pointwise(self, scalar, operands, result)
 
     def reduction(self, combine: Any, scalar: Any, operand: np.dtype, identity: Any) -> Any:
         """Compile a reduction to OpenCL C."""
         return templates.reduction(self, combine, scalar, operand)
 
-    def setup(self) -> None:
-        """Register the hand-written kernel; calls that it does not accept fall back to the CPU."""
-        matmul = functools.partial(linalg.matmul, self)
-        self.library = tk.library.Library("tk", "IMPL")
-        self.library.impl("matmul", matmul, self.name, when=linalg.takes)
+    def arg_reduction(self, better: Any, operand: np.dtype) -> Any:
+        """Compile the search for the best element of each row."""
+        return templates.arg_reduction(self, better, operand)
+
+    def scan(self, combine: Any, dtype: np.dtype) -> Any:
+        """Compile a scan along rows."""
+        return templates.scan(self, combine, dtype)
+
+    def gather(self, dtype: np.dtype) -> Any:
+        """Compile the selection of elements by indices."""
+        return indexing.gather(self, dtype)
+
+    def scatter(self, mode: str, dtype: np.dtype, deterministic: bool) -> Any:
+        """Compile the combination of elements at indices, which is always deterministic."""
+        return indexing.scatter(self, mode, dtype)
+
+    def sort(self, dtype: np.dtype) -> Any:
+        """Compile a merge sort."""
+        return indexing.sort(self, dtype)
+
+    def matmul(self, dtype: np.dtype, epilogue: Any, operands: Any, result: np.dtype) -> Any:
+        """Compile a matrix product."""
+        return linalg.matmul(self, dtype, epilogue, operands, result)
+
+    def copy(self, dtype: np.dtype) -> Any:
+        """Compile a copy between layouts."""
+        return templates.copy(self, dtype)
 
     # ---- what the kernels use
 
@@ -103,7 +124,8 @@ class OpenCL(tk.backends.Backend):
 
     def supports(self, *dtypes: np.dtype) -> bool:
         """Tell whether all devices compute in these dtypes."""
-        return np.dtype("float64") not in dtypes or all(device.double_fp_config for device in self.devices)
+        doubles = np.dtype("float64") not in dtypes or all(device.double_fp_config for device in self.devices)
+        return doubles and all(str(dtype) in TYPES for dtype in dtypes)
 
     def kernel(self, device: int, source: str) -> Any:
         """Return the kernel ``run`` of an OpenCL program, which is compiled once for a device."""
