@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,14 @@ from ....core.dtypes.names import int64, uint64
 from ....core.tensor import Tensor, from_host, shares_storage
 from ....core.word import WEAK_MASK
 from ....dispatch.registry import registry
+from ....dispatch.tags import Tag
+from ... import scalar
+from ...declare import pointwise
+from ...declare.promotion import Promotion
 from ...shapes import broadcast_shapes
 from ..creation import zeros
 from ..elementwise.arithmetic import minimum
-from ..elementwise.comparison import greater_equal, less, logical_and, where
+from ..elementwise.comparison import where
 from ..primitives import gather_rows, scatter_rows_
 from ..shape.copying import as_dtype, clone
 from ..shape.views import broadcast_to, permute_dims, reshape, select_index
@@ -38,10 +42,32 @@ def sides(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:i]), shape[i], math.prod(shape[i + 1 :])
 
 
+def _join(place: Any, index: Any, n: Any) -> Any:
+    i = scalar.where(index < 0, index + n, index)
+    inside = scalar.where(i < 0, -1, scalar.where(i < n, place * n + i, -1))
+    return scalar.where(place < 0, -1, inside)
+
+
+joined_index = pointwise(
+    "joined_index(Tensor place, Tensor index, int n) -> Tensor",
+    scalar=lambda T: _join,
+    promote=Promotion("INDEX", lambda dtype: int64, lambda dtype: dtype, "iu", "integers"),
+    differentiable=False,
+    tags=(Tag.INTERNAL, Tag.DERIVED),
+    doc="""Return the number of a place once a dimension of length ``n`` is added behind those that ``place`` numbers.
+
+    It is -1 where ``place`` is, or where the index is out of range.
+    """,
+)
+
+
 def from_front(indices: Tensor, n: int) -> Tensor:
-    """Return indices into a dimension of length ``n`` as int64, the negative ones counted from the front."""
-    whole = as_dtype(indices, int64)
-    return where(less(whole, 0), whole + n, whole)
+    """Return indices into a dimension of length ``n`` as int64 from the front, -1 for those that are out of range."""
+    return _joined(0, indices, n)
+
+
+def _joined(place: Any, indices: Any, n: int) -> Tensor:
+    return joined_index(place, as_dtype(indices, int64) if indices.dtype == uint64 else indices, n)
 
 
 def addition(dtype: np.dtype) -> str:
@@ -101,9 +127,10 @@ def places(shape: Sequence[int], indices: Sequence[Tensor | None], device: Devic
     rest = [k for k in range(len(shape)) if k not in at]
     joined = not at or adjacent(at)
     before = at[0] if at and joined else 0
-    chosen = [from_front(i, shape[k]) for k, i in enumerate(arrays) if i is not None]
-    common = broadcast_shapes("index", *[i.shape for i in chosen])
-    place = _joined(chosen, lengths) if chosen else zeros((), dtype=int64, device=device)
+    common = broadcast_shapes("index", *[i.shape for i in arrays if i is not None])
+    place: Any = 0 if at else zeros((), dtype=int64, device=device)
+    for k in at:
+        place = _joined(place, arrays[k], shape[k])
     sizes = [shape[k] for k in rest]
     return Places(
         None if joined else (*at, *rest),
@@ -111,17 +138,6 @@ def places(shape: Sequence[int], indices: Sequence[Tensor | None], device: Devic
         reshape(broadcast_to(place, common), (1, math.prod(common), 1)),
         (*sizes[:before], *common, *sizes[before:]),
     )
-
-
-def _joined(coordinates: list[Tensor], lengths: list[int]) -> Tensor:
-    """Return the row-major number of each place, -1 where a coordinate is out of range."""
-    if len(coordinates) == 1:
-        return coordinates[0]
-    place = inside = None
-    for i, n in zip(coordinates, lengths, strict=True):
-        own = logical_and(greater_equal(i, 0), less(i, n))
-        place, inside = (i, own) if place is None or inside is None else (place * n + i, logical_and(inside, own))
-    return where(inside, place, -1)
 
 
 def _refuse_outside(index: Tensor, n: int, operator: str) -> None:

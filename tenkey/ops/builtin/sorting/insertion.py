@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import numpy as np
 
 from ....core.dtypes.names import int64, uint8
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
+from ...declare import COMPARISON, Entry, pointwise
+from ...declare.promotion import Promotion
+from ...scalar import where
 from ..creation import zeros
 from ..elementwise.arithmetic import minimum
-from ..elementwise.comparison import equal, isnan, less, less_equal, logical_and, logical_not, logical_or, where
+from ..elementwise.comparison import equal, isnan, less, logical_and, logical_not, logical_or
 from ..elementwise.complex import imag, real
 from ..primitives import gather_rows
 from ..shape.copying import as_dtype
 from ..shape.views import reshape
+
+_PLACES: Final = Promotion("PLACES", lambda dtype: int64, lambda dtype: dtype, "iu", "integers")
+
+
+def _internal(schema: str, function: Callable[..., Any], promote: Promotion, doc: str, **options: Any) -> Entry:
+    return pointwise(
+        schema, scalar=lambda T: function, promote=promote, differentiable=False, tags=(Tag.INTERNAL, Tag.DERIVED),
+        doc=doc, **options,
+    )  # fmt: skip
+
+
+precedes = _internal(
+    "precedes(Tensor x1, Tensor x2) -> Tensor",
+    lambda x1, x2: where(x2 == x2, x1 < x2, x1 == x1),
+    COMPARISON,
+    "Return whether an element comes before another one when sorted; NaN is larger than every number.",
+)
+probed_place = _internal(
+    "probed_place(Tensor place, int step, int n) -> Tensor",
+    lambda place, step, n: where(place + step < n, place + step, n) - 1,
+    _PLACES,
+    "Return the place of the element of a vector of length ``n`` that decides whether ``place`` advances by ``step``.",
+)
+advanced_place = _internal(
+    "advanced_place(Tensor place, Tensor ahead, int step, int n) -> Tensor",
+    lambda place, ahead, step, n: where(ahead, where(place + step <= n, place + step, place), place),
+    _PLACES,
+    "Return the places, ``step`` further where ``ahead`` says that more elements come before, but at most ``n``.",
+    boolean=("ahead",),
+)
 
 
 def insertion_places(edges: Tensor, x: Tensor, right: bool) -> Tensor:
@@ -24,26 +61,22 @@ def insertion_places(edges: Tensor, x: Tensor, right: bool) -> Tensor:
     dtype = edges.dtype if edges.dtype == x.dtype else np.promote_types(edges.dtype, x.dtype)
     dtype = uint8 if dtype.kind == "b" else dtype
     rows, values = reshape(as_dtype(edges, dtype), (1, n, 1)), reshape(as_dtype(x, dtype), (1, x.size, 1))
+    before = _complex_precedes if dtype.kind == "c" else precedes
     place = zeros(values.shape, dtype=int64, device=x.device)
     step = 1 << n.bit_length() >> 1
     while step:
-        probe = place + step
-        element = gather_rows(rows, minimum(probe, n) - 1, "searchsorted")
-        place = where(logical_and(less_equal(probe, n), _ahead(element, values, right)), probe, place)
+        element = gather_rows(rows, probed_place(place, step, n), "searchsorted")
+        ahead = logical_not(before(values, element)) if right else before(element, values)
+        place = advanced_place(place, ahead, step, n)
         step >>= 1
     return reshape(place, x.shape)
 
 
-def _ahead(element: Tensor, x: Tensor, right: bool) -> Tensor:
-    """Return where an element of the sorted vector stands before the place of ``x``; NaN is larger than numbers."""
-    if x.dtype.kind == "c":
-        first, second = real(element), imag(element)
-        own = logical_and(equal(first, real(x)), (less_equal if right else less)(second, imag(x)))
-        return logical_and(logical_or(less(first, real(x)), own), logical_not(isnan(second)))
-    ahead = less_equal(element, x) if right else less(element, x)
-    if x.dtype.kind in "iu":
-        return ahead
-    return logical_or(ahead, isnan(x) if right else logical_and(isnan(x), logical_not(isnan(element))))
+def _complex_precedes(x1: Tensor, x2: Tensor) -> Tensor:
+    """Return whether a complex number comes before another one when sorted; of NaN only that it precedes no number."""
+    first, second = real(x1), imag(x1)
+    own = logical_and(equal(first, real(x2)), less(second, imag(x2)))
+    return logical_and(logical_or(less(first, real(x2)), own), logical_not(isnan(second)))
 
 
 def contained(x: Tensor, ordered: Tensor) -> Tensor:
