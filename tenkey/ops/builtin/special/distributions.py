@@ -105,6 +105,7 @@ def _far_quantile(m: Any, df: Any, away: Any, constant: Any, q: Any) -> Any:
     z = u - (2.30753 + 0.27061 * u) / (1 + u * (0.99229 + 0.04481 * u))
     at = m.minimum(m.maximum(m.log(m.maximum(z, 1e-3) * (1 + (z * z + 1) / (4 * df))), low), high)
     done = high - m.log(df) / 2 > 20
+    before = m.full_like(at, math.inf)
     for _ in range(60):
         t = m.exp(m.where(done, 0.0, at))
         tail = _student_upper(m, df, t)
@@ -113,8 +114,10 @@ def _far_quantile(m: Any, df: Any, away: Any, constant: Any, q: Any) -> Any:
         step = at + above * tail / (t * _density(m, df, constant, t))
         held = (step >= low) & (step <= high)
         following = m.where(held, step, (low + high) / 2)
-        settled = m.abs(following - at) <= 1e-15 * m.maximum(m.abs(at), 1.0)
-        at = m.where(done, at, following)
+        change, size = m.abs(following - at), m.maximum(m.abs(at), 1.0)
+        # the steps become shorter until they consist of rounding
+        settled = (change <= 1e-15 * size) | ((change <= 1e-13 * size) & (change >= before))
+        at, before = m.where(done, at, following), change
         done = done | settled
         if done.all():
             break
