@@ -139,6 +139,41 @@ BACKENDS: Final = (
 
 LIBRARY: Final = (
     Fault(
+        "library: a kernel of a built-in operator may return its argument",
+        "tenkey/library/registration.py",
+        "new = watched and not operator.schema.is_mutable and not may_return_argument(operator)",
+        "new = False",
+        ("tests/library/test_checks.py",),
+    ),
+    Fault(
+        "library: a native function reads elements that it has changed",
+        "tenkey/library/native/kernels.py",
+        "if any(np.may_share_memory(used, array) for array in changed):",
+        "if False:",
+        ("tests/library/test_native.py",),
+    ),
+    Fault(
+        "library: combine is not probed around its constants",
+        "tenkey/library/declaration_checks.py",
+        "    for size in _magnitudes(facet):",
+        "    for size in []:",
+        ("tests/library/test_declaration_errors.py",),
+    ),
+    Fault(
+        "library: a result on the CPU is returned for a device",
+        "tenkey/library/host_functions.py",
+        "    if operator.schema.is_mutable:",
+        "    if True:",
+        ("tests/library/test_host_functions.py",),
+    ),
+    Fault(
+        "testing: a result that the operator keeps is not noticed",
+        "tenkey/testing/checks/contract.py",
+        "if one.value is two.value or shares_storage(one.value, two.value):",
+        "if one.value is two.value and one is two:",
+        ("tests/library/test_opcheck.py",),
+    ),
+    Fault(
         "library: a result may share the memory of an argument",
         "tenkey/library/kernel_checks.py",
         "if _overlap(tensor, given):",

@@ -44,7 +44,7 @@ def run_recorded(context: Any, backward: Callable[..., Any], grads: tuple[Any, .
         f"[{context.name()}] a second derivative is requested, but the backward left the graph (by {calls}), so its "
         "result is not connected to its inputs and the derivative would lack a term: compute the gradient with "
         "operators, or by a Function or operator with a gradient of its own; mark the backward with "
-        "tk.autograd.function.once_differentiable if there is no second derivative.",
+        "tk.autograd.once_differentiable if there is no second derivative.",
         kept=tensors_in(grads),
     )
 
