@@ -149,7 +149,7 @@ class Backend:
         ``x`` has the two dimensions (kept, reduced), neither of them 0, and the dtype ``operand``; ``out`` is
         contiguous int64, shape (kept,). The kernel stores the first place in each row whose element is ``best``:
         beginning with the first element, an element replaces the one found so far if ``better(element, found)``, a
-        condition in ``operand``, holds.
+        condition in ``operand``, holds. Its parameters are ``a`` and ``b``. Bools arrive as uint8.
         """
         return None
 
@@ -192,7 +192,7 @@ class Backend:
 
         ``x`` has the shape (rows, columns), neither of them 0. ``values`` and ``order``, int64, are contiguous and of
         this shape: the elements of each row in ascending order, NaN last, and the places where they were. Equal
-        elements (and NaNs) keep their order.
+        elements (and NaNs) keep their order. Bools arrive as uint8; complex numbers have no order.
         """
         return None
 
@@ -206,7 +206,8 @@ class Backend:
         ``dtype`` is that of ``a`` and ``b``. Without ``epilogue``, ``out`` gets the sums and has this dtype too. With
         it, ``out`` gets ``epilogue(sum, *operands)`` in the dtype ``result``; ``operands`` are as in ``pointwise``,
         with the shape of ``out``. A backend that has no use for an epilogue returns None for it: the product and the
-        function then run one after the other.
+        function then run one after the other. Products of bools are sums in int32, and half precision that is declined
+        is computed in float32.
         """
         return None
 

@@ -15,7 +15,7 @@ from .fallback import check_devices
 from .interface import Backend
 from .scalar_function import Operand, ScalarFunction
 from .template_calls import TemplateKernel
-from .templates import Copier, aligned, convert_number
+from .templates import Copier, PointwiseRunner, aligned, convert_number
 
 __all__ = ["MatrixProducts"]
 
@@ -70,12 +70,16 @@ class MatrixProducts:
 
         ``a`` and ``b`` have one dtype; the other dimensions broadcast to those of ``out``. With ``epilogue`` the
         results are a function of the sums, in their dtype, and of ``operands``: windows that broadcast to ``out``, or
-        NumPy scalars. Nothing is empty.
+        NumPy scalars; it runs afterwards if the backend declines it. Nothing is empty.
         """
         described = tuple([Operand(f"x{i}", x.dtype, x.__class__ is not StridedArray) for i, x in enumerate(operands)])
         kernel = self._kernel(a.dtype, epilogue, described, out.dtype)
         if not kernel:
-            return False
+            if epilogue is None:
+                return False
+            sums = self._backend.empty(out.shape, a.dtype, out.device)._data
+            runner = PointwiseRunner(self._backend, epilogue)
+            return self.multiply(sums, a, b) and runner.run(out, [sums, *aligned(operands, out.shape)])
         batch = out.shape[:-2]
         (a,) = aligned([a], (*batch, *a.shape[-2:]))
         (b,) = aligned([b], (*batch, *b.shape[-2:]))
