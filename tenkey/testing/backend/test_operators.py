@@ -87,7 +87,8 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
         assert all(one.untouched() for one in placed), f"{says}: memory around an argument was written"
         if operator.schema.is_mutable and refused is None:
             assert got is ours.tensors()[0], f"{says}: an in-place operator returns its first argument"
-            assert got._version == want._version
+            changed = bool(want._version)  # a kernel of several changes in place counts each of them
+            assert bool(got._version) == changed, f"{says}: the version is {got._version}, the CPU's {want._version}"
 
 
 def test_results_are_on_the_device_of_their_operands(subject: Subject, record_property: Any) -> None:
