@@ -19,7 +19,7 @@ import numpy as np
 
 from ....core.device import Device
 from ....core.dtypes.names import int64, uint64
-from ....core.tensor import Tensor, from_host, shares_storage
+from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
@@ -182,8 +182,6 @@ def assign(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tenso
             f"[index_put] a value of shape {source.shape} does not fit where a mask selects the shape {at.shape}: "
             "give one element, or as many as the mask selects."
         )
-    if shares_storage(x, source):
-        source = clone(source)
     if at.order is None and x.is_contiguous:
         at.scatter(reshape(x, at.rows), source, "set", "index_put")
         return x
