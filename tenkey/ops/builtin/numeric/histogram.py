@@ -10,6 +10,7 @@ import numpy as np
 
 from ....core.device import META
 from ....core.dtypes.names import default_float, float64, int64
+from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
@@ -313,8 +314,8 @@ def _bins_on_numpy(x: Any, edges: Any) -> Any:
 
 
 def _bins_meta(x: Any, edges: Any) -> TensorSpec:
-    for given in (x, edges):
-        refuse_complex("histogram", given.dtype)
+    if x.dtype.kind == "c" or edges.dtype.kind == "c":
+        refuse_complex("histogram", result_dtype((x.dtype, edges.dtype), ()))
     if edges.ndim != 1:
         raise ValueError(_EDGES.format(operator="histogram", shape=edges.shape))
     return TensorSpec(x.shape, int64)
