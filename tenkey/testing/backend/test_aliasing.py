@@ -17,7 +17,7 @@ from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput
 from tenkey.testing.backend.compare import agree_on_errors, finished, outcome, place, same
 from tenkey.testing.backend.plugin import Subject
-from tenkey.testing.backend.test_operators import has_samples, inputs
+from tenkey.testing.backend.test_operators import PARTITIONS, has_samples, inputs
 
 from ...dispatch.tags import Tag
 
@@ -96,7 +96,7 @@ def test_results_have_their_own_memory(operator: Operator, subject: Subject, rec
         unchanged(values(first), before, f"{says}: changing a second result in place changed the first")
         unchanged(values(arguments), given, f"{says}: changing the result in place changed an argument")
         wrong, changed = outcome(functools.partial(change, call, ours, theirs, operator))
-        if changed is None:  # else the operator refuses the values, as on the CPU
+        if changed is None and operator.name not in PARTITIONS:  # else it refuses the values, as on the CPU
             got, expected = wrong
             same(got, expected, subject.name, f"{says}: the same arguments with other values")
         unchanged(values(first), before, f"{says}: changing an argument in place changed an earlier result")
