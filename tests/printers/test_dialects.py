@@ -164,3 +164,14 @@ def test_a_number_in_a_complex_expression() -> None:
     text = s.to_c(x * y, {"x": "complex64", "y": "float32"}, dtype="complex64", dialect="opencl")
     assert "float2 scalar(float2 x_, float y_)" in text
     assert np.all([part in text for part in ("x_.x", "x_.y", "(float2)(")])
+
+
+def test_conditions_that_are_known_are_not_printed() -> None:
+    """Compilers warn of them: integers are not NaN, and equal themselves."""
+    x, y = s.variable("x"), s.variable("y")
+    ordered = s.where(s.logical_or(s.isnan(x), s.logical_not(y == y)), s.isnan(x), x < y)
+    kinds = {"x": "int64", "y": "int64"}
+    text = s.to_c(ordered, kinds, dtype="int64", dialect="opencl")
+    assert text.count("const int") == 1
+    assert "(x < y)" in text
+    assert s.to_c(ordered, dict.fromkeys(kinds, "float64"), dtype="float64").count("const int") > 3

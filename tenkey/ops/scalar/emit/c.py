@@ -38,6 +38,10 @@ local long loop override private register restrict short signed sizeof static st
 uchar union unsigned var vec2 void volatile u32 i32 f32 f16 select bitcast fabs rint fmod
 """
 _RESERVED: Final = frozenset([*OPERATIONS, *keyword.kwlist, *_KEYWORDS.split()])
+# What integers give if they are compared with themselves.
+_COMPARISONS: Final = {
+    "equal": True, "less_equal": True, "greater_equal": True, "not_equal": False, "less": False, "greater": False,
+}  # fmt: skip
 
 
 def to_c(
@@ -138,7 +142,26 @@ def _outputs(
 
 def _constant(node: Expression, operands: list[Expression], dtype: str) -> Expression:
     if operands:
-        return make(node.operation, *operands)
+        decided = _decided(node.operation, operands, dtype)
+        return make(node.operation, *operands) if decided is None else decided
     if node.kind == "number" and isinstance(node.value, int | float):
         return constant(constant_of(node.value, dtype))
     return node
+
+
+def _decided(operation: str, operands: list[Expression], dtype: str) -> Expression | None:
+    """Return what is known of a condition: compilers warn of constant ones. Integers are neither NaN nor infinite."""
+    whole = "float" not in dtype and "complex" not in dtype
+    if whole and operation in ("isnan", "isinf", "isfinite"):
+        return constant(operation == "isfinite")
+    if whole and operation in _COMPARISONS and operands[0] is operands[1]:
+        return constant(_COMPARISONS[operation])
+    if operation in ("logical_and", "logical_or"):
+        for operand, other in (operands, operands[::-1]):
+            if operand.value is not None:
+                return other if bool(operand.value) == (operation == "logical_and") else constant(bool(operand.value))
+    if operation == "logical_not" and operands[0].value is not None:
+        return constant(not operands[0].value)
+    if operation == "where" and operands[0].value is not None:
+        return operands[1] if operands[0].value else operands[2]
+    return None
