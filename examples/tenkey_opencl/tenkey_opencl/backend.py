@@ -124,8 +124,13 @@ class OpenCL(tk.backends.Backend):
 
     def supports(self, *dtypes: np.dtype) -> bool:
         """Tell whether all devices compute in these dtypes."""
-        doubles = np.dtype("float64") not in dtypes or all(device.double_fp_config for device in self.devices)
+        wide = any(dtype in (np.dtype("float64"), np.dtype("complex128")) for dtype in dtypes)
+        doubles = not wide or all(device.double_fp_config for device in self.devices)
         return doubles and all(str(dtype) in TYPES for dtype in dtypes)
+
+    def has_operators(self, dtype: np.dtype) -> bool:
+        """Tell whether OpenCL C itself computes in a dtype; complex and 16-bit floats only printed functions do."""
+        return self.supports(dtype) and (dtype.kind in "biu" or str(dtype) in ("float32", "float64"))
 
     def kernel(self, device: int, source: str) -> Any:
         """Return the kernel ``run`` of an OpenCL program, which is compiled once for a device."""

@@ -83,7 +83,7 @@ def gather(backend: Any, dtype: np.dtype) -> Callable[..., None]:
 
 def scatter(backend: Any, mode: str, dtype: np.dtype) -> Callable[..., None] | None:
     """Return the kernel that combines ``out[i, index[i, j, k], k]`` with ``source[i, j, k]``, in the order of j."""
-    if mode != "set" and not backend.supports(dtype):
+    if mode != "set" and not backend.has_operators(dtype):
         return None
     kind = WORDS[dtype.itemsize] if mode == "set" else TYPES[str(dtype)]
     combined = _MODES.get(dtype.kind, _MODES["i"])[mode]
@@ -101,7 +101,7 @@ def scatter(backend: Any, mode: str, dtype: np.dtype) -> Callable[..., None] | N
 
 def sort(backend: Any, dtype: np.dtype) -> Callable[..., None] | None:
     """Return the kernel that sorts rows; the passes write alternately to the result and to a second pair of buffers."""
-    if not backend.supports(dtype):
+    if not backend.has_operators(dtype):
         return None
     kind = TYPES[str(dtype)]
     windows = {f"{name}{end}": (of, 2) for name in ("to", "from") for end, of in (("", kind), ("_order", "long"))}

@@ -36,7 +36,8 @@ _BODY = """
 
 def matmul(backend: Any, dtype: np.dtype, epilogue: Any, operands: Any, result: np.dtype) -> Callable[..., None] | None:
     """Return the kernel of batched products, followed by a pointwise function of each sum."""
-    if dtype.kind not in "fiu" or not backend.supports(dtype, result, *[x.dtype for x in operands]):
+    printed = backend.supports(result, *[x.dtype for x in operands])
+    if dtype.kind == "b" or not (printed and backend.has_operators(dtype)):
         return None
     kind, head = TYPES[str(dtype)], ""
     windows, numbers, values = operand_parameters(operands, 3, "n, i0 + i, j0 + j")
