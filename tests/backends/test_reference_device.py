@@ -16,7 +16,7 @@ from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
-from tenkey.testing.backend.compare import close, place, same
+from tenkey.testing.backend.compare import close, comparable, place, same
 from tenkey.testing.backend.test_operators import differentiable, gradients
 from tests._reference_device import Reference
 from tests._tiers import Failures, each
@@ -28,10 +28,6 @@ _FACTORIZED: Final = {
     "tk::linalg_inv", "tk::linalg_matrix_exp", "tk::linalg_matrix_rank", "tk::linalg_pinv", "tk::linalg_solve",
     "tk::linalg_svdvals", "tk::lu_factors",
 }  # fmt: skip
-
-
-_FREE: Final = {"argpartition", "partition"}
-"""Operators with several correct results: tests/operators/test_decompositions.py compares what these have in common."""
 
 
 def on_the_host(name: str) -> bool:
@@ -66,8 +62,8 @@ def _compare(operator: Operator, sample: SampleInput, device: str) -> None:
         return
     if isinstance(got, BaseException):
         raise got
-    if Tag.NONDETERMINISTIC not in operator.tags and operator.schema.base_name not in _FREE:
-        same(got, want, device)
+    if Tag.NONDETERMINISTIC not in operator.tags:
+        same(*[comparable(operator, result, sample) for result in (got, want)], device)
         for one, other in zip(there.tensors(), here.tensors(), strict=True):
             close(one.numpy(), other.numpy(), "an argument")
 

@@ -20,6 +20,7 @@ from tenkey.core.tree import map_tensors, tree_map
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
+from tenkey.testing.backend.compare import comparable
 from tests._tiers import Failures
 from tests.operators._table import DTYPES, FACTORIES, OPERATORS, chosen, named
 from tests.operators.test_meta import _MADE
@@ -33,16 +34,6 @@ _INFINITIES_OF_BLAS: Final = ("tk::vecdot",)
 _SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
-def _partition(order: Tensor, x: Tensor, kth: int, axis: int = -1) -> Tensor:
-    """What all partitions of a tensor have in common: the elements before, at and behind a place, sorted."""
-    found = np.moveaxis(np.take_along_axis(x.numpy(), order.numpy(), axis), axis, -1)
-    k = kth % found.shape[-1]
-    parts = (found[..., :k], found[..., k : k + 1], found[..., k + 1 :])
-    return tk.asarray(np.concatenate([np.sort(part, -1) for part in parts], -1))
-
-
-_FREE: Final = {"argpartition": _partition}
-"""What is compared of operators that have several correct results."""
 _SORTED: Final = {"place_sorted": 0, "digitize": 1, "bins_of": 1, "interval_of": 1}
 """The places of arguments that must be sorted."""
 
@@ -76,9 +67,7 @@ def compare(operator: Operator, sample: SampleInput) -> None:
     want, reference = outcome(operator.call, sample)
     function = operator.facets["Decomposition"].function
     got, ours = outcome(lambda *args, **kwargs: silently(function, *args, **kwargs), sample)
-    if operator.schema.base_name in _FREE and isinstance(want, Tensor):
-        got, want = [_FREE[operator.schema.base_name](found, *sample.args, **sample.kwargs) for found in (got, want)]
-    agree(got, want)
+    agree(*[comparable(operator, result, sample) for result in (got, want)])
     if Tag.NONDETERMINISTIC not in operator.tags:
         agree(ours.tensors(), reference.tensors())
 

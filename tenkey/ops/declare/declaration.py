@@ -24,6 +24,7 @@ from ...dispatch.tags import Tag
 from .batch import Batching, BatchRule
 from .facets import (
     Backward,
+    Compared,
     ComplexVjp,
     Composite,
     Decomposition,
@@ -288,6 +289,7 @@ def structured(
     sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
+    compared: Callable[..., Any] | None = None,
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -303,6 +305,7 @@ def structured(
     in place of ``call`` if the operator needs, for example, symmetric matrices, or has no unique result.
     ``jvp(tangents, ...)`` replaces the forward derivative that follows from ``vjp``; it is ``linear("x")`` for an
     operator that is linear in ``x``. ``decomposition`` computes the operator on devices without a kernel for it.
+    ``compared(result, ...)`` returns what all correct results have in common, if there are several.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
@@ -312,6 +315,8 @@ def structured(
         facets.append(decomposition)
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
+    if compared is not None:
+        facets.append(Compared(compared))
     return _define(parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc)
 
 
@@ -357,6 +362,7 @@ def composite(
     sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
+    compared: Callable[..., Any] | None = None,
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -384,6 +390,8 @@ def composite(
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
+        if compared is not None:
+            facets.append(Compared(compared))
         options: dict[str, Any] = {"tags": tags, "positional": positional, "replace": replace, "methods": methods}
         return _define(parsed, facets, **options, batch=batch, doc=doc or function.__doc__)
 

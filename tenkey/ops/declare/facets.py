@@ -20,7 +20,7 @@ from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "ArgReduce", "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
+    "ArgReduce", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
     "Elements", "EntryOption", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable",
     "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp",
     "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
@@ -319,6 +319,15 @@ class Jvp(Record):
     """``function(tangents, **named)``; ``tangents`` maps argument names to tangents or None."""
 
     function: Callable[..., Any] | Linear
+
+
+class Compared(Record):
+    """What all correct results of an operator have in common: tests compare ``function(result, arguments...)``.
+
+    It takes and returns NumPy arrays.
+    """
+
+    function: Callable[..., Any]
 
 
 class SampleInputs(Record):

@@ -17,7 +17,7 @@ from tenkey.dispatch import registry
 from tenkey.dispatch.errors import ArgumentError
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput, samples
-from tenkey.testing.backend.compare import Placed, agree_on_errors, close, finished, outcome, place, same
+from tenkey.testing.backend.compare import Placed, agree_on_errors, close, comparable, finished, outcome, place, same
 from tenkey.testing.backend.extremes import extreme_samples
 from tenkey.testing.backend.plugin import Subject
 
@@ -99,6 +99,7 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
             same(in_parts(operator, sample, got), in_parts(operator, sample, want), "cpu", f"{says}, parts in order")
         elif refused is None and Tag.NONDETERMINISTIC not in operator.tags:
             operands = [x.detach().numpy() for x in sample.tensors()] if relative else []
+            got, want = [comparable(operator, result, sample) for result in (got, want)]
             same(got, want, subject.name, says, absolute=not relative, zeros=relative, operands=operands)
         for mine, other in zip(ours.tensors(), reference.tensors(), strict=True):
             close(mine.detach().numpy(), other.detach().numpy(), f"{says}: an argument")
@@ -126,6 +127,7 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
             got, _ = outcome(functools.partial(operator.call, *ours.args, **ours.kwargs))
             agree_on_errors(got, refused, f"{operator.name}, {sample.name}")
             if refused is None:
+                got, want = [comparable(operator, result, sample) for result in (got, want)]
                 same(got, want, device, f"{operator.name}, {sample.name}")
 
 

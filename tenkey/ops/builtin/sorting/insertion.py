@@ -10,9 +10,9 @@ import numpy as np
 from ....core.dtypes.names import int64, uint8
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
+from ... import scalar as s
 from ...declare import COMPARISON, Entry, pointwise
 from ...declare.promotion import Promotion
-from ...scalar import where
 from ..creation import zeros
 from ..elementwise.arithmetic import minimum
 from ..elementwise.comparison import equal, isnan, less, logical_and, logical_not, logical_or
@@ -33,19 +33,19 @@ def _internal(schema: str, function: Callable[..., Any], promote: Promotion, doc
 
 precedes = _internal(
     "precedes(Tensor x1, Tensor x2) -> Tensor",
-    lambda x1, x2: where(x2 == x2, x1 < x2, x1 == x1),
+    lambda x1, x2: s.where(s.isnan(x2), ~s.isnan(x1), x1 < x2),
     COMPARISON,
     "Return whether an element comes before another one when sorted; NaN is larger than every number.",
 )
 probed_place = _internal(
     "probed_place(Tensor place, int step, int n) -> Tensor",
-    lambda place, step, n: where(place + step < n, place + step, n) - 1,
+    lambda place, step, n: s.where(place + step < n, place + step, n) - 1,
     _PLACES,
     "Return the place of the element of a vector of length ``n`` that decides whether ``place`` advances by ``step``.",
 )
 advanced_place = _internal(
     "advanced_place(Tensor place, Tensor ahead, int step, int n) -> Tensor",
-    lambda place, ahead, step, n: where(ahead, where(place + step <= n, place + step, place), place),
+    lambda place, ahead, step, n: s.where(ahead, s.where(place + step <= n, place + step, place), place),
     _PLACES,
     "Return the places, ``step`` further where ``ahead`` says that more elements come before, but at most ``n``.",
     boolean=("ahead",),

@@ -347,6 +347,13 @@ def _partition_samples(rng: np.random.Generator) -> Any:
     return [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)]
 
 
+def _parts(found: np.ndarray, kth: int, axis: int) -> np.ndarray:
+    """Sort the elements before and behind a place, whose order a partition leaves open."""
+    rows = np.moveaxis(found, axis, -1)
+    k = kth % rows.shape[-1]
+    return np.concatenate([np.sort(part, -1) for part in (rows[..., :k], rows[..., k : k + 1], rows[..., k + 1 :])], -1)
+
+
 def _partitioned(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     _argpartition_meta(x, kth, axis)
     return argsort_rows(x, axis=axis)
@@ -359,6 +366,7 @@ argpartition = structured(
     decomposition=Decomposition(_partitioned, needs=("sort",)),
     differentiable=False,
     sample_inputs=_partition_samples,
+    compared=lambda order, x, kth, axis=-1: _parts(np.take_along_axis(x, order, axis), kth, axis),
     batch=along("axis"),
     doc="""Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there.
 
@@ -374,6 +382,7 @@ argpartition = structured(
 @composite(
     "partition(Tensor x, int kth, int axis=-1) -> Tensor",
     sample_inputs=_partition_samples,
+    compared=lambda found, x, kth, axis=-1: _parts(found, kth, axis),
 )
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """Partition the elements along an axis around the one that sorting puts at place ``kth``: see ``tk.argpartition``.
