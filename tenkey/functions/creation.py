@@ -40,14 +40,17 @@ _MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integ
 _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
 
 
-def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(
+    obj: Any, /, dtype: Any = None, *, device: Device | str | None = None, copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or array of another library.
 
     Python floats give the default dtype (float32), ints int64, complex numbers complex64. Objects with a dtype keep it:
     arrays, NumPy scalars, tensors (also in sequences, where they are stacked and promoted), and objects with the buffer
     protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
     tensors unless ``copy`` is true or a copy is needed: for another dtype or device, negative strides, or read-only
-    memory.
+    memory. With ``requires_grad`` the result is a leaf that accumulates a gradient; tensors are detached.
 
     Raises TypeError for data other than numbers, ValueError for ragged sequences and for an impossible ``copy=False``,
     OverflowError for Python numbers that ``dtype`` cannot hold.
@@ -55,6 +58,8 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = Non
     >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
     (dtype('float32'), dtype('float64'), [97, 98])
     """
+    if requires_grad is not False:
+        return as_leaf("asarray", asarray(obj, dtype, device=device, copy=copy).detach(), requires_grad)
     if copy is not None and copy.__class__ is not bool:
         copy = _flag("asarray", "copy", copy)  # type: ignore[unreachable]
     if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:

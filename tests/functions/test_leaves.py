@@ -66,7 +66,7 @@ def test_the_option_is_keyword_only_and_shown() -> None:
 
 
 def test_wrong_options() -> None:
-    for name in ("arange", "ones", "full", "zeros_like", "tensor", "linspace"):
+    for name in ("arange", "ones", "full", "zeros_like", "tensor", "asarray", "linspace"):
         args = CALLS.get(name, (X,))
         with pytest.raises(
             RuntimeError, match=rf"\[{name}\] only Tensors of floating point and complex dtype .* got int64"
@@ -85,6 +85,26 @@ def test_between_tensors_linspace_makes_a_leaf() -> None:
     assert made.is_leaf
     assert made.requires_grad
     assert not tk.linspace(0.0, end, 3).is_leaf
+
+
+def test_asarray_makes_a_leaf_of_the_same_memory() -> None:
+    array = np.array([1.0, 2.0])
+    leaf = tk.asarray(array, requires_grad=True)
+    (leaf * 3).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [3.0, 3.0]
+    array[0] = 5.0
+    assert leaf.tolist() == [5.0, 2.0]
+    assert tk.asarray([1, 2], "float64", requires_grad=True).requires_grad
+    given = tk.asarray([1.0, 2.0])
+    for x in (given, tk.tensor([1.0, 2.0], requires_grad=True) * 2, leaf):
+        made = tk.asarray(x, requires_grad=True)
+        assert made.is_leaf
+        assert made.requires_grad
+        assert made is not x
+        assert np.shares_memory(made.detach().numpy(), x.detach().numpy())
+    assert not given.requires_grad
+    assert tk.asarray([leaf[0], leaf[1] * 2], requires_grad=True).is_leaf
 
 
 class _Leaves(Host):
