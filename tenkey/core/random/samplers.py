@@ -150,12 +150,13 @@ class _Elements:
 
     def __init__(self, seed: int, addresses: _UInts) -> None:
         self.seed = seed
+        self.addresses = addresses
         self.blocks = addresses[:, 0]
         self.streams = addresses[:, 1]
 
     def __getitem__(self, index: Any) -> _Elements:
         """Return some of the elements."""
-        return _Elements(self.seed, np.stack([self.blocks[index], self.streams[index]], axis=1))
+        return _Elements(self.seed, self.addresses[index])
 
     def bits(self, index: Any, block: int) -> tuple[_UInts, _UInts]:
         """Return the two halves of a block of each element of ``index``."""
@@ -231,7 +232,7 @@ def stirling_table() -> _Floats:
 
 
 def stirling_series(k: Any) -> Any:
-    """Return the same for large k, by Stirling's series."""
+    """Return log(k!) - log(sqrt(2 pi k) (k / e)**k) for k of at least 16, by Stirling's series."""
     z = 1.0 / (k * k)
     return (1 / 12 - z * (1 / 360 - z * (1 / 1260 - z * (1 / 1680 - z / 1188)))) / k
 
@@ -426,6 +427,7 @@ REJECTION: Final[dict[str, Callable[[Any, Any, Any, Any], Any]]] = {
 }  # fmt: skip
 """Samplers with two parameters for each element, the second of which some ignore."""
 WHOLE: Final = frozenset({"poisson", "binomial"})
+"""The samplers whose numbers are integers."""
 
 
 def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> _Floats:

@@ -109,7 +109,7 @@ random_scaled = _of_integers(
 )
 random_scaled_wide = _of_integers(
     "random_scaled_wide(Tensor lower, Tensor upper, int size, int offset)", _scaled_wide,
-    "Return the same for 128 bits and sizes below 2**64.",
+    "Return (lower + 2**64 * upper) * size / 2**128 + offset, size < 2**64.",
 )  # fmt: skip
 
 # ---- floats

@@ -238,8 +238,7 @@ def category(weights: Tensor, uniform: Tensor) -> Tensor:
     target = reshape(uniform * sums[..., -1], (*np.broadcast_shapes(weights.shape[:-1], uniform.shape), 1))
     passed = ~(sums > target) if weights.ndim == 1 else sums <= target  # NaN passes where one row is searched
     places = sum_(cast(passed, dtypes.int64), axis=(-1,))
-    places_of = arange(k, device=weights.device)
-    last = max_(where(weights > 0, places_of, -1), axis=(-1,))
+    last = max_(where(weights > 0, arange(k, device=weights.device), -1), axis=(-1,))
     return minimum(places, where(last < 0, k - 1, last))
 
 
@@ -264,7 +263,7 @@ def factor(cov: Tensor) -> Tensor:
 
 
 def hold(rule: Callable[[Any, Any], Any], x: Tensor) -> bool:
-    """Tell whether all values of a tensor satisfy a rule; reads one bool from the device."""
+    """Return whether all values of a tensor satisfy a rule; reads one bool from the device."""
     return bool(all_(rule(_RULES, x if x.dtype.kind == "f" else cast(x, _FLOAT64))).item())
 
 

@@ -137,9 +137,7 @@ def _set(name: str, what: str, on_device: Callable[[Tensor, Tensor], Tensor], sh
     )
 
 
-union1d = _set(
-    "union1d", "of either of two tensors", lambda x1, x2: distinct(concatenate([x1, x2]), alike=True), "[1, 2, 3]"
-)
+union1d = _set("union1d", "of either of two tensors", _in_either, "[1, 2, 3]")
 intersect1d = _set("intersect1d", "of both of two tensors", _in_both, "[1]")
 setdiff1d = _set("setdiff1d", "of the first of two tensors that the second does not have", _in_first, "[3]")
 setxor1d = _set("setxor1d", "of exactly one of two tensors", _in_one, "[2, 3]")
