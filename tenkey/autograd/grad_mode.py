@@ -125,4 +125,9 @@ class set_grad_enabled(GradMode):
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
         set_state(self._before)  # a decorator has no effect outside the function
-        return decorate(function, lambda: StateGuard(**self._change))
+        return decorate(function, self._around_call)
+
+    def _around_call(self) -> StateGuard:
+        if "exclude" in self._change:
+            departed("tk.set_grad_enabled(False)")
+        return StateGuard(**self._change)

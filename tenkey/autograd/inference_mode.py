@@ -11,8 +11,9 @@ outside the mode without inference tensors never reaches this kernel. Guarded by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
+from ..core.departures import departed
 from ..core.tensor import Tensor
 from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..dispatch.kernel import Kernel
@@ -64,6 +65,11 @@ class inference_mode(OwnedGuard, GradMode):
     def __init__(self, mode: Any = True) -> None:
         un = "" if mode else "un"
         self._change = {f"{un}include": INFERENCE, f"{un}exclude": REQUIRES_GRAD}
+
+    def __enter__(self) -> Self:
+        if "exclude" in self._change:
+            departed("tk.inference_mode()")
+        return super().__enter__()
 
 
 def _inputs_of(node: Node) -> list[Tensor]:

@@ -53,7 +53,21 @@ def _switched_off(ctx: Any, g: tk.Tensor) -> tk.Tensor:
         return g * tk.cos(ctx.saved_tensors[0])
 
 
-LEAVING = [_sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _copied, _unrecorded, _switched_off]
+@tk.set_grad_enabled(False)
+def _decorated(ctx: Any, g: tk.Tensor) -> tk.Tensor:
+    return g * tk.cos(ctx.saved_tensors[0])
+
+
+def _inference(ctx: Any, g: tk.Tensor) -> tk.Tensor:
+    with tk.inference_mode():
+        made = g * tk.cos(ctx.saved_tensors[0])
+    return made * 1
+
+
+LEAVING = [
+    _sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _copied, _unrecorded, _switched_off, _decorated,
+    _inference,
+]  # fmt: skip
 
 
 def _function(backward: Backward, forward: Callable[[Any], Any] = np.sin) -> Callable[..., tk.Tensor]:
