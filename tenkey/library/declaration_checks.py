@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -39,9 +39,9 @@ from ..ops.scalar import (
 )
 
 __all__ = [
-    "check_combine", "check_domain", "check_partials", "check_promotion", "for_combine", "for_complex_numbers",
-    "for_expression", "refuse_indices", "traced", "try_partials", "without_booleans", "without_complex",
-    "without_integers",
+    "AROUND", "check_combine", "check_domain", "check_partials", "check_promotion", "for_combine",
+    "for_complex_numbers", "for_expression", "magnitudes", "refuse_indices", "traced", "try_partials",
+    "without_booleans", "without_complex", "without_integers",
 ]  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def refuse_indices(schema: FunctionSchema, expression: Expression) -> None:
     if indices([expression]):
         raise RegistrationError(
             f"[{schema.name}] {expression} uses index(), the position of an element in the result, which only "
-            "pointwise operators have: compute with positions in a pointwise operator before the reduction."
+            "pointwise operators have: compute with positions in a pointwise operator before."
         )
 
 
@@ -361,7 +361,7 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
 
 
 _TRIPLES: Final = 3000  # the number of triples of elements that are tried
-_AROUND: Final = (0.4375, -0.4375, 0.8125, -0.8125, 1.5, -1.5)  # of a constant
+AROUND: Final = (0.4375, -0.4375, 0.8125, -0.8125, 1.5, -1.5)  # shares of a constant
 
 
 def _elements(facet: Reduce) -> Iterator[Any]:
@@ -379,8 +379,8 @@ def _elements(facet: Reduce) -> Iterator[Any]:
             yield value
     if facet.expression.kind == "boolean":
         return
-    for size in _magnitudes(facet):
-        wanted = [round(share * size) if of_bits else share * size for share in _AROUND]
+    for size in magnitudes([facet.expression, facet.mapping], [facet.identity]):
+        wanted = [round(share * size) if of_bits else share * size for share in AROUND]
         mapped = [_value(facet.mapping, {"x": x}) for x in wanted]
         if facet.mapping.operands:  # a power of two that scalar maps to this magnitude
             powers = [sign * 2.0**k for k in range(-12, 21) for sign in (1, -1)]
@@ -389,12 +389,10 @@ def _elements(facet: Reduce) -> Iterator[Any]:
         yield from (value for value in mapped if value is not None)
 
 
-def _magnitudes(facet: Reduce) -> list[float]:
+def magnitudes(expressions: Sequence[Expression], identities: Iterable[Any]) -> list[float]:
     """Return the magnitudes of the constants, apart from small ones, which the other elements surround."""
-    nodes = topological_order([facet.expression, facet.mapping])
-    values = [node.value for node in nodes if node.value is not None]
-    if facet.identity is not None and not isinstance(facet.identity, complex):
-        values.append(float(facet.identity))
+    values = [node.value for node in topological_order(expressions) if node.value is not None]
+    values += [float(value) for value in identities if value is not None and not isinstance(value, complex)]
     sizes = {abs(float(value)) for value in values if math.isfinite(value)}
     return sorted(size for size in sizes if size and not 0.5 <= size <= 2)[:4]
 

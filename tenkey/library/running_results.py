@@ -12,6 +12,8 @@ by ``tests/library/test_along_axes.py``.
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -36,10 +38,18 @@ from ..ops.declare import scan_axis
 from ..ops.declare.facets import Scan, tensor_names
 from ..ops.declare.promotion import SAME, Promotion
 from ..ops.derived_operators import derived_operator
-from ..ops.scalar import evaluate, free_variables, indices, substitute, variable
+from ..ops.scalar import evaluate, free_variables, indices, operations, substitute, variable
 from ..ops.scalar.expression import Expression
 from ..ops.shapes import broadcast_shapes, normalize_axis
-from .declaration_checks import check_promotion, for_combine, traced, without_complex
+from .declaration_checks import (
+    AROUND,
+    check_promotion,
+    for_combine,
+    magnitudes,
+    refuse_indices,
+    traced,
+    without_complex,
+)
 from .declarations import _checked, _earlier, _named
 
 __all__ = ["gather", "scan", "scatter"]
@@ -85,6 +95,7 @@ def scan(
             f"values (it returns {len(found)}), and the operator all of them or the last one."
         )
     for expression in found:
+        refuse_indices(parsed, expression)
         promote = without_complex(promote, expression)
         if expression.kind == "number":
             promote = for_combine(promote, expression)
@@ -97,39 +108,61 @@ def scan(
 
 
 _PROBES: Final = (-2.5, -0.75, 0.5, 1.25, 3.0, 0.25, -1.5, 2.0)
+_BITS: Final = (-3, 0, 2, 5, 12, 1, -7, 6)
+_SHIFTS: Final = ((1, 2), (3, 5), (5, 3))
 
 
 def _check_associative(schema: FunctionSchema, facet: Scan, expressions: Sequence[Expression]) -> None:
-    """Raise unless ``combine`` is associative and the identity neutral for some numbers."""
+    """Raise unless ``combine`` is associative and the identity neutral for some numbers, as far as they are finite."""
     count = len(facet.tensors)
+    identity = facet.identity if isinstance(facet.identity, tuple) else (facet.identity,)
+    if facet.identity is not None and len(identity) != count:
+        raise RegistrationError(
+            f"[{schema.name}] identity={facet.identity} is {len(identity)} number(s), and an element has {count} "
+            "part(s), the tensors of the schema: give a number for each."
+        )
+    of_bits = any(name.startswith("bitwise") for e in expressions for name in operations(e))
+    probes: list[Any] = [*(_BITS if of_bits else _PROBES)]
+    around = [share * size for size in magnitudes(expressions, identity) for share in AROUND]
+    probes += [round(value) if of_bits else value for value in around]
 
-    def join(a: Sequence[float], b: Sequence[float]) -> list[float]:
+    def join(a: Sequence[Any] | None, b: Sequence[Any] | None) -> list[Any] | None:
+        if a is None or b is None:
+            return None
         environment = dict(zip(facet.parameters, (*a, *b), strict=True))
-        return [float(evaluate(e, environment)) for e in expressions]
+        try:
+            found = [evaluate(e, environment) for e in expressions]
+        except (ArithmeticError, TypeError, ValueError):
+            return None
+        return found if all(map(math.isfinite, found)) else None
 
-    def elements(start: int) -> list[float]:
-        return [_PROBES[(start + k) % len(_PROBES)] for k in range(count)]
+    def elements(start: int) -> list[Any]:
+        return [probes[(start + k) % len(probes)] for k in range(count)]
 
-    try:
-        for first in range(len(_PROBES)):
-            a, b, c = [elements(first + shift) for shift in (0, 3, 5)]
-            left, right = join(join(a, b), c), join(a, join(b, c))
-            if not np.allclose(left, right, rtol=1e-9, atol=1e-12):
+    for first, (second, third) in itertools.product(range(len(probes)), _SHIFTS):
+        a, b, c = elements(first), elements(first + second), elements(first + third)
+        ab, bc = join(a, b), join(b, c)
+        left, right = join(ab, c), join(a, bc)
+        if _differ(left, right, ab, bc):
+            raise RegistrationError(
+                f"[{schema.name}] combine is not associative: for the elements {a}, {b} and {c} the result is {left} "
+                f"if the first two are combined first, else {right}. A scan combines neighbours in any grouping."
+            )
+    for a in map(elements, range(len(probes)) if facet.identity is not None else ()):
+        for found in (join(identity, a), join(a, identity)):
+            if _differ(found, a):
                 raise RegistrationError(
-                    f"[{schema.name}] combine is not associative: for the elements {a}, {b} and {c} the result is "
-                    f"{left} if the first two are combined first, else {right}. A scan combines neighbours in any "
-                    "grouping."
+                    f"[{schema.name}] identity={facet.identity} is not neutral: combined with {a} it gives {found}. "
+                    "Leave it out (include_initial=True is then an error)."
                 )
-            if facet.identity is not None:
-                neutral = facet.identity if isinstance(facet.identity, tuple) else (facet.identity,)
-                for found in (join(neutral, a), join(a, neutral)):
-                    if not np.allclose(found, a, rtol=1e-9, atol=1e-12):
-                        raise RegistrationError(
-                            f"[{schema.name}] identity={facet.identity} is not neutral: combined with {a} it gives "
-                            f"{found}. Leave it out (include_initial=True is then an error)."
-                        )
-    except (ArithmeticError, TypeError, ValueError):
-        return  # of integers or conditions
+
+
+def _differ(one: list[Any] | None, other: list[Any] | None, *intermediate: list[Any] | None) -> bool:
+    """Return whether two results differ by more than rounding, which may have the size of intermediate results."""
+    if one is None or other is None:
+        return False
+    size = max(1.0, *[abs(x) for values in (one, other, *intermediate) if values is not None for x in values])
+    return any(abs(x - y) > 1e-9 * size for x, y in zip(one, other, strict=True))
 
 
 def _samples(schema: FunctionSchema, rng: np.random.Generator) -> Any:
@@ -145,6 +178,7 @@ def _samples(schema: FunctionSchema, rng: np.random.Generator) -> Any:
 def _composition(facet: Scan) -> Callable[..., Any]:
     """Return the operator as a function of other operators (Note [Derivatives of scans])."""
     schema = facet.schema
+    combining = functools.cache(lambda boolean: _combining(_operator_of(schema), facet, boolean=boolean))
 
     def function(*args: Any, **kwargs: Any) -> Any:
         operator = _operator_of(schema)
@@ -156,7 +190,7 @@ def _composition(facet: Scan) -> Callable[..., Any]:
         shape = broadcast_shapes(schema.base_name, *[x.shape for x in parts])
         parts = [broadcast_to(x, shape) if x.shape != shape else x for x in parts]
         axis = scan_axis(schema.base_name, shape, given["axis"])
-        combine = _combining(operator, facet, boolean=dtype.kind == "b")
+        combine = combining(dtype.kind == "b")
         if given.get("reverse"):
             parts = [flip(x, axis=axis) for x in parts]
         if shape[axis] and 0 not in shape:

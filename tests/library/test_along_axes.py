@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -168,6 +169,28 @@ def test_scans_on_a_device(device: str) -> None:
         ),
         (
             "rows::w(Tensor x, int axis) -> Tensor",
+            {"combine": lambda T: lambda a, b: s.minimum(a + b, 1000)},
+            "not associative",
+        ),
+        (
+            "rows::w(Tensor x, int axis) -> Tensor",
+            {"combine": lambda T: lambda a, b: s.sqrt(a) + b},  # of a negative number not a number
+            "not associative",
+        ),
+        ("rows::w(Tensor x, int axis) -> Tensor", {"combine": lambda T: lambda a, b: a & ~b}, "not associative"),
+        (
+            "rows::w(Tensor x, int axis) -> Tensor",
+            {"combine": lambda T: lambda a, b: s.maximum(a, b), "identity": -100},
+            "not neutral",
+        ),
+        (
+            "rows::w(Tensor x, Tensor y, int axis) -> Tensor",
+            {"combine": lambda T: lambda a, b, c, d: (a + c, b + d), "identity": 0},
+            r"is 1 number\(s\), and an element has 2 part\(s\)",
+        ),
+        ("rows::w(Tensor x, int axis) -> Tensor", {"combine": lambda T: lambda a, b: a + b + s.index(0)}, "uses index"),
+        (
+            "rows::w(Tensor x, int axis) -> Tensor",
             {"combine": lambda T: lambda a, b: a + b, "identity": 1},
             "not neutral",
         ),
@@ -183,6 +206,28 @@ def test_scans_on_a_device(device: str) -> None:
 def test_mistakes_in_scans(schema: str, options: Any, text: str) -> None:
     with pytest.raises(RegistrationError, match=text):
         tk.library.scan(schema, **options)
+
+
+def test_what_is_associative() -> None:
+    """Where rounding, infinities or elements outside of the domain prove nothing."""
+
+    def softmax(m0: Any, v0: Any, m1: Any, v1: Any) -> Any:
+        m = s.maximum(m0, m1)
+        return m, v0 * s.exp(m0 - m) + v1 * s.exp(m1 - m)
+
+    one, two = "rows::right(Tensor x, int axis) -> Tensor", "rows::right(Tensor x, Tensor y, int axis) -> Tensor"
+    for schema, combine, identity in (
+        (two, softmax, (-math.inf, 0)),
+        (two, lambda a, b, c, d: (a * c, b * c + d), (1, 0)),
+        (two, lambda a, b, c, d: (a * c / 1000, b * c / 1000 + d), (1000, 0)),
+        (one, s.logaddexp, -math.inf),
+        (one, s.hypot, None),
+        (one, lambda a, b: a * b / (a + b), None),
+        (one, lambda a, b: (a + b) / (1 + a * b / 1e4), 0),
+        (one, lambda a, b: a ^ b, 0),
+        (one, lambda a, b: s.where(b != 1e6, b, a), 1e6),
+    ):
+        tk.library.scan(schema, combine=lambda T, combine=combine: combine, identity=identity)
 
 
 def test_a_scan_without_identity_has_no_initial_value() -> None:

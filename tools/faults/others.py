@@ -155,7 +155,7 @@ LIBRARY: Final = (
     Fault(
         "library: combine is not probed around its constants",
         "tenkey/library/declaration_checks.py",
-        "    for size in _magnitudes(facet):",
+        "    for size in magnitudes([facet.expression, facet.mapping], [facet.identity]):",
         "    for size in []:",
         ("tests/library/test_declaration_errors.py",),
     ),
