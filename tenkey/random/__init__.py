@@ -2,7 +2,7 @@
 
 Every call draws from a generator, by default the global one (``generator=``). Parameters of distributions are numbers
 or tensors, which broadcast with ``shape=``. Where the result is a smooth function of noise and parameters, gradients
-flow to the parameters.
+flow to the parameters; ``requires_grad=True`` makes the result a leaf instead, without a history.
 """
 
 from __future__ import annotations

@@ -16,12 +16,24 @@ from ..ops.builtin.linalg.matmul import matmul
 from ..ops.builtin.random import random_exp, random_factor, random_integers, random_normal, random_uniform
 from ..ops.builtin.shape.copying import astype
 from ..ops.builtin.shape.views import expand_dims, squeeze
-from ._parameters import Parameter, Plan, Shape, make_plan, numbers, parameter, refuse_gradient, sizes_of, standard
+from ._parameters import (
+    Parameter,
+    Plan,
+    Shape,
+    draws_floats,
+    make_plan,
+    numbers,
+    parameter,
+    refuse_gradient,
+    sizes_of,
+    standard,
+)
 
 
+@draws_floats
 def uniform(
     shape: Shape = None, *, low: Parameter = 0.0, high: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw uniform numbers in [low, high) of a floating dtype (float32 by default).
 
@@ -48,9 +60,10 @@ def uniform(
         )
 
 
+@draws_floats
 def normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw normal numbers with a mean and a standard deviation: numbers or tensors, to which gradients flow.
 
@@ -126,9 +139,10 @@ def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any
     return _located(standard(kind, generator, plan, kind), plan.cast(loc), plan.cast(scale))
 
 
+@draws_floats
 def exponential(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw exponential numbers of mean ``scale`` (1 / rate), a number or a tensor to which gradients flow.
 
@@ -140,9 +154,10 @@ def exponential(
     return _family("exponential", shape, 0.0, scale, dtype, device, generator)
 
 
+@draws_floats
 def laplace(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale). Gradients flow to the parameters.
 
@@ -152,9 +167,10 @@ def laplace(
     return _family("laplace", shape, loc, scale, dtype, device, generator)
 
 
+@draws_floats
 def gumbel(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw Gumbel numbers (of maxima): cdf exp(-exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
@@ -164,9 +180,10 @@ def gumbel(
     return _family("gumbel", shape, loc, scale, dtype, device, generator)
 
 
+@draws_floats
 def logistic(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
@@ -176,9 +193,10 @@ def logistic(
     return _family("logistic", shape, loc, scale, dtype, device, generator)
 
 
+@draws_floats
 def cauchy(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw Cauchy numbers: density 1 / (pi scale (1 + ((x - loc) / scale)**2)). Gradients flow to the parameters.
 
@@ -188,9 +206,10 @@ def cauchy(
     return _family("cauchy", shape, loc, scale, dtype, device, generator)
 
 
+@draws_floats
 def rayleigh(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw lengths of vectors of two normal numbers of standard deviation ``scale``, to which gradients flow.
 
@@ -203,9 +222,10 @@ def rayleigh(
     return _located(plan.cast(sqrt(drawn * 2.0)), 0.0, plan.cast(scale))
 
 
+@draws_floats
 def lognormal(
     shape: Shape = None, *, mean: Parameter = 0.0, sigma: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw exponentials of normal numbers with this mean and standard deviation. Gradients flow to the parameters.
 
@@ -220,9 +240,10 @@ def lognormal(
         return plan.cast(random_exp(_located(drawn, mean, sigma)))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def weibull(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw Weibull numbers with the shape parameter ``a``: cdf 1 - exp(-(x / scale)**a). Gradients flow to both.
 
@@ -237,9 +258,10 @@ def weibull(
     return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def pareto(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw Pareto numbers: cdf 1 - (scale / x)**a for x >= scale (NumPy's are those of ``scale=1``, less 1).
 
@@ -254,9 +276,10 @@ def pareto(
     return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def triangular(
     shape: Shape = None, *, left: Parameter = 0.0, mode: Parameter = 0.5, right: Parameter = 1.0, dtype: Any = None,
-    device: Any = None, generator: Generator | None = None,
+    device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw numbers between ``left`` and ``right`` whose density rises linearly to ``mode`` and falls linearly from it.
 
@@ -280,9 +303,10 @@ def triangular(
     return plan.cast(where(rising, up, down))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def multivariate_normal(
     mean: Parameter, cov: Parameter = None, shape: Shape = None, *, scale_tril: Parameter = None, dtype: Any = None,
-    device: Any = None, generator: Generator | None = None,
+    device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw normal vectors with a mean (..., k) and a covariance matrix (..., k, k), which may be singular.
 

@@ -9,11 +9,12 @@ test_random.py::test_bad_input_leaves_the_generator_unchanged.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator as _operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from ..functions.creation import asarray
 from ..ops.builtin.creation import full
 from ..ops.builtin.random import check_values, random_addresses, random_checked, random_standard
 from ..ops.builtin.shape.copying import astype
+from ..ops.declare.leaf import as_leaf, check_flag
+
+_Given = ParamSpec("_Given")
 
 Shape: TypeAlias = int | Sequence[int] | None
 Parameter: TypeAlias = Any
@@ -59,6 +63,20 @@ class Plan(NamedTuple):
         if self.moves and isinstance(parameter, Tensor) and parameter.device is not self.device:
             return parameter.to(self.device)
         return parameter
+
+
+def draws_floats(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]:
+    """Implement ``requires_grad=``: the function has it in its signature, and is called without it."""
+
+    @functools.wraps(function)
+    def draw(*args: _Given.args, **kwargs: _Given.kwargs) -> Tensor:
+        requires_grad = kwargs.pop("requires_grad", False)
+        if requires_grad is False:
+            return function(*args, **kwargs)
+        check_flag(function.__name__, requires_grad)  # before numbers are drawn
+        return as_leaf(function.__name__, function(*args, **kwargs).detach(), requires_grad)
+
+    return draw
 
 
 def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:

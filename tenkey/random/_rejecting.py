@@ -14,7 +14,18 @@ from ..ops.builtin.reductions.reduction import max, sum
 from ..ops.builtin.shape.copying import stack
 from ..ops.builtin.shape.views import broadcast_to
 from ._basic import _located
-from ._parameters import Parameter, Plan, Shape, addresses, as_tensor, make_plan, numbers, parameter, refuse_gradient
+from ._parameters import (
+    Parameter,
+    Plan,
+    Shape,
+    addresses,
+    as_tensor,
+    draws_floats,
+    make_plan,
+    numbers,
+    parameter,
+    refuse_gradient,
+)
 
 _VECTOR: Final = "[{operator}] {name} must have at least one axis, of at least one element, got the shape {shape}."
 
@@ -24,9 +35,10 @@ def _reject(kind: str, plan: Plan, address: tuple[int, int, int], first: Any, se
     return random_rejection(as_tensor(first, plan), as_tensor(second, plan), places, address[0], kind=kind)
 
 
+@draws_floats
 def gamma(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw gamma numbers: density proportional to x**(a - 1) exp(-x / scale), of mean ``a * scale``.
 
@@ -43,9 +55,11 @@ def gamma(
         return _located(plan.cast(_reject("gamma", plan, address, a)), 0.0, plan.cast(scale))
 
 
+@draws_floats
 def chisquare(
-    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
-) -> Tensor:
+    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Draw sums of ``df`` squared standard normal numbers; ``df`` is positive, not necessarily whole.
 
     >>> bool(tk.all(tk.random.chisquare((10,), df=3) > 0))
@@ -58,9 +72,11 @@ def chisquare(
         return plan.cast(_reject("gamma", plan, address, df * 0.5) * 2.0)  # type: ignore[no-any-return]
 
 
+@draws_floats
 def standard_t(
-    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
-) -> Tensor:
+    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Draw from Student's t distribution with ``df`` degrees of freedom (positive, not necessarily whole).
 
     >>> tk.random.standard_t((2, 3), df=4).shape
@@ -73,9 +89,10 @@ def standard_t(
         return plan.cast(_reject("standard_t", plan, address, df))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def beta(
     shape: Shape = None, *, a: Parameter, b: Parameter, dtype: Any = None, device: Any = None,
-    generator: Generator | None = None,
+    generator: Generator | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) on [0, 1]; ``a`` and ``b`` are positive.
 
@@ -99,9 +116,11 @@ def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
     return sizes / sum(sizes, axis=-1, keepdims=True)
 
 
+@draws_floats
 def dirichlet(
-    alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
-) -> Tensor:
+    alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """Draw vectors of probabilities: Dirichlet distributed with the parameters on the last axis of ``alpha``.
 
     ``alpha`` has the shape (..., k) and positive elements. The result is ``shape + (k,)``; ``shape`` broadcasts with
@@ -120,9 +139,11 @@ def dirichlet(
         return plan.cast(_shares(plan.move(alpha.detach()), plan, address))  # type: ignore[no-any-return]
 
 
+@draws_floats
 def truncated_normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, low: Parameter = -math.inf,
     high: Parameter = math.inf, dtype: Any = None, device: Any = None, generator: Generator | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw normal numbers conditioned on [low, high], whose ends may be infinite.
 

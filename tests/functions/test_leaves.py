@@ -107,6 +107,45 @@ def test_asarray_makes_a_leaf_of_the_same_memory() -> None:
     assert tk.asarray([leaf[0], leaf[1] * 2], requires_grad=True).is_leaf
 
 
+DRAWS: dict[str, dict[str, Any]] = {
+    "uniform": {"low": X - 2}, "normal": {"mean": X}, "exponential": {"scale": X}, "laplace": {"loc": X},
+    "gumbel": {"loc": X}, "logistic": {"loc": X}, "cauchy": {"loc": X}, "rayleigh": {"scale": X},
+    "lognormal": {"mean": X}, "weibull": {"a": X}, "pareto": {"a": X}, "triangular": {"left": X - 4},
+    "multivariate_normal": {"mean": X, "scale_tril": tk.eye(2)}, "gamma": {"a": 2.0, "scale": X},
+    "chisquare": {"df": X}, "standard_t": {"df": X}, "beta": {"a": X, "b": 1.0}, "dirichlet": {"alpha": X},
+    "truncated_normal": {"low": X},
+}  # fmt: skip
+SMOOTH = [*DRAWS][:14]  # gradients flow to the parameters of these
+
+
+def test_every_function_that_draws_floats_makes_leaves() -> None:
+    counts = {"bernoulli", "binomial", "categorical", "geometric", "integers", "multinomial", "poisson"}
+    floats = {
+        name
+        for name in tk.random.__all__
+        if inspect.isfunction(f := getattr(tk.random, name)) and "dtype" in inspect.signature(f).parameters
+    }
+    assert floats - counts == {*DRAWS}
+    wrong = []
+    for name, given in DRAWS.items():
+        function = getattr(tk.random, name)
+        assert inspect.signature(function).parameters["requires_grad"].default is False, name
+        if name in SMOOTH:
+            given = {key: tk.tensor(x, requires_grad=True) if x is X else x for key, x in given.items()}
+        results = []
+        for requires_grad in (False, np.True_):
+            tk.random.seed(3)
+            results.append(function(**given, dtype="float64", requires_grad=requires_grad))
+        plain, leaf = results
+        leaf.sum().backward()
+        good = leaf.is_leaf and leaf.requires_grad and leaf.grad is not None and leaf.dtype == tk.float64
+        if not good or leaf.tolist() != plain.tolist() or (plain.requires_grad and plain.is_leaf):
+            wrong.append(name)
+    assert not wrong
+    assert tk.random.normal(3, dtype="complex64", requires_grad=True).requires_grad
+    assert not tk.random.normal(3).requires_grad
+
+
 class _Leaves(Host):
     name = "hostleaves"
 

@@ -502,6 +502,7 @@ BAD: list[tuple[Callable[[Generator], Any], type[Exception], str]] = [
     (lambda g: R.normal(3, std=[1.0, 1.0, -2.0], generator=g), ValueError, r"std must be .*got -2\.0"),
     (lambda g: R.normal(3, mean=math.inf, generator=g), ValueError, "mean must be finite"),
     (lambda g: R.normal(3, mean="a", generator=g), TypeError, "mean must be a real number"),
+    (lambda g: R.normal(3, requires_grad=1, generator=g), TypeError, r"\[normal\] .*'requires_grad' must be a bool"),  # type: ignore[arg-type]
     (lambda g: R.normal(3, mean=tk.asarray([1j]), generator=g), TypeError, "complex64"),
     (lambda g: R.normal(3, dtype="int32", generator=g), TypeError, "floating point"),
     (lambda g: R.normal(-3, generator=g), ValueError, "no negative lengths"),

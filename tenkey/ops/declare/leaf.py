@@ -13,7 +13,16 @@ from ...dispatch.errors import shown
 from ...dispatch.operator import Operator
 from .facets import EntryOption
 
-__all__ = ["LEAF", "as_leaf"]
+__all__ = ["LEAF", "as_leaf", "check_flag"]
+
+
+def check_flag(function: str, requires_grad: Any) -> None:
+    """Raise TypeError unless ``requires_grad`` is a bool."""
+    if not isinstance(requires_grad, (bool, np.bool_)):
+        raise TypeError(
+            f"[{function}] the argument 'requires_grad' must be a bool, got {shown(requires_grad)} of type "
+            f"{type(requires_grad).__name__}."
+        )
 
 
 def as_leaf(function: str, made: Tensor, requires_grad: Any) -> Tensor:
@@ -21,11 +30,7 @@ def as_leaf(function: str, made: Tensor, requires_grad: Any) -> Tensor:
 
     Raises TypeError for another flag than a bool, RuntimeError for integers and bools.
     """
-    if not isinstance(requires_grad, (bool, np.bool_)):
-        raise TypeError(
-            f"[{function}] the argument 'requires_grad' must be a bool, got {shown(requires_grad)} of type "
-            f"{type(requires_grad).__name__}."
-        )
+    check_flag(function, requires_grad)
     if requires_grad:
         if not is_inexact(made.dtype):
             raise RuntimeError(
