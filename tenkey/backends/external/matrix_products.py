@@ -15,7 +15,7 @@ from .fallback import check_devices
 from .interface import Backend
 from .scalar_function import Operand, ScalarFunction
 from .template_calls import TemplateKernel
-from .templates import Copier, PointwiseRunner, aligned, convert_number
+from .templates import Copier, PointwiseRunner, aligned, convert_number, merged
 
 __all__ = ["MatrixProducts"]
 
@@ -113,18 +113,7 @@ def _stacks(windows: list[StridedArray], batch: int) -> Iterator[list[StridedArr
     Dimensions that can be merged in all windows are; of the others all but the last are walked over. A stack of
     matrices times a single one is one product of a matrix with more rows.
     """
-    sizes: list[int] = []
-    steps: list[list[int]] = []
-    for i, n in enumerate(windows[0].shape[:batch]):
-        if n == 1:
-            continue
-        here = [w.strides[i] for w in windows]
-        if steps and all(before == n * step for before, step in zip(steps[-1], here)):
-            sizes[-1] *= n
-            steps[-1] = here
-        else:
-            sizes.append(n)
-            steps.append(here)
+    sizes, steps = merged(windows, batch)
     size, last = (sizes.pop(), steps.pop()) if sizes else (1, [0] * len(windows))
     for place in itertools.product(*map(range, sizes)):
         found = []

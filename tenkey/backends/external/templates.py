@@ -125,6 +125,23 @@ def aligned(operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     return made
 
 
+def merged(windows: Sequence[StridedArray], count: int) -> tuple[list[int], list[list[int]]]:
+    """Merge the first ``count`` dimensions where all windows allow it: lengths, and the step of each window in each."""
+    sizes: list[int] = []
+    steps: list[list[int]] = []
+    for i, n in enumerate(windows[0].shape[:count]):
+        if n == 1:
+            continue
+        here = [w.strides[i] for w in windows]
+        if steps and all(before == n * step for before, step in zip(steps[-1], here)):
+            sizes[-1] *= n
+            steps[-1] = here
+        else:
+            sizes.append(n)
+            steps.append(here)
+    return sizes, steps
+
+
 def fused(out: StridedArray, operands: Sequence[Any]) -> list[Any]:
     """Merge dimensions of ``out`` and of operands of its shape where possible; at least one dimension remains."""
     values = [out, *operands]
@@ -133,18 +150,7 @@ def fused(out: StridedArray, operands: Sequence[Any]) -> list[Any]:
         shape: tuple[int, ...] = (out.size,)
         strides = [(w.dtype.itemsize,) for w in windows]
     else:
-        sizes: list[int] = []
-        steps: list[list[int]] = []  # for each dimension the step of each window
-        for i, n in enumerate(out.shape):
-            if n == 1:
-                continue
-            here = [w.strides[i] for w in windows]
-            if steps and all(before == n * step for before, step in zip(steps[-1], here)):
-                sizes[-1] *= n
-                steps[-1] = here
-            else:
-                sizes.append(n)
-                steps.append(here)
+        sizes, steps = merged(windows, out.ndim)
         if not sizes:
             sizes, steps = [1], [[w.dtype.itemsize for w in windows]]
         shape = tuple(sizes)
