@@ -153,7 +153,7 @@ def _expected(expression: Any, parameters: dict[str, str], arrays: list[np.ndarr
     if kind == "complex":
         wide = np.dtype("complex128")
     elif kind == "float":
-        wide = np.dtype("float64" if not exact else {"float64": "float64"}.get(dtype, "float32"))
+        wide = np.dtype("float64" if not exact or dtype == "float64" else "float32")
         if dtype in ("float16", "bfloat16") and expression.operation == "nextafter":
             wide = numpy_dtype(dtype)
     names = tuple(parameters)
@@ -167,11 +167,7 @@ def _expected(expression: Any, parameters: dict[str, str], arrays: list[np.ndarr
         else:
             value = np.asarray(_reference(expression, names, wide)(*given))
         value = np.broadcast_to(value, arrays[0].shape)
-        return _cast(value, result)
-
-
-def _cast(value: np.ndarray, result: str) -> np.ndarray:
-    return value.astype(numpy_dtype(result))
+        return value.astype(numpy_dtype(result))
 
 
 def _grid(dtype: str, count: int) -> list[np.ndarray]:
@@ -213,8 +209,6 @@ def _defined(name: str, kind: str, arrays: list[np.ndarray], expected: np.ndarra
     with np.errstate(all="ignore"):
         if kind == "complex":  # beside branch points and limits NumPy's own digits are few
             return np.asarray(np.isfinite(expected))
-        if kind == "integer" and name == "sign":
-            return None
         if name in _LIMITED:
             poles = (x <= 0) & (np.abs(x - np.rint(x)) < 1e-2)
             return np.asarray(~poles & (np.isnan(x) | ((np.abs(x) < 1e30) & (np.abs(x) > 1e-15) & (x > -100))))
@@ -329,7 +323,7 @@ def conversions(source: str, target: str) -> Iterator[PrinterCase]:
     x = s.variable("x")
     array = _values(source)
     with np.errstate(all="ignore"):
-        expected = _cast(array, target)
+        expected = array.astype(numpy_dtype(target))
     compared = None
     if kind_of(target) == "integer" and kind_of(source) == "float":  # other numbers have no counterpart
         wide, limits = np.trunc(array.astype("float64")), np.iinfo(target)
