@@ -9,7 +9,7 @@ import numpy as np
 
 from tests._backends import window
 
-from .wrong import Wrong, functions, kernel, template
+from .wrong import Wrong, functions, kernel, packed, template
 
 __all__ = ["ELEMENTWISE"]
 
@@ -20,16 +20,6 @@ IN_PLACE: Final = "test_templates::TestPointwise::test_dimensions_and_in_place"
 def is_window(x: Any) -> bool:
     """Tell whether an operand is a window, and not a number."""
     return not isinstance(x, np.generic)
-
-
-def packed(x: Any) -> Any:
-    """Return the window with the strides of packed elements."""
-    step, strides = x.dtype.itemsize, []
-    for n in reversed(x.shape):
-        strides.append(step)
-        step *= n
-    limit = len(x.buffer.memory) - x.offset
-    return x.window(x.shape, tuple(reversed(strides)), x.offset) if step <= limit else x
 
 
 def on_operands(change: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -140,7 +130,7 @@ def converting(rule: Callable[[Any, np.dtype], Any]) -> Callable[..., Any]:
     return changed
 
 
-def wrapping(function: Any) -> Any:
+def saturating(function: Any) -> Any:
     """Return integer arithmetic that saturates at the ends of the range."""
 
     def saturated(x: Any, y: Any) -> Any:
@@ -238,7 +228,7 @@ ELEMENTWISE: Final[tuple[Wrong, ...]] = (
               of("minimum")),
     functions("comparisons with NaN are true", {"less": lambda x, y: ~(x >= y)}, of("less")),
     functions("round rounds halves up", {"round": half_up}, of("round")),
-    functions("small integers saturate", {"add": wrapping(np.add), "multiply": wrapping(np.multiply)},
+    functions("small integers saturate", {"add": saturating(np.add), "multiply": saturating(np.multiply)},
               "test_values::test_integers_wrap_around"),
     functions("floor division of integers truncates",
               {"floor_divide": integers(lambda x, y: np.trunc(np.divide(x, y)), np.floor_divide)},

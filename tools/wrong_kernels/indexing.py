@@ -10,7 +10,7 @@ import numpy as np
 import tenkey as tk
 from tests._backends import window
 
-from .wrong import Wrong, kernel, template
+from .wrong import Wrong, kernel, packed, template
 
 __all__ = ["INDEXING"]
 
@@ -102,13 +102,6 @@ def of_inner(x: Any) -> Any:
 
 def of_outer(x: Any) -> Any:
     return x.window(x.shape, (0, *x.strides[1:]), x.offset)
-
-
-def packed(x: Any) -> Any:
-    """Return a window of three dimensions as if its elements were packed."""
-    size = x.dtype.itemsize
-    steps = (x.shape[1] * x.shape[2] * size, x.shape[2] * size, size)
-    return x.window(x.shape, steps, x.offset) if x.offset + x.size * size <= len(x.buffer.memory) else x
 
 
 def multiplied(change: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from tests._backends import window
 from tests._reference_device import evaluated
 
-from .wrong import Wrong, functions, template
+from .wrong import Wrong, functions, packed, template
 
 __all__ = ["ROWS"]
 
@@ -31,13 +31,6 @@ def part(x: Any, columns: int) -> Any:
 def columns(number: Callable[[int], int]) -> Callable[..., Any]:
     """Return a change of a reduction that uses some of the columns only."""
     return lambda right, *_: lambda out, x: right(out, part(x, number(x.shape[1])))
-
-
-def packed_rows(x: Any) -> Any:
-    """Return a matrix as if its elements were packed."""
-    size = x.dtype.itemsize
-    inside = x.offset + x.size * size <= len(x.buffer.memory)
-    return x.window(x.shape, (x.shape[1] * size, size), x.offset) if inside else x
 
 
 def from_zero(right: Any, combine: Any, scalar: Any, operand: Any, identity: Any) -> Any:
@@ -242,7 +235,7 @@ ROWS: Final[tuple[Wrong, ...]] = (
              columns(lambda n: n - n % 64 if n > 64 else n), REDUCTION),
     template("a reduction stops after 4096 columns", "reduction", columns(lambda n: min(n, 4096)), REDUCTION),
     template("a reduction reads a matrix as if it were packed", "reduction",
-             lambda right, *_: lambda out, x: right(out, packed_rows(x)), REDUCTION),
+             lambda right, *_: lambda out, x: right(out, packed(x)), REDUCTION),
     template("a reduction ignores the offset", "reduction",
              lambda right, *_: lambda out, x: right(out, x.window(x.shape, x.strides, 0)), REDUCTION),
     template("a maximum begins with 0", "reduction", from_zero, f"{SPECIAL}[max]"),
@@ -263,7 +256,7 @@ ROWS: Final[tuple[Wrong, ...]] = (
     template("an arg-reduction stops after 4096 columns", "arg_reduction", columns(lambda n: min(n, 4096)), ARG),
     template("an arg-reduction compares integers in single precision", "arg_reduction", in_single, ARG),
     template("an arg-reduction reads a matrix as if it were packed", "arg_reduction",
-             lambda right, *_: lambda out, x: right(out, packed_rows(x)), ARG),
+             lambda right, *_: lambda out, x: right(out, packed(x)), ARG),
     template("a scan is exclusive", "scan", scanned(exclusive), SCAN),
     template("a scan ignores reverse", "scan",
              scanned(lambda right, outs, xs, reverse, _: right(outs, xs, False)), SCAN),
@@ -272,7 +265,7 @@ ROWS: Final[tuple[Wrong, ...]] = (
     template("a scan does not join blocks of 64", "scan", scanned(in_blocks), SCAN),
     template("the parts of a scan are computed one after the other", "scan", scanned(one_after_the_other), SCAN),
     template("a scan reads a matrix as if it were packed", "scan",
-             scanned(lambda right, outs, xs, reverse, _: right(outs, tuple(map(packed_rows, xs)), reverse)), SCAN),
+             scanned(lambda right, outs, xs, reverse, _: right(outs, tuple(map(packed, xs)), reverse)), SCAN),
     template("sort reverses equal elements", "sort", sorted_by(last_first), SORT),
     template("sort puts NaN first", "sort", sorted_by(nan_first), SORT),
     template("sort is descending", "sort", sorted_by(lambda x: ascending(x)[:, ::-1]), SORT),
@@ -282,5 +275,5 @@ ROWS: Final[tuple[Wrong, ...]] = (
     template("sort compares unsigned integers as signed ones", "sort", sorted_by(as_signed), SORTING),
     template("sort does not merge blocks of 256", "sort", sorted_by(blocks), SORT),
     template("sort reads a matrix as if it were packed", "sort",
-             lambda right, *_: lambda values, order, x: right(values, order, packed_rows(x)), SORT),
+             lambda right, *_: lambda values, order, x: right(values, order, packed(x)), SORT),
 )  # fmt: skip

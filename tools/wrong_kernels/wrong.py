@@ -10,7 +10,7 @@ import tenkey as tk
 from tests import _reference_device
 from tests._reference_device import Reference
 
-__all__ = ["NAME", "Wrong", "device", "functions", "kernel", "template"]
+__all__ = ["NAME", "Wrong", "device", "functions", "kernel", "packed", "template"]
 
 NAME: Final = "wrong"
 _COMPUTING: Final = ("pointwise", "reduction", "arg_reduction", "scan")
@@ -70,3 +70,13 @@ def kernel(name: str, operator: str, function: Callable[..., Any], *tests: str) 
         tk.library.register_kernel(operator, NAME, functools.partial(function, self))
 
     return device(name, tests, setup=setup)
+
+
+def packed(x: Any) -> Any:
+    """Return a window as if its elements were packed, or the window itself if the buffer is too small for that."""
+    step, strides = x.dtype.itemsize, []
+    for n in reversed(x.shape):
+        strides.append(step)
+        step *= n
+    limit = len(x.buffer.memory) - x.offset
+    return x.window(x.shape, tuple(reversed(strides)), x.offset) if step <= limit else x
