@@ -28,7 +28,7 @@ from .template_calls import TemplateKernel
 
 __all__ = [
     "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "cast_number", "common_shape", "convert_number", "fused",
-    "identity", "overlaps", "parts_of", "runner_of",
+    "identity", "merged", "overlaps", "parts_of", "runner_of",
 ]  # fmt: skip
 
 _WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
