@@ -128,6 +128,33 @@ def test_only_words_in_use_are_read(later: Later, monkeypatch: pytest.MonkeyPatc
     assert sizes == [16, 8, 16, 16]
 
 
+def test_an_error_during_a_synchronisation_is_found_by_the_next(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
+    def synchronize(self: Later, device: int = 0) -> None:
+        drain(self, device)
+        monkeypatch.undo()
+        take(later, [3])  # as another thread may do before the word is read
+
+    drain = Later.synchronize
+    take(later, [1])
+    monkeypatch.setattr(Later, "synchronize", synchronize)
+    tk.backends.synchronize("later")
+    with pytest.raises(IndexError, match=ERROR):
+        tk.backends.synchronize("later")
+
+
+def test_a_synchronisation_that_fails_leaves_the_error(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Later, device: int = 0) -> None:
+        raise OSError("device lost")
+
+    take(later, [3])
+    monkeypatch.setattr(Later, "synchronize", fails)
+    with pytest.raises(OSError, match="device lost"):
+        tk.backends.synchronize("later")
+    monkeypatch.undo()
+    with pytest.raises(IndexError, match=ERROR):
+        tk.backends.synchronize("later")
+
+
 def test_threads_have_their_own_errors(now: Reporting) -> None:
     """A kernel of another thread may not raise its error here, nor take that of this thread away."""
     caught: dict[int, int] = {}

@@ -7,8 +7,9 @@ the call has returned. It stores a code in an int64 word of the device instead. 
 they return (``asynchronous = False``) has one word for each thread, which is read after the call, so that the error
 arises where it was made. Any other has one word for each device, which is read at the next synchronisation: a copy to
 the host or ``tk.backends.synchronize``; the error may then concern an earlier call of another thread, and of several
-errors one is reported. The word is zeroed before the error is raised. Guarded by
-``tests/backends/test_device_errors.py``.
+errors one is reported. The word is zeroed before the error is raised. Whether it has to be read is decided before the
+device is synchronised, since another thread may call a kernel meanwhile: what that reports is found the next time.
+Guarded by ``tests/backends/test_device_errors.py``.
 """
 
 from __future__ import annotations
@@ -72,6 +73,13 @@ class ErrorWords:
         """Note that the word of a device may be written: the next synchronisation reads it."""
         self._words().used.add(device)
 
+    def unmark(self, device: int) -> bool:
+        """Forget that the word of a device may be written, and tell whether it was noted."""
+        used = self._words().used
+        marked = device in used
+        used.discard(device)
+        return marked
+
     def code(self, operator: str, message: str, error: type[Exception]) -> int:
         """Return the code of an error, a positive int."""
         meaning = (operator, message, error)
@@ -88,12 +96,8 @@ class ErrorWords:
 
     def check(self, device: int) -> None:
         """Raise the error that a kernel has stored in the word of a device, if any, and reset the word."""
-        words = self._words()
-        if device not in words.used:
-            return
-        word = words.by_device[device]
+        word = self._words().by_device[device]
         with self._lock:
-            words.used.discard(device)
             value = np.zeros(1, _WORD)
             self._backend.copy_to_host(word.buffer, value.view(np.uint8))
             code = int(value[0])

@@ -36,9 +36,17 @@ def submit(backend: Any, device: int) -> None:
 
 def settle(backend: Any, device: int) -> None:
     """Wait until all work on a device is done, and raise the error that a kernel has reported there."""
-    submit(backend, device)
-    backend.synchronize(device)
-    error_words(backend).check(device)
+    words = error_words(backend)
+    marked = words.unmark(device)  # before the work is done: Note [The error word]
+    try:
+        submit(backend, device)
+        backend.synchronize(device)
+    except BaseException:
+        if marked:
+            words.mark(device)
+        raise
+    if marked:
+        words.check(device)
 
 
 class Stream:
