@@ -189,6 +189,19 @@ class TestReasons:
             with tk.backends.strict_fallback(), pytest.raises(MissingKernelError, match=r"\[tk::clone\] would fall"):
                 copies("declines")
 
+    def test_a_reason_is_that_of_the_call(self) -> None:
+        class Copies(TemplateHost):
+            name = "copies"
+
+            def copy(self, dtype: Any) -> Any:
+                return None
+
+        with tk.backends.register(Copies()):
+            tk.zeros((2, 3), device="copies").T.clone()  # declined by copy(), and done by pointwise()
+            tk.arange(2, dtype=tk.bool, device="copies")
+            (one,) = coverage("copies").details
+            assert (one.operator, one.reason) == ("tk::arange", "no kernel")
+
     def test_every_template_is_named(self) -> None:
         named = {template for operator in registry for template in templates_of(operator)}
         assert {"pointwise", "reduction", "matmul", "gather", "scatter", "sort"} <= named

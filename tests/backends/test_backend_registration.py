@@ -12,6 +12,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import Backend, coverage, register, strict_fallback
+from tenkey.backends.external.template_calls import TEMPLATES
 from tenkey.core.device import device_types
 from tenkey.dispatch.errors import MissingKernelError, RegistrationError
 from tenkey.dispatch.keys import backends_in, key_mask
@@ -210,6 +211,11 @@ class TestRegistration:
         refused(lambda: register(bad()), "[register]", "'bad'", f"lacks the method {method}()", "copy_to_host")
         none = type("Bad", (Pinned,), {"name": "bad", method: None})
         refused(lambda: register(none()), f"lacks the method {method}()")
+
+    @pytest.mark.parametrize("template", TEMPLATES)
+    def test_templates_that_cannot_be_called(self, template: str) -> None:
+        bad = type("Bad", (Pinned,), {"name": "bad", template: lambda self: None})
+        refused(lambda: register(bad()), "[register]", f"{template}(", "'bad'", f"cannot be called as {template}(")
 
     @pytest.mark.parametrize("bad", [Pinned, object(), "pinned", None])
     def test_no_instance(self, bad: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends import coverage, strict_fallback
+from tenkey.backends import ScalarFunction, coverage, strict_fallback
+from tenkey.backends.external.templates import IndexedRunner
 from tenkey.dispatch import registry
 from tenkey.library import scalar as s
 from tests._backends import Host, TemplateHost, window
@@ -268,6 +269,21 @@ def test_complex_numbers_are_moved_part_by_part(backend: TemplateHost) -> None:
         y[:, :2] = real
         equal(y[:, :2], np.array([[1.0, 0.0], [2.0, 3.0]], np.complex64))
         equal(tk.zeros((0, 2), dtype=tk.complex64, device="templated").astype(tk.complex128), np.zeros((0, 2), complex))
+
+
+def test_a_template_is_called_once_for_each_function(backend: TemplateHost) -> None:
+    x = on(np.array([[1j, 0.0], [0.0, 2.0]], np.complex64))
+    rows = on(np.zeros((2, 2))).T
+    counted = ScalarFunction("count", ("x",), s.variable("x") + s.index(), np.dtype(np.float64))
+    runner = IndexedRunner(backend, counted, lambda ndim: {"index_flat": None})
+    made = []
+    for _ in range(3):
+        equal(x.astype(tk.bool), np.eye(2, dtype=bool))
+        out = backend.empty((2, 2), tk.float64)
+        assert runner.run(out.data, [rows.data])
+        equal(out, np.arange(4.0).reshape(2, 2))
+        made.append(len(backend.made))
+    assert made == made[:1] * 3
 
 
 # ---- reductions

@@ -20,13 +20,12 @@ from .derived import Derived
 from .fallback import run_on_cpu
 from .interface import MINIMAL, Backend
 from .runtime.streams import settle
-from .template_calls import taken_reason
+from .template_calls import TEMPLATES, taken_reason
 
 __all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered", "synchronize"]
 
 _CALLED: Final = (
-    *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "flush", "pointwise", "reduction",
-    "setup",
+    *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "flush", *TEMPLATES, "setup",
 )  # fmt: skip
 
 registered: Final[dict[str, Registered]] = {}

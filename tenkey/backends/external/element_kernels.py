@@ -12,6 +12,7 @@ from ...ops.declare.facets import Elements
 from ...ops.scalar import indices, trace
 from .interface import Backend
 from .scalar_function import ScalarFunction
+from .template_calls import taken_reason
 from .templates import IndexedRunner, PointwiseRunner, convert_number, runner_of
 
 __all__ = ["factory_kernel"]
@@ -26,7 +27,9 @@ def factory_kernel(backend: Backend, fallback: Callable[..., Any], operator: Ope
     def kernel(*args: Any, **kwargs: Any) -> Tensor:
         spec = rule(*args, **kwargs)
         plan = facet.plan(*args, **kwargs)
-        if plan is not None:
+        if plan is None:
+            taken_reason()  # of an earlier call that another template has served
+        else:
             runner = runners.get(plan[:2])
             if runner is None:
                 expression: Any = trace(plan.scalar, tuple(plan.numbers), name=operator.name)

@@ -56,9 +56,8 @@ class ScalarFunction:
     ) -> str:  # fmt: skip
         """Return the function as source (``tk.library.scalar.to_c``); ``operands`` are the dtypes of the parameters.
 
+        After these it has a parameter for each index variable, ``index_0`` and so on, of dtype int64 (in WGSL int32).
         ``dialect`` is "c", "opencl", "cuda", "metal" or "wgsl"; ``docs/printers.md`` says how each passes the dtypes.
-
-        The parameters of index variables follow, ``index_0`` and so on, of dtype int64.
         """
         dtypes = operands or [self.dtype] * len(self.parameters)
         parameters = {p: str(dtype) for p, dtype in zip(self.parameters, dtypes, strict=True)}

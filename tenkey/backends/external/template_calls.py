@@ -13,13 +13,14 @@ from .interface import Backend, memory_of
 from .runtime.device_errors import error_words
 from .runtime.streams import count_kernel, settle
 
-__all__ = ["Reason", "TemplateKernel", "has_templates", "taken_reason"]
+__all__ = ["TEMPLATES", "Reason", "TemplateKernel", "has_templates", "taken_reason"]
 
-_ARGUMENTS: Final = {
+TEMPLATES: Final = {
     "pointwise": "out, *operands", "reduction": "out, x", "arg_reduction": "out, x", "scan": "outs, xs, reverse",
     "gather": "out, x, index, error, code", "scatter": "out, index, source, error, code", "sort": "values, order, x",
     "matmul": "out, a, b, *operands", "copy": "out, x",
 }  # fmt: skip
+"""The arguments of the kernel that each template returns."""
 
 
 class Reason(NamedTuple):
@@ -74,7 +75,7 @@ class TemplateKernel:
         if self._function is not None and not callable(self._function):
             raise TypeError(
                 f"[{operator}] the template {template}() of the backend {backend.name!r} returned {self._function!r}: "
-                f"it returns a function kernel({_ARGUMENTS[template]}), or None where it has none."
+                f"it returns a function kernel({TEMPLATES[template]}), or None where it has none."
             )
 
     def __bool__(self) -> bool:

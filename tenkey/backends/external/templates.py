@@ -73,6 +73,7 @@ class IndexedRunner:
         self._scalar = scalar
         self._axes = axes
         self._runners: dict[Any, PointwiseRunner] = {}
+        self._counter = PointwiseRunner(backend, ScalarFunction("positions", (), index(0), np.dtype(np.int64)))
 
     def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
         """Compute as :meth:`PointwiseRunner.run` does."""
@@ -103,8 +104,7 @@ class IndexedRunner:
         dtype = np.dtype(np.int64)
         made: StridedArray = self._backend.empty(out.shape, dtype, out.device)._data
         row = made.window((made.size,), (dtype.itemsize,), 0)
-        runner = PointwiseRunner(self._backend, ScalarFunction("positions", (), index(0), dtype))
-        return made if runner.run(row, []) else None
+        return made if self._counter.run(row, []) else None
 
 
 def runner_of(
@@ -185,6 +185,7 @@ class Copier:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._runners: dict[np.dtype, PointwiseRunner] = {}
+        self._tests: dict[np.dtype, PointwiseRunner] = {}  # whether one of two parts differs from 0
         self._has_copy = type(backend).copy is not Backend.copy
         self._copies: dict[np.dtype, TemplateKernel] = {}
 
@@ -214,9 +215,13 @@ class Copier:
             return all(map(self.move, parts_of(out), parts))
         if out.dtype.kind != "b":
             return self.move(out, parts[0])
-        either = logical_or(variable("x") != 0, variable("y") != 0)
-        scalar = ScalarFunction("copy", ("x", "y"), either, parts[0].dtype)
-        return PointwiseRunner(self._backend, scalar).run(out, parts)
+        dtype = parts[0].dtype
+        runner = self._tests.get(dtype)
+        if runner is None:
+            either = logical_or(variable("x") != 0, variable("y") != 0)
+            runner = PointwiseRunner(self._backend, ScalarFunction("copy", ("x", "y"), either, dtype))
+            self._tests[dtype] = runner
+        return runner.run(out, parts)
 
     def reordered(self, out: StridedArray, x: StridedArray) -> bool:
         """Copy a window with negative strides, which only the template ``copy`` takes; false if it declines."""
