@@ -117,6 +117,27 @@ for device in ("opencl:99",):
     assert "so there is no 'opencl:99'" in text
 
 
+def test_threads_do_not_mix_their_arguments(environment: dict[str, str], tmp_path: Path) -> None:
+    code = """
+import concurrent.futures, sys, threading
+import tenkey as tk
+sys.setswitchinterval(1e-6)
+wrong = []
+def work(number):
+    start.wait()  # the first use of the device too
+    x = tk.full(5000, number, dtype=tk.float32, device="opencl")
+    for _ in range(1500):
+        found = set((x * float(number)).numpy().tolist())
+        if found != {float(number) ** 2}:
+            wrong.append((number, found))
+start = threading.Barrier(4)
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    list(pool.map(work, range(1, 5)))
+print("wrong", wrong[:3])
+"""
+    assert run(environment, "-c", code, folder=tmp_path) == "wrong []\n"
+
+
 def test_it_trains_digits_to_the_accuracy_of_the_cpu_without_a_fallback(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

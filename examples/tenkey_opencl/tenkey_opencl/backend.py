@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class OpenCL(tk.backends.Backend):
         self._queues: list[Any] = []
         self._pools: list[Any] = []
         self._programs = functools.cache(self._build)  # by device and source
+        self.lock = threading.RLock()  # a kernel keeps its arguments until it is enqueued; threads share kernels
 
     @functools.cached_property
     def devices(self) -> list[Any]:
@@ -109,11 +111,12 @@ class OpenCL(tk.backends.Backend):
 
     def queue(self, device: int) -> Any:
         """Return the queue of a device, which is created at the first use."""
-        while len(self._queues) <= device:
-            context = cl.Context([self.devices[len(self._queues)]])
-            queue = cl.CommandQueue(context)
-            self._queues.append(queue)
-            self._pools.append(cl.tools.MemoryPool(cl.tools.ImmediateAllocator(queue)))
+        if len(self._queues) <= device:
+            with self.lock:
+                while len(self._queues) <= device:
+                    queue = cl.CommandQueue(cl.Context([self.devices[len(self._queues)]]))
+                    self._pools.append(cl.tools.MemoryPool(cl.tools.ImmediateAllocator(queue)))
+                    self._queues.append(queue)
         return self._queues[device]
 
     def _queue_of(self, buffer: Any) -> Any:

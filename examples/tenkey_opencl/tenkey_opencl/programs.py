@@ -67,4 +67,5 @@ def launch(backend: Any, device: int, source: str, work: Sequence[int], values: 
     group = min(64, work[0])
     whole = (-(-work[0] // group) * group, *work[1:])
     kernel = backend.kernel(device, source)
-    kernel(backend.queue(device), whole, (group, *[1] * (len(work) - 1)), *arguments(*values))
+    with backend.lock:
+        kernel(backend.queue(device), whole, (group, *[1] * (len(work) - 1)), *arguments(*values))
