@@ -386,3 +386,16 @@ def test_half_precisions_beside_others() -> None:
     assert tk.linalg.solve(half, tk.asarray([1, 2])).dtype == tk.float16
     assert tk.linalg.lstsq(half.to("meta"), tk.asarray([1, 2]).to("meta")).solution.dtype == tk.float16
     assert tk.linalg.matrix_rank(half).item() == 2
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 2), (3, None), (0, 3), (3, 0)])
+def test_diagonals_beyond_every_matrix(shape: tuple[int, int | None]) -> None:
+    for k in range(-6, 7):
+        np.testing.assert_array_equal(tk.tri(*shape, k=k).numpy(), np.tri(*shape, k))
+    for k in (2**40, 2**70):
+        assert tk.tri(*shape, k=k).numpy().all()
+        assert not tk.tri(*shape, k=-k).numpy().any()
+        assert not tk.eye(*shape, k=k).numpy().any()
+        x = tk.ones((2, 3))
+        assert tk.tril(x, k=k).tolist() == x.tolist()
+        assert not tk.triu(x, k=k).numpy().any()

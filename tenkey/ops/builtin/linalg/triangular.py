@@ -17,7 +17,7 @@ tri = factory(
     "tri(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=matrix_meta("tri"),
     numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
-        n_rows, n_cols, k, dtype or default_float()
+        n_rows, n_cols, max(-n_rows, min(k, n_rows if n_cols is None else n_cols)), dtype or default_float()
     ),
     elements=diagonal_plan(below=True),
     positional=1,
