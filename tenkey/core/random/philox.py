@@ -173,7 +173,7 @@ def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tupl
 
 
 def check_range(key: Key, start: int, count: int) -> None:
-    """Raise ValueError unless there are such elements."""
+    """Raise ValueError unless the key, and the numbers of the elements from ``start``, are in range."""
     if not all(0 <= part < 1 << 64 for part in key):
         raise ValueError(
             f"[random] got the key {key!r}: a key is a pair of integers (seed, stream), each in [0, 2**64)."

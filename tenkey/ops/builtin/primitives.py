@@ -34,15 +34,15 @@ OUT_OF_RANGE: Final = (
 _MODES: Final = ("set", "add", "multiply", "minimum", "maximum")
 
 
-def _check_index(x: Tensor, index: Tensor) -> None:
+def _check_index(name: str, x: Tensor, index: Tensor) -> None:
     if x.ndim != 3 or index.ndim != 3 or index.dtype != int64:
         raise ValueError(
-            f"[rows] needs x and int64 indices of three dimensions, got {x.shape} and {index.dtype} {index.shape}."
+            f"[{name}] needs x and int64 indices of three dimensions, got {x.shape} and {index.dtype} {index.shape}."
         )
 
 
 def _gather_meta(x: Tensor, index: Tensor, operator: str, message: str = "") -> TensorSpec:
-    _check_index(x, index)
+    _check_index("gather_rows", x, index)
     outer, inner = broadcast_shapes(operator, x.shape[::2], index.shape[::2])
     return TensorSpec((outer, index.shape[1], inner), x.dtype)
 
@@ -94,7 +94,7 @@ gather_rows: Entry = structured(
 
 
 def _scatter_meta(x: Tensor, index: Tensor, source: Tensor, mode: str, operator: str) -> TensorSpec:
-    _check_index(x, index)
+    _check_index("scatter_rows_", x, index)
     if mode not in _MODES:
         raise ValueError(f"[{operator}] the mode must be one of {', '.join(_MODES)}, got {mode!r}.")
     if source.dtype != x.dtype or (x.dtype.kind == "c" and mode in ("minimum", "maximum")):

@@ -264,7 +264,7 @@ def factor(cov: Tensor) -> Tensor:
 
 def hold(rule: Callable[[Any, Any], Any], x: Tensor) -> bool:
     """Return whether all values of a tensor satisfy a rule; reads one bool from the device."""
-    return bool(all_(rule(_RULES, x if x.dtype.kind == "f" else cast(x, _FLOAT64))).item())
+    return bool(all_(rule(_FUNCTIONS, x if x.dtype.kind == "f" else cast(x, _FLOAT64))).item())
 
 
-_RULES: Final = SimpleNamespace(abs=abs, floor=floor, isfinite=isfinite, isnan=isnan, sum=sum_)
+_FUNCTIONS: Final = SimpleNamespace(abs=abs, floor=floor, isfinite=isfinite, isnan=isnan, sum=sum_)

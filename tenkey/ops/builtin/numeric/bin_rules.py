@@ -15,11 +15,11 @@ from ..elementwise.arithmetic import abs
 from ..elementwise.comparison import greater_equal, less_equal, logical_and
 from ..indexing.advanced_indexing import index
 from ..reductions.quantiles import quantile
-from ..reductions.reduction import max, mean, min, sum
+from ..reductions.reduction import mean, sum
 from ..reductions.statistics import std
 from ..shape.copying import as_dtype, concat
 from ..shape.views import reshape, slice
-from .histogram import bin_sums, bins_of, check_range, even_edges
+from .histogram import bin_sums, bins_of, check_range, even_edges, extremes
 
 _MOST: Final = 100  # the rule of Stone compares histograms with at least up to this many bins
 
@@ -29,14 +29,14 @@ def edges_by_rule(x: Tensor, rule: str, range: Any, whole: bool) -> Tensor:
     x = reshape(as_dtype(x, float32) if x.dtype.itemsize == 2 else x, (-1,))
     low, high = (0.0, 1.0) if range is None else range
     if range is None and x.size:
-        low, high = _extremes(x)
+        low, high = extremes(x)
         check_range((low, high))
     low, high = (low, high) if low != high else (low - 0.5, high + 0.5)
     if range is not None:
         x = index(x, [logical_and(greater_equal(x, low), less_equal(x, high))])
     width = _width(x, rule, low, high) if x.size else 0.0
     if whole and width:
-        width = builtins.max(width, 1.0)
+        width = max(width, 1.0)
     count = math.ceil((high - low) / width) if width else 1
     edges = linspace(low, high, count + 1, dtype=x.dtype, device=x.device)
     if greater_equal(slice(edges, 0, 0, count, 1), slice(edges, 0, 1, count + 1, 1)).any():
@@ -46,17 +46,11 @@ def edges_by_rule(x: Tensor, rule: str, range: Any, whole: bool) -> Tensor:
     return edges
 
 
-def _extremes(x: Tensor) -> tuple[float, float]:
-    """Return the least and the greatest element, read from the device at once."""
-    low, high = concat([reshape(extreme(x), (1,)) for extreme in (min, max)]).tolist()
-    return low, high
-
-
 def _width(x: Tensor, rule: str, low: float, high: float) -> float:
     """Return the width of the bins, 0 for a single one."""
     n = x.size
     # the difference in the dtype of the values, as in NumPy
-    least, most = _extremes(x)
+    least, most = extremes(x)
     spread = float(np.subtract(most, least, dtype=x.dtype))
     if rule == "stone":
         return _by_loss(x, spread, low, high)
@@ -69,7 +63,7 @@ def _width(x: Tensor, rule: str, low: float, high: float) -> float:
         return {"sturges": sturges, "sqrt": square_root, "rice": spread / (2 * math.cbrt(n))}[rule]
     ends: list[float] = quantile(x, linspace(0.25, 0.75, 2, dtype=x.dtype, device=x.device)).tolist()
     quartiles = 2 * (ends[1] - ends[0]) / math.cbrt(n)
-    return quartiles if rule == "fd" else builtins.min(builtins.max(quartiles, square_root / 2), sturges)
+    return quartiles if rule == "fd" else min(max(quartiles, square_root / 2), sturges)
 
 
 def _by_skewness(x: Tensor, spread: float) -> float:
@@ -88,10 +82,10 @@ def _by_loss(x: Tensor, spread: float, low: float, high: float) -> float:
     n = x.size
     if n <= 1 or not spread:
         return 0.0
-    most = builtins.max(_MOST, math.isqrt(n))
+    most = max(_MOST, math.isqrt(n))
     squares = []
     for bins in builtins.range(1, most + 1):
         counts = bin_sums(bins_of(x, even_edges(x, bins, (low, high))), None, bins)
         squares.append(reshape(sum(counts * counts), (1,)))
     losses = [(2 - (n + 1) * s / n**2) * k / spread for k, s in enumerate(concat(squares).tolist(), 1)]
-    return spread / (losses.index(builtins.min(losses)) + 1)
+    return spread / (losses.index(min(losses)) + 1)

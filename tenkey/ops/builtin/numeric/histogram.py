@@ -102,6 +102,12 @@ def _sums_on_numpy(indices: Any, weights: Any, n: int) -> Any:
     return total.astype(dtype)
 
 
+def extremes(x: Tensor) -> tuple[Any, Any]:
+    """Return the least and the greatest element, read from the device at once."""
+    low, high = concatenate([reshape(extreme(x), (1,)) for extreme in (min, max)]).tolist()
+    return low, high
+
+
 def _sums_by_scatter(indices: Tensor, weights: Tensor | None, n: int) -> Tensor:
     dtype = _sums_meta(indices, weights, n).dtype
     if weights is not None and dtype.kind == "c":
@@ -180,7 +186,7 @@ def _bincount_on_numpy(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 def _counts_by_scatter(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     _bincount_meta(x, weights, minlength)
     whole = as_dtype(x, int64)
-    low, high = concatenate([reshape(extreme(whole), (1,)) for extreme in (min, max)]).tolist() if x.size else (0, -1)
+    low, high = extremes(whole) if x.size else (0, -1)
     if low < 0:
         raise ValueError(_NEGATIVE.format(low=low))
     return _sums_by_scatter(whole, weights, builtins.max(minlength, high + 1))
@@ -286,7 +292,7 @@ def _linspace(low: float, high: float, bins: int, dtype: np.dtype) -> np.ndarray
 def _edges_by_range(x: Tensor, bins: int, range: Any = None) -> Tensor:
     _edges_meta(x, bins, range)
     if range is None and x.size:
-        range = concatenate([reshape(extreme(x), (1,)) for extreme in (min, max)]).tolist()
+        range = extremes(x)
         check_range(range)
     low, high = (0.0, 1.0) if range is None else range
     return from_host(_linspace(low, high, bins, x.dtype), x.device)
