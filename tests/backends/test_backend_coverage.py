@@ -21,8 +21,9 @@ from tests._reference_device import Reference
 
 @pytest.fixture
 def host() -> Iterator[Host]:
-    with tk.backends.register(Host()) as _:
-        yield Host()
+    backend = Host()
+    with tk.backends.register(backend):
+        yield backend
 
 
 @pytest.fixture

@@ -27,11 +27,10 @@ from .fallback import check_devices
 from .interface import Backend, memory_of
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel
-from .templates import Copier, aligned, convert_number
+from .templates import Copier, aligned, as_bits, convert_number
 
 __all__ = ["RowTemplates", "matrix"]
 
-_WORDS: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 _OF_BOOLS: Final = {"add": "maximum", "multiply": "minimum"}
 
 
@@ -211,12 +210,6 @@ def _permuted(data: StridedArray, order: Sequence[int]) -> StridedArray:
     """Return a window with the dimensions in another order."""
     shape, strides = [tuple([values[i] for i in order]) for values in (data.shape, data.strides)]
     return data.window(shape, strides, data.offset)
-
-
-def as_bits(data: StridedArray) -> StridedArray:
-    """Return a window with unsigned integers in place of its elements; complex128 stays as it is."""
-    word = _WORDS.get(data.dtype.itemsize, data.dtype)
-    return StridedArray(data.buffer, data.shape, word, data.device, data.strides, data.offset, data.owner)
 
 
 def matrix(x: Tensor, kept: Sequence[int], axes: Sequence[int], clone: Callable[[Tensor], Tensor]) -> StridedArray:

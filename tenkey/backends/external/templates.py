@@ -27,11 +27,11 @@ from .scalar_function import Operand, ScalarFunction
 from .template_calls import TemplateKernel
 
 __all__ = [
-    "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "cast_number", "common_shape", "convert_number", "fused",
-    "identity", "merged", "overlaps", "parts_of", "runner_of",
+    "Copier", "IndexedRunner", "PointwiseRunner", "aligned", "as_bits", "cast_number", "common_shape", "convert_number",
+    "fused", "identity", "merged", "overlaps", "parts_of", "runner_of",
 ]  # fmt: skip
 
-_WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
+_WORDS: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
 class PointwiseRunner:
@@ -253,13 +253,18 @@ def identity(dtype: np.dtype) -> Expression:
     return variable("x", "boolean" if dtype.kind == "b" else "number")
 
 
+def as_bits(data: StridedArray) -> StridedArray:
+    """Return a window with unsigned integers in place of its elements; complex128 stays as it is."""
+    word = _WORDS.get(data.dtype.itemsize, data.dtype)
+    return StridedArray(data.buffer, data.shape, word, data.device, data.strides, data.offset, data.owner)
+
+
 def _as_words(data: StridedArray) -> StridedArray:
     """Return the window as one of unsigned integers; a complex128 element becomes two of them."""
-    size = data.dtype.itemsize
-    shape, strides = data.shape, data.strides
-    if size == 16:
-        shape, strides, size = (*shape, 2), (*strides, 8), 8
-    return StridedArray(data.buffer, shape, _WORD[size], data.device, strides, data.offset, data.owner)
+    if data.dtype.itemsize != 16:
+        return as_bits(data)
+    shape, strides = (*data.shape, 2), (*data.strides, 8)
+    return StridedArray(data.buffer, shape, _WORDS[8], data.device, strides, data.offset, data.owner)
 
 
 def overlaps(out: StridedArray, operands: Sequence[Any]) -> bool:
