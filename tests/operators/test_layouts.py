@@ -60,6 +60,24 @@ def test_results_have_memory_of_their_own(operator: Operator) -> None:
             np.testing.assert_array_equal(tensor.numpy(), values)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "complex64"])
+def test_results_that_equal_an_argument_have_memory_of_their_own(dtype: str) -> None:
+    """Integers are whole already, and one element of bools is its own maximum."""
+    wrong = {
+        f"{operator.name}: {sample.name}"
+        for operator in SAMPLED
+        if not operator.schema.is_mutable and operator.schema.base_name not in _MAY_ALIAS | _VIEWS
+        for sample in sampled(operator, dtype)
+        for result in results(operator, sample)
+        if any(tk.shares_storage(result, tensor) for tensor in sample.tensors() if tensor.size)
+    }
+    assert not wrong
+    one = tk.ones((2, 1), dtype=dtype)
+    assert not tk.shares_storage(tk.any(one, axis=1), one)
+    if dtype != "complex64":
+        assert not tk.shares_storage(tk.max(one, axis=1), one)
+
+
 def _flat(values: object) -> list[np.ndarray]:
     if isinstance(values, np.ndarray):
         return [values]

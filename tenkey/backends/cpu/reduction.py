@@ -189,4 +189,5 @@ def _reduce_any(program: Program, facet: Reduce, a: np.ndarray, axis: Any, keepd
         joined = np.asarray(program.call(moved[0 : 2 * half : 2], moved[1 : 2 * half : 2]))
         moved = np.concatenate([joined, moved[2 * half :]]) if moved.shape[0] % 2 else joined
     shape = tuple([1 if i in axes else n for i, n in enumerate(a.shape)]) if keepdims else moved.shape[1:]
-    return np.asarray(moved[0]).reshape(shape)
+    result = np.asarray(moved[0]).reshape(shape)
+    return result.copy() if count == 1 else result  # not a view of the operand

@@ -132,7 +132,10 @@ class Program:
             def function(*arrays: Any) -> Any:
                 return np.array(np.real(whole(*arrays)), result)
 
-        if self._expression.operands:
+        root = self._expression
+        while root.operation in _ON_INTEGERS and self.dtype.kind in "iub":
+            (root,) = root.operands
+        if root.operands:
             return function
 
         def program(*arrays: Any) -> Any:  # a constant or a variable: gets the shape of the operands, and is copied
