@@ -361,6 +361,22 @@ class TestStreams:
         assert len(other.done) == 1  # a new life begins without users
         assert backend.taken() == [TAKEN] * 3
 
+    def test_an_event_that_fails_loses_no_buffer(self, backend: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fails(self: Queue) -> Any:
+            raise IndexError("an error that a kernel has reported")
+
+        other = Queue(backend)
+        x = new(100, name="streams")
+        backend.record_stream(x.data.buffer, other)
+        del x
+        monkeypatch.setattr(Queue, "record_event", fails)
+        with pytest.raises(IndexError, match="a kernel has reported"):
+            new(200, name="streams")
+        monkeypatch.undo()
+        backend.empty_cache()
+        assert other.done == [True]  # it has waited
+        assert backend.live == set()
+
     def test_empty_cache_waits(self, backend: Streams) -> None:
         other = Queue(backend)
         x = new(100, name="streams")

@@ -84,9 +84,15 @@ class Pool:
     def _sort(self) -> None:
         """Find out which of the buffers that were given back may be used again."""
         for place, buffer in _emptied(self._returned):
-            others = [stream for stream in self._users.pop(id(buffer), ()) if stream != place.stream]
-            if others:
-                self._waiting.append((place, buffer, [stream.record_event() for stream in others]))
+            others = [stream for stream in self._users.get(id(buffer), ()) if stream != place.stream]
+            try:
+                events = [stream.record_event() for stream in others]
+            except BaseException:  # an interrupt, or an error that a kernel has reported
+                self._returned.append((place, buffer))
+                raise
+            self._users.pop(id(buffer), None)
+            if events:
+                self._waiting.append((place, buffer, events))
             else:
                 self._ready.setdefault(place, []).append(buffer)
         if self._waiting:
