@@ -207,7 +207,7 @@ random_counts = structured(
     numpy=lambda trials, probabilities, addresses, seed: core_random.samplers.multinomial(
         trials, probabilities, addresses, seed
     ),
-    decomposition=_on_devices(_counts_meta, decompositions.counts, "scan"),
+    decomposition=_on_devices(_counts_meta, decompositions.counts, "scan", "gather"),
     differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),

@@ -74,7 +74,7 @@ estimated_edges: Entry = structured(
     "estimated_edges(Tensor x, str bins, float[]? range=None, bool whole=False) -> Tensor",
     meta=_estimated_meta,
     numpy=_estimated_on_numpy,
-    decomposition=Decomposition(_estimated_parts, needs=("reduction", "gather", "scatter")),
+    decomposition=Decomposition(_estimated_parts, needs=("reduction", "gather", "scatter", "scan", "sort")),
     differentiable=False,
     sample_inputs=lambda rng: [
         *[((rng.standard_normal((5, 8)), way), {}) for way in _METHODS],

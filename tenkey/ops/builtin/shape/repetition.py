@@ -59,7 +59,7 @@ repeat_indices = structured(
     "repeat_indices(Tensor repeats) -> Tensor",
     meta=_repeat_indices_meta,
     numpy=_repeat_indices_on_numpy,
-    decomposition=Decomposition(_repeat_indices_parts, needs=("scan", "gather")),
+    decomposition=Decomposition(_repeat_indices_parts, needs=("scan", "gather", "reduction")),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
     batch=loop,
