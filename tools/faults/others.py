@@ -110,7 +110,7 @@ BACKENDS: Final = (
     Fault(
         "external: a cached buffer waits for no other queue",
         "tenkey/backends/external/runtime/pool.py",
-        "            if others:",
+        "            if events:",
         "            if False:",
         ("tests/backends/test_backend_memory.py",),
     ),
