@@ -40,7 +40,7 @@ class PrintedFunction(NamedTuple):
 class WrongResult(NamedTuple):
     """A case that fails: its title, its dtype, and the elements: operands, what was given, what was expected.
 
-    ``error`` says what went wrong where there are no elements: the printer or ``run`` raised an exception.
+    If the printer or ``run`` raised an exception, ``error`` describes it, and ``elements`` is empty.
 
     >>> WrongResult("maximum on float32", "float32", [((float("nan"), 1.0), 1.0, float("nan"))]).elements[0][1]
     1.0

@@ -164,7 +164,7 @@ class TestReasons:
                 tk.exp(tk.asarray(1j, device="picky", dtype=tk.complex64))
 
     def test_copies_that_a_template_declines(self) -> None:
-        """Copies are no fallback on a device without templates, whose copies go through the host."""
+        """On a device without templates, copies through the host are not counted as fallbacks."""
 
         class Declines(Host):
             name = "declines"

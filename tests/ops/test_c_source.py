@@ -269,7 +269,7 @@ class TestRefusals:
             s.to_c(s.variable("x") * 0.5, {"x": "int64"}, dtype="int64")
 
     def test_unknown_dialect_and_variable(self) -> None:
-        with pytest.raises(ValueError, match=r"no dialect 'fortran': choose from c, opencl, cuda, metal, wgsl"):
+        with pytest.raises(ValueError, match=r"unknown dialect 'fortran': choose from c, opencl, cuda, metal, wgsl"):
             s.to_c(s.variable("x"), {"x": "float32"}, dtype="float32", dialect="fortran")
         with pytest.raises(ValueError, match=r"the variables y, which are not parameters: got x"):
             s.to_c(s.variable("y"), {"x": "float32"}, dtype="float32")

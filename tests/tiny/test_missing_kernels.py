@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
-
 import pytest
 
 from tenkey.dispatch import (
@@ -33,7 +29,6 @@ from tests.tiny._fakes import (
 )
 
 F = "t::f(Tensor x) -> Tensor"
-Factory = Callable[[], AbstractContextManager[Any]]
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ def run_recorded(context: Any, backward: Callable[..., Any], grads: tuple[Any, .
         f"[{context.name()}] a second derivative is requested, but the backward left the graph (by {calls}), so its "
         "result is not connected to its inputs and the derivative would lack a term: compute the gradient with "
         "operators on the tensors themselves (x > 0 in place of x.detach() > 0), or by a Function or operator with a "
-        "gradient of its own; mark the backward with "
-        "tk.autograd.once_differentiable if there is no second derivative.",
+        "gradient of its own; if it cannot be "
+        "differentiated, mark the backward with tk.autograd.once_differentiable.",
         kept=tensors_in(grads),
     )
 

@@ -55,8 +55,8 @@ def arg_reduction(
     """Declare an operator that finds the place (int64) of the best element along an axis, the first at a tie.
 
     The schema has the arguments ``x``, ``axis`` (None: of the flattened tensor) and ``keepdims``. An element replaces
-    the best one so far if ``better(T)(element, best)`` holds. There is no place among no elements, and none among
-    complex numbers.
+    the best one so far if ``better(T)(element, best)`` holds. Empty rows and complex
+    dtypes are refused.
     """
     parsed = _parse(schema)
     facets: list[object] = [ArgReduce(better), Meta(place_meta(parsed.base_name)), NotDifferentiable()]

@@ -73,7 +73,7 @@ def to_c(
     known: dict[str, CDialect | WGSLDialect] = {**C_DIALECTS, "wgsl": WGSL}
     language = known.get(dialect) if isinstance(dialect, str) else dialect
     if language is None:
-        raise ValueError(f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(known)}, or pass a CDialect.")
+        raise ValueError(f"[to_c] unknown dialect {dialect!r}: choose from {', '.join(known)}, or pass a CDialect.")
     parameters = {**parameters, **dict.fromkeys(indices([expression]), language.index)}
     wanted = result or ("bool" if expression.kind == "boolean" else dtype)
     for used in (dtype, wanted, *parameters.values()):
