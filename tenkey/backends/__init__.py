@@ -9,12 +9,13 @@ from .._util.lazy_import import lazy_import
 from ..core.device import add_finder
 
 if TYPE_CHECKING:  # Note [Delayed modules]
+    from .allocation.by_device import empty_cache, memory_statistics, set_memory_limit
+    from .allocation.counts import MemoryStatistics, OperatorMemory
     from .external import (
         Backend,
         Coverage,
         Event,
         Fallback,
-        MemoryStatistics,
         Operand,
         ScalarFunction,
         Stream,
@@ -27,15 +28,20 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     )  # fmt: skip
 
 __all__ = [
-    "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
-    "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
+    "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "OperatorMemory", "ScalarFunction",
+    "Stream", "StridedArray", "coverage", "empty_cache", "installed", "memory_statistics", "register",
+    "set_memory_limit", "strict_fallback", "synchronize",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = lazy_import(__name__, {"external": (
-        "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
-        "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
-    )})  # fmt: skip
+    __getattr__, __dir__ = lazy_import(__name__, {
+        "external": (
+            "Backend", "Coverage", "Event", "Fallback", "Operand", "ScalarFunction", "Stream", "StridedArray",
+            "coverage", "installed", "register", "strict_fallback", "synchronize",
+        ),
+        "allocation.by_device": ("empty_cache", "memory_statistics", "set_memory_limit"),
+        "allocation.counts": ("MemoryStatistics", "OperatorMemory"),
+    })  # fmt: skip
 
 
 def _find(name: str) -> bool:

@@ -11,6 +11,7 @@ and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_sha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -18,7 +19,21 @@ import numpy as np
 
 from .device import Device
 
-__all__ = ["Storage", "StridedArray", "contiguous_strides", "is_contiguous"]
+__all__ = ["HostMemory", "Storage", "StridedArray", "contiguous_strides", "is_contiguous"]
+
+
+class HostMemory(np.ndarray):
+    """The memory of one array, its ``base``; ``end()`` is called when the array and all views of it are gone."""
+
+    __slots__ = ("end",)
+    end: Callable[[], None]
+
+    def __del__(self) -> None:
+        try:
+            end = self.end
+        except AttributeError:  # a view or copy of the bytes, which a program made
+            return
+        end()
 
 
 class Storage:

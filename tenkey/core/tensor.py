@@ -19,7 +19,7 @@ from ..dispatch.registry import registry
 from ..dispatch.subclasses import ASKING, run_unasked
 from .departures import departed
 from .device import CPU, Device, base_word
-from .storage import Storage, is_contiguous
+from .storage import HostMemory, Storage, is_contiguous
 from .word import DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, WEAK_MASK
 
 if TYPE_CHECKING:
@@ -358,7 +358,8 @@ def storage_of(tensor: Tensor) -> Storage:
         return storage_of(storage)  # type: ignore[arg-type]
     data = tensor._data
     if data.__class__ is np.ndarray:
-        made = Storage(data if data.base is None else data.base, CPU)
+        base = data.base
+        made = Storage(data if base is None or base.__class__ is HostMemory else base, CPU)
     else:
         made = Storage(data.buffer, data.device)
     tensor._storage = made

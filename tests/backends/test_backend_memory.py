@@ -233,9 +233,9 @@ class TestCaching:
             x, y = new(1000, device), new(100, device)
             assert counting.memory_stats(device) == statistics(1100, 1100, 2, 0, 1536, 1536)
             del y
-            assert counting.memory_stats(device) == statistics(1000, 1100, 2, 1, 1536, 1536)
+            assert counting.memory_stats(device) == statistics(1000, 1100, 2, 1, 1536, 1536, 512)
             new(200, device)
-            assert counting.memory_stats(device) == statistics(1000, 1200, 3, 2, 1536, 1536)
+            assert counting.memory_stats(device) == statistics(1000, 1200, 3, 2, 1536, 1536, 512)
             counting.empty_cache(device)
             assert counting.memory_stats(device) == statistics(1000, 1200, 3, 2, 1024, 1536)
             del x

@@ -118,13 +118,13 @@ _HELD = """
 from tenkey.autograd.checkpointing.recomputation import Frame
 from tenkey.autograd.engine import device_threads, multi_grad_hook
 from tenkey.autograd.tape import call_sites, node
-from tenkey.backends.external import buffers
+from tenkey.backends.allocation import counts
 from tenkey.core.random import generator
 from tenkey.dispatch import keys
 from tenkey.ops.scalar import expression
 
 frame = Frame(len, checks=True, early_stop=True, debug=False)
-all_locks = [module._lock for module in (keys, expression, multi_grad_hook, call_sites, buffers, generator)]
+all_locks = [module._lock for module in (keys, expression, multi_grad_hook, call_sites, counts, generator)]
 all_locks += [registry.lock, frame.lock, device_threads._starting, node.making, *node._locks]
 held, done = threading.Event(), threading.Event()
 

@@ -109,14 +109,14 @@ BACKENDS: Final = (
     ),
     Fault(
         "external: a cached buffer waits for no other queue",
-        "tenkey/backends/external/runtime/pool.py",
+        "tenkey/backends/allocation/cached_buffers.py",
         "            if events:",
         "            if False:",
         ("tests/backends/test_backend_memory.py",),
     ),
     Fault(
         "external: a cached buffer serves any queue",
-        "tenkey/backends/external/runtime/pool.py",
+        "tenkey/backends/allocation/cached_buffers.py",
         "_Place(device, self._backend.current_stream(device), _size_class(nbytes))",
         "_Place(device, None, _size_class(nbytes))",
         ("tests/backends/test_backend_memory.py",),

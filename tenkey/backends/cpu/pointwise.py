@@ -23,6 +23,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
+from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .numba.program import Program, program_of
@@ -330,7 +331,7 @@ def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ..
     """Run a program over many elements, in pieces, on several threads."""
     program.request()
     length = prod(shape)
-    out = np.empty(shape, program.result)
+    out = allocate(shape, program.result)
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         flat = [a.reshape(-1) for a in arrays]
         if program.compiled and length > PIECE:

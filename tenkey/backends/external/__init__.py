@@ -2,7 +2,6 @@
 
 from ...core.storage import StridedArray
 from .backend_registration import coverage, register, synchronize
-from .buffers import MemoryStatistics
 from .coverage import Coverage, Fallback
 from .fallback import strict_fallback
 from .interface import Backend
@@ -11,6 +10,6 @@ from .runtime.streams import Event, Stream
 from .scalar_function import Operand, ScalarFunction
 
 __all__ = [
-    "Backend", "Coverage", "Event", "Fallback", "MemoryStatistics", "Operand", "ScalarFunction", "Stream",
+    "Backend", "Coverage", "Event", "Fallback", "Operand", "ScalarFunction", "Stream",
     "StridedArray", "coverage", "installed", "register", "strict_fallback", "synchronize",
 ]  # fmt: skip

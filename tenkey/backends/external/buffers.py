@@ -1,4 +1,4 @@
-"""Owners of device buffers, and statistics of the memory that tensors hold.
+"""Owners of device buffers.
 
 Note [When a buffer is freed]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -16,36 +16,16 @@ from __future__ import annotations
 import atexit
 import itertools
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from ..._util.locks import new_lock
+from ..allocation.counts import Counts, calling_operator, counts_of
 
-__all__ = ["MemoryStatistics", "Owner", "note_reserved", "statistics_of"]
-
-
-class MemoryStatistics(NamedTuple):
-    """The memory on one device: the bytes that tensors hold, and those that were allocated for them.
-
-    ``allocated_bytes``, ``peak_bytes``, ``allocations`` and ``frees`` concern tensors. ``reserved_bytes`` and
-    ``peak_reserved_bytes`` are larger if the backend is ``caching``, and include what is kept for later tensors.
-
-    >>> from tenkey.backends import MemoryStatistics
-    >>> MemoryStatistics(allocated_bytes=16, peak_bytes=32, allocations=2, frees=1).peak_bytes
-    32
-    """
-
-    allocated_bytes: int = 0
-    peak_bytes: int = 0
-    allocations: int = 0
-    frees: int = 0
-    reserved_bytes: int = 0
-    peak_reserved_bytes: int = 0
+__all__ = ["Owner"]
 
 
-_lock = new_lock()  # a garbage collection, which frees buffers, may start while it is held: it is reentrant
-_kept: Final[dict[int, tuple[Any, Any, int, int, Callable[[Any], None]]]] = {}
+_kept: Final[dict[int, tuple[Any, Callable[[Any], None], Counts, tuple[int, str, int]]]] = {}
 _numbers: Final = itertools.count()
 _ended: Final[list[bool]] = []
 atexit.register(_ended.append, True)
@@ -60,15 +40,12 @@ class Owner:
         self._backend = backend
         self.nbytes = nbytes
         end = _End()
-        _kept[end.number] = (backend, buffer, nbytes, device, free)
+        counts = counts_of(backend, device)
+        entry = (nbytes, calling_operator(), 0 if backend.caching else nbytes)
+        _kept[end.number] = (buffer, free, counts, entry)
         self._end = np.empty((), object)
         self._end[()] = end
-        with _lock:
-            table = statistics_of(backend)
-            now = table.get(device, MemoryStatistics())
-            held = now.allocated_bytes + nbytes
-            peak, allocations = max(now.peak_bytes, held), now.allocations + 1
-            table[device] = MemoryStatistics(held, peak, allocations, *now[3:])  # several times as fast as _replace
+        counts.add(*entry)
 
 
 class _End:
@@ -83,25 +60,8 @@ class _End:
         if ended:  # the names of this module may be gone
             return
         try:
-            backend, buffer, nbytes, device, free = kept.pop(self.number)
+            buffer, free, counts, entry = kept.pop(self.number)
         except (AttributeError, KeyError):  # __init__ was interrupted
             return
-        with _lock:
-            table = statistics_of(backend)
-            now = table[device]
-            table[device] = MemoryStatistics(now.allocated_bytes - nbytes, *now[1:3], now.frees + 1, *now[4:])
+        counts.remove(*entry)
         free(buffer)
-
-
-def statistics_of(backend: Any) -> dict[int, MemoryStatistics]:
-    """Return the statistics of a backend by device index; they are kept on the instance of Backend."""
-    return backend.__dict__.setdefault("_memory_statistics", {})  # type: ignore[no-any-return]
-
-
-def note_reserved(backend: Any, device: int, nbytes: int) -> None:
-    """Count memory that was allocated by the backend, or freed if ``nbytes`` is negative."""
-    with _lock:
-        table = statistics_of(backend)
-        now = table.get(device, MemoryStatistics())
-        held = now.reserved_bytes + nbytes
-        table[device] = now._replace(reserved_bytes=held, peak_reserved_bytes=max(now.peak_reserved_bytes, held))

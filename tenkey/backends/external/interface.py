@@ -23,9 +23,10 @@ import numpy as np
 from ...core.device import Device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
-from .buffers import MemoryStatistics, Owner, statistics_of
+from ..allocation.cached_buffers import Pool
+from ..allocation.counts import MemoryStatistics, counts_of
+from .buffers import Owner
 from .runtime.device_errors import error_words
-from .runtime.pool import pool_of
 from .runtime.streams import Event, Stream, settle, submit
 from .scalar_function import Operand, ScalarFunction
 
@@ -253,12 +254,7 @@ class Backend:
 
     def memory_stats(self, device: int = 0) -> MemoryStatistics:
         """Return what tensors hold on the device; a backend with a memory pool may override this."""
-        found = statistics_of(self).get(device, MemoryStatistics())
-        return (
-            found
-            if self.caching
-            else found._replace(reserved_bytes=found.allocated_bytes, peak_reserved_bytes=found.peak_bytes)
-        )
+        return counts_of(self, device).snapshot()
 
     def empty_cache(self, device: int | None = None) -> None:
         """Free the memory of a device, or of all, that a ``caching`` backend keeps and no tensor uses.
@@ -298,6 +294,7 @@ class Backend:
         if self.caching:
             buffer, free = pool_of(self).take(nbytes, target.index)
         else:
+            counts_of(self, target.index).admit(nbytes, nothing_to_spare)
             buffer = self.allocate(nbytes, target.index)
         if buffer is None:
             raise TypeError(
@@ -317,6 +314,21 @@ class Backend:
     def to_host(self, tensor: Tensor) -> np.ndarray:
         """Return the values of a tensor on the device as a new NumPy array."""
         return read(tensor._data)
+
+
+def pool_of(backend: Backend) -> Pool:
+    """Return the pool of a backend, which is kept on the instance."""
+
+    def finish(device: int) -> None:
+        submit(backend, device)
+        backend.synchronize(device)
+
+    found = backend.__dict__.get("_pool")
+    return found or backend.__dict__.setdefault("_pool", Pool(backend, finish))  # type: ignore[no-any-return]
+
+
+def nothing_to_spare() -> None:
+    """Free nothing: a backend that is not ``caching`` keeps nothing."""
 
 
 def extent(data: StridedArray) -> int:

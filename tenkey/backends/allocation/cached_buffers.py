@@ -7,21 +7,28 @@ lost. A buffer belongs to the queue that was current when it was allocated, and 
 work there is done in order, so that what is queued later cannot overtake what still uses the buffer. Where other queues
 use it too (``Backend.record_stream``), an event is recorded in each of them when it has been given back, and it waits
 for these. A finalizer may run at any place, also where a lock of the backend is held: it only puts the buffer on a
-list, and the next allocation does the rest. Guarded by ``tests/backends/test_backend_memory.py``.
+list, and the next allocation does the rest; memory of the host has no such lock, and is freed at once where more would
+be kept than the limit allows. Guarded by ``tests/backends/test_backend_memory.py``.
+
+Note [What is kept]
+~~~~~~~~~~~~~~~~~~~
+Buffers that were given back are kept up to ``Counts.most_cached`` bytes for each device; beyond it, those that have not
+been used for longest are freed. So a loop whose sizes change all the time keeps no more than one with a single size.
+Guarded by ``tests/backends/test_cpu_memory.py``.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from ..buffers import note_reserved
-from .streams import submit
+from .counts import counts_of
 
-__all__ = ["Pool", "pool_of"]
+__all__ = ["Pool"]
 
 _SMALLEST: Final = 512
 
@@ -35,14 +42,20 @@ class _Place(NamedTuple):
 
 
 class Pool:
-    """The buffers of one backend that no tensor uses. The operations on its containers are atomic."""
+    """The buffers of one backend that no tensor uses. The operations on its containers are atomic.
 
-    def __init__(self, backend: Any) -> None:
+    ``finish(device)`` waits for the work that is queued there. ``at_once``: a finalizer may free buffers.
+    """
+
+    def __init__(self, backend: Any, finish: Callable[[int], None], *, at_once: bool = False) -> None:
         self._backend = backend
+        self._finish = finish
+        self._at_once = at_once
         self._closed = False
         self._returned: deque[tuple[_Place, Any]] = deque()
         self._waiting: deque[tuple[_Place, Any, list[Any]]] = deque()
-        self._ready: dict[_Place, list[Any]] = {}
+        self._ready: dict[_Place, deque[tuple[int, Any]]] = {}  # with the time of their return, the last at the end
+        self._times: Iterator[int] = itertools.count()
         self._users: dict[int, dict[Any, None]] = {}  # other queues that use a buffer, by its id
 
     def take(self, nbytes: int, device: int) -> tuple[Any, Callable[[Any], None]]:
@@ -50,12 +63,16 @@ class Pool:
         self._sort()
         place = _Place(device, self._backend.current_stream(device), _size_class(nbytes))
         try:
-            buffer = self._ready.setdefault(place, []).pop()
+            _, buffer = self._ready.setdefault(place, deque()).pop()
         except IndexError:
             buffer = self._allocate(place)
+        else:
+            counts_of(self._backend, device).cache(-place.nbytes)
         return buffer, functools.partial(self._give, place)
 
     def _allocate(self, place: _Place) -> Any:
+        counts = counts_of(self._backend, place.device)
+        counts.admit(place.nbytes, functools.partial(self.empty, place.device))
         try:
             buffer = self._backend.allocate(place.nbytes, place.device)
         except MemoryError:
@@ -63,18 +80,24 @@ class Pool:
             self.empty(place.device)
             buffer = self._backend.allocate(place.nbytes, place.device)
         if buffer is not None:
-            note_reserved(self._backend, place.device, place.nbytes)
+            counts.reserve(place.nbytes)
         return buffer
 
     def _give(self, place: _Place, buffer: Any) -> None:
+        counts = counts_of(self._backend, place.device)
+        counts.cache(place.nbytes)
         if self._closed:
             self._free(place, buffer)
-        else:
-            self._returned.append((place, buffer))
+            return
+        self._returned.append((place, buffer))
+        if self._at_once and counts.most_cached is not None and counts.cached > counts.most_cached:
+            self._sort()
 
     def _free(self, place: _Place, buffer: Any) -> None:
         self._users.pop(id(buffer), None)
-        note_reserved(self._backend, place.device, -place.nbytes)
+        counts = counts_of(self._backend, place.device)
+        counts.cache(-place.nbytes)
+        counts.reserve(-place.nbytes)
         self._backend.free(buffer)
 
     def record(self, buffer: Any, stream: Any) -> None:
@@ -94,14 +117,26 @@ class Pool:
             if events:
                 self._waiting.append((place, buffer, events))
             else:
-                self._ready.setdefault(place, []).append(buffer)
+                self._keep(place, buffer)
         if self._waiting:
             for place, buffer, events in [*_emptied(self._waiting)]:
                 left = [event for event in events if not event.query()]
                 if left:
                     self._waiting.append((place, buffer, left))
                 else:
-                    self._ready.setdefault(place, []).append(buffer)
+                    self._keep(place, buffer)
+
+    def _keep(self, place: _Place, buffer: Any) -> None:
+        """Make a buffer ready, and free what the limit does not allow to keep (Note [What is kept])."""
+        self._ready.setdefault(place, deque()).append((next(self._times), buffer))
+        counts = counts_of(self._backend, place.device)
+        while counts.most_cached is not None and counts.cached > counts.most_cached:
+            found = [(kept[0][0], at) for at, kept in [*self._ready.items()] if at.device == place.device and kept]
+            if not found:
+                return
+            oldest = min(found)[1]
+            for _, other in _emptied(self._ready[oldest], 1):
+                self._free(oldest, other)
 
     def empty(self, device: int | None = None) -> None:
         """Free the buffers that no tensor uses, of one device or of all, when the work that uses them is done."""
@@ -111,14 +146,13 @@ class Pool:
         self._waiting.extend(item for item in waiting if device not in (None, item[0].device))
         waiting = [item for item in waiting if device in (None, item[0].device)]
         for index in {place.device for place, ready in found if ready} | {place.device for place, _, _ in waiting}:
-            submit(self._backend, index)
-            self._backend.synchronize(index)
+            self._finish(index)
         for place, buffer, events in waiting:
             for event in events:
                 event.synchronize()
             self._free(place, buffer)
         for place, ready in found:
-            for buffer in _emptied(ready):
+            for _, buffer in _emptied(ready):
                 self._free(place, buffer)
 
     def close(self) -> None:
@@ -127,11 +161,11 @@ class Pool:
         self.empty()
 
 
-def _emptied(items: Any) -> Iterator[Any]:
-    """Take the present items off a list or deque, each by one thread."""
-    for _ in range(len(items)):
+def _emptied(items: deque[Any], most: int | None = None) -> Iterator[Any]:
+    """Take the present items off, the first first, each by one thread."""
+    for _ in range(len(items) if most is None else most):
         try:
-            yield items.pop(0) if items.__class__ is list else items.popleft()
+            yield items.popleft()
         except IndexError:
             return
 
@@ -141,9 +175,3 @@ def _size_class(nbytes: int) -> int:
         return _SMALLEST
     step = 1 << ((nbytes - 1).bit_length() - 3)
     return -(-nbytes // step) * step
-
-
-def pool_of(backend: Any) -> Pool:
-    """Return the pool of a backend, which is kept on the instance of Backend."""
-    found = backend.__dict__.get("_pool")
-    return found or backend.__dict__.setdefault("_pool", Pool(backend))  # type: ignore[no-any-return]
