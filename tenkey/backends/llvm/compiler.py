@@ -1,0 +1,84 @@
+"""LLVM's optimiser and code generator, through llvmlite: the text of a module becomes an object file.
+
+Only this module imports llvmlite, which takes 50 ms; kernels from the cache are loaded without it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+__all__ = ["assembly", "has_feature", "link", "object_code", "version"]
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _machine() -> Any:
+    """Return LLVM's description of this processor."""
+    _initialize()
+    features = llvm.get_host_cpu_features().flatten()
+    # 512-bit registers are used throughout: every function asks for them, and LLVM splits them elsewhere
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@cache
+def has_feature(name: str) -> bool:
+    """Tell whether the processor has a feature, by LLVM's name for it, such as ``avx512f``."""
+    return bool(llvm.get_host_cpu_features().get(name, False))
+
+
+def version() -> str:
+    """Return LLVM's version."""
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
+def _optimized(text: str, vectorize: bool) -> Any:
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3 if vectorize else 2)
+    options.loop_vectorization = vectorize
+    options.loop_unrolling = vectorize
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def object_code(text: str, vectorize: bool = False) -> bytes:
+    """Return the object file of a module in LLVM's language, for this processor."""
+    return bytes(_machine().emit_object(_optimized(text, vectorize)))
+
+
+def assembly(text: str, vectorize: bool = False) -> str:
+    """Return the processor's assembly code of a module, for readers."""
+    return str(_machine().emit_assembly(_optimized(text, vectorize)))
+
+
+_linked: list[Any] = []  # code lives as long as the process
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_machine())
+
+
+def link(code: bytes, name: str) -> int:
+    """Load an object file with LLVM's own linker, and return the address of a function."""
+    _initialize()
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    library.export_symbol(name)
+    tracker = library.link(_linker(), f"tenkey{len(_linked)}")
+    _linked.append(tracker)
+    return int(tracker[name])

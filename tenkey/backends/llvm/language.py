@@ -1,0 +1,655 @@
+"""Translating Python functions to LLVM's language: the functions that are decorated with :func:`loop`.
+
+Note [A small language]
+~~~~~~~~~~~~~~~~~~~~~~~
+Numba takes ten times as long for the same functions, after an import of 230 ms: a first call cannot afford it.
+The subset that loops over arrays need is small:
+
+- A parameter's annotation is its type; keyword-only parameters are *static*: known while the code is translated, such as
+  types, numbers of lanes and Python functions. An expression of static values is computed at once, and ``if`` with a
+  static condition chooses at once.
+- A name that is assigned several times is a variable, which keeps the type of its first value. ``name: T = 0`` states
+  the type. A list of values is a list of variables.
+- ``for i in range(...)`` and ``while`` are loops; ``for k in unroll(...)`` repeats its body during the translation.
+- A ``@loop`` function that calls another one calls it in the compiled code; with ``inline=True`` its body is inserted,
+  so that it may take and return lists, tuples and Python functions. Any other Python function is run at once: it gets
+  values, and its operators write code.
+
+Guarded by ``tests/backends/test_llvm_language.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import operator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Final, NoReturn
+
+from .operations import select
+from .value_types import Type, i64, void
+from .values import Body, Module, Value, as_value, convert, truth, writing
+
+__all__ = ["LoopError", "Template", "function_pointer", "loop", "static"]
+
+
+class LoopError(TypeError):
+    """Raised for a function that cannot be translated; the message names its file and line."""
+
+
+class _Variable:
+    """A name or an element of a list that may be assigned again: a place on the stack; LLVM puts it in a register."""
+
+    __slots__ = ("place", "type")
+
+    def __init__(self, body: Body, type_: Type) -> None:
+        self.type = type_
+        self.place = body.variable(type_)
+
+    def get(self, body: Body) -> Value:
+        return body.value(self.type, f"load {self.type.ir}, ptr {self.place}")
+
+    def set(self, body: Body, value: Any) -> None:
+        if isinstance(value, Value) and value.type not in (self.type, self.type.scalar):
+            raise TypeError(f"a variable of type {self.type} gets a value of type {value.type}: convert it.")
+        body.write(f"store {convert(value, self.type).text}, ptr {self.place}")
+
+
+class _Variables(Sequence[Any]):
+    """A list of variables: ``acc[k]`` reads one, ``acc[k] = value`` sets it."""
+
+    def __init__(self, body: Body, values: Sequence[Value]) -> None:
+        self._body = body
+        self._items = [_Variable(body, value.type) for value in values]
+        for item, value in zip(self._items, values, strict=True):
+            item.set(body, value)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [item.get(self._body) for item in self._items[index]]
+        return self._items[index].get(self._body)
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._items[index].set(self._body, value)
+
+
+class _Static:
+    """A number that stays static although its name is assigned several times."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def static(value: Any) -> Any:
+    """Keep a number static under a name that is assigned on several static branches."""
+    return _Static(value)
+
+
+class Template:
+    """A Python function that can be translated, once for each choice of its static parameters."""
+
+    def __init__(self, function: Callable[..., Any], inline: bool | None, vectorize: bool) -> None:
+        self.function = function
+        self.inline = inline
+        self.vectorize = vectorize
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+
+    def __repr__(self) -> str:
+        return f"<loop {self.__module__}.{self.__name__}>"
+
+    @cached_property
+    def parts(self) -> tuple[ast.FunctionDef, int, dict[str, Any]]:
+        """Return the syntax tree, the line before its first line, and the free variables of the function."""
+        lines, first = inspect.getsourcelines(self.function)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        cells = self.function.__closure__ or ()
+        free = dict(zip(self.function.__code__.co_freevars, [cell.cell_contents for cell in cells], strict=True))
+        return tree, first - 1, free
+
+    def __call__(self, *arguments: Any, **statics: Any) -> Any:
+        """Call the function in the code that is being translated."""
+        from .values import body
+
+        return called(self, body(), arguments, statics)
+
+
+def loop(function: Callable[..., Any] | None = None, *, inline: bool | None = None, vectorize: bool = False) -> Any:
+    """Declare that a function is written in the language of loops: Note [A small language].
+
+    ``inline=True`` inserts its body where it is called, ``False`` keeps LLVM from doing so. ``vectorize`` lets LLVM
+    vectorise and unroll the loops of the whole kernel whose entry point the function is.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Template:
+        return Template(function, inline, vectorize)
+
+    return decorate if function is None else decorate(function)
+
+
+def function_pointer(template: Template, **statics: Any) -> Value:
+    """Return the address of a function of the module, to be called by address."""
+    from .values import body
+
+    name, _, _ = instance(template, body().module, statics)
+    from .value_types import i8, pointer
+
+    return Value(pointer(i8), f"@{name}")
+
+
+def instance(
+    template: Template, module: Module, statics: dict[str, Any], name: str | None = None
+) -> tuple[str, Type, list[Type]]:
+    """Translate a function for these statics, unless the module has it; return its name, result and parameters."""
+    key = (template, tuple(sorted(statics.items(), key=lambda item: item[0])))
+    found = module.functions.get(key)
+    if found is None:
+        exported = name is not None
+        name = name or f"{template.__name__}.{len(module.functions)}"
+        translation = _Translation(template, Body(module), statics)
+        found = module.functions[key] = (name, translation.result, translation.parameter_types())
+        module.texts.append(translation.function(name, exported))
+    return found
+
+
+def called(template: Template, body: Body, arguments: Sequence[Any], statics: dict[str, Any]) -> Any:
+    """Write a call of a template, or its body."""
+    if template.inline:
+        return _Translation(template, body, statics).inserted(arguments)
+    name, result, parameters = instance(template, body.module, statics)
+    if len(arguments) != len(parameters):
+        raise TypeError(f"{template.__name__} takes {len(parameters)} arguments, got {len(arguments)}.")
+    texts = []
+    for argument, type_ in zip(arguments, parameters, strict=True):
+        value = as_value(argument, type_)
+        if value.type != type_ and not value.type.kind == "p" == type_.kind:
+            value = convert(value, type_) if type_.is_vector and value.type == type_.scalar else value
+            if value.type != type_:
+                raise TypeError(f"{template.__name__} takes a {type_}, got a {value.type}: convert it.")
+        texts.append(value.text)
+    text = f"call {result.ir} @{name}({', '.join(texts)})"
+    if result == void:
+        body.write(text)
+        return None
+    return body.value(result, text)
+
+
+_ATTRIBUTES: Final = ' nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
+_BINARY: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}  # fmt: skip
+_COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}  # fmt: skip
+_UNARY: Final[dict[type, Callable[[Any], Any]]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}  # fmt: skip
+
+
+def _frozen(item: Any) -> Any:
+    """Return what the target of a static loop is bound to, without becoming a variable."""
+    return tuple(map(_frozen, item)) if isinstance(item, tuple) else _Static(item)
+
+
+def _negated(value: Any) -> Any:
+    return truth(value) ^ True if isinstance(value, Value) else not value
+
+
+class _Translation:
+    """One function being translated for one choice of statics."""
+
+    def __init__(self, template: Template, body: Body, statics: dict[str, Any]) -> None:
+        self.template = template
+        self.body = body
+        self.tree, self.line, free = template.parts
+        self.outside: dict[str, Any] = {**vars(builtins), **template.function.__globals__, **free}
+        arguments = self.tree.args
+        self.names: dict[str, Any] = {}
+        for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            if parameter.arg in statics:
+                self.names[parameter.arg] = statics[parameter.arg]
+            elif default is not None:
+                self.names[parameter.arg] = self.value(default)
+            else:
+                raise LoopError(f"{self.where(self.tree)}: {template.__name__} needs the static {parameter.arg}=...")
+        unknown = set(statics) - set(self.names)
+        if unknown:
+            raise LoopError(f"{self.where(self.tree)}: {template.__name__} has no static {', '.join(sorted(unknown))}.")
+        self.parameters = [*arguments.posonlyargs, *arguments.args]
+        self.assigned = _assignments(self.tree)
+        self.targets: list[tuple[str, str]] = []  # where continue and break go, for each loop
+        self.inlined = False
+
+    @cached_property
+    def result(self) -> Type:
+        """Return the type of the result."""
+        return void if self.tree.returns is None else self.type_of(self.tree.returns)
+
+    def parameter_types(self) -> list[Type]:
+        """Return the types of the parameters."""
+        return [self.type_of(parameter.annotation) for parameter in self.parameters]
+
+    def function(self, name: str, exported: bool) -> str:
+        """Return the text of the whole function."""
+        body = self.body
+        types = self.parameter_types()
+        with writing(body):
+            for k, (parameter, type_) in enumerate(zip(self.parameters, types, strict=True)):
+                self.bind(parameter.arg, Value(type_, f"%p{k}"))
+            self.block(self.tree.body)
+        if body.open:
+            if self.result != void:
+                raise LoopError(
+                    f"{self.where(self.tree)}: {name} ends without return, but its result is {self.result}."
+                )
+            body.write("ret void")
+        head = ", ".join(f"{type_.ir} %p{k}" for k, type_ in enumerate(types))
+        linkage = "" if exported else "internal "
+        extra = " noinline" if self.template.inline is False else ""
+        text = f"define {linkage}{self.result.ir} @{name}({head}){extra}{_ATTRIBUTES} {{\nentry:\n"
+        return text + "\n".join([*body.variables, *body.lines]) + "\n}\n"
+
+    def inserted(self, arguments: Sequence[Any]) -> Any:
+        """Write the body into the calling function, and return what it returns."""
+        self.inlined = True
+        if len(arguments) != len(self.parameters):
+            raise TypeError(f"{self.template.__name__} takes {len(self.parameters)} arguments, got {len(arguments)}.")
+        for parameter, argument in zip(self.parameters, arguments, strict=True):
+            if parameter.annotation is not None and not isinstance(argument, Value):
+                argument = as_value(argument, self.type_of(parameter.annotation))
+            self.bind(parameter.arg, argument)
+        *statements, last = self.tree.body
+        if not isinstance(last, ast.Return):
+            statements.append(last)
+        self.block(statements)
+        return self.value(last.value) if isinstance(last, ast.Return) and last.value is not None else None
+
+    # ---- errors and names
+
+    def where(self, node: ast.AST) -> str:
+        """Return the file and line of a node."""
+        return f"{self.template.function.__code__.co_filename}:{self.line + getattr(node, 'lineno', 1)}"
+
+    def fail(self, node: ast.AST, text: str, cause: BaseException | None = None) -> NoReturn:
+        """Raise an error that names the place."""
+        raise LoopError(f"{self.where(node)}: [{self.template.__name__}] {text}") from cause
+
+    @contextmanager
+    def place(self, node: ast.AST) -> Iterator[None]:
+        """Let errors name the statement in which they occur."""
+        try:
+            yield
+        except LoopError:
+            raise
+        except Exception as error:
+            self.fail(node, f"{type(error).__name__}: {error}", error)
+
+    def type_of(self, annotation: ast.expr | None) -> Type:
+        """Return the type that an annotation names."""
+        if annotation is None:
+            self.fail(self.tree, "every parameter needs a type as its annotation.")
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            annotation = ast.copy_location(ast.parse(annotation.value, mode="eval").body, annotation)
+        found = self.value(annotation)
+        if not isinstance(found, Type):
+            self.fail(self.tree, f"the annotation {ast.unparse(annotation)} is not a type.")
+        return found
+
+    def bind(self, name: str, value: Any, type_: Type | None = None) -> None:
+        """Give a name a value: a variable, a value or something static."""
+        held = self.names.get(name)
+        if isinstance(value, _Static):
+            self.names[name] = value.value
+            return
+        if isinstance(held, _Variable) and type_ is None:
+            held.set(self.body, value)
+            return
+        if isinstance(value, list) and any(isinstance(item, Value) for item in value):
+            self.names[name] = _Variables(self.body, [as_value(item) for item in value])
+            return
+        number = isinstance(value, (bool, int, float))
+        if type_ is not None or ((isinstance(value, Value) or number) and self.assigned.get(name, 0) > 1):
+            if type_ is None and isinstance(value, float):
+                raise TypeError(
+                    f"the variable {name} begins with the number {value}: state its type, as in `{name}: T = 0`."
+                )
+            value = convert(value, type_) if type_ is not None else as_value(value)
+            variable = self.names[name] = _Variable(self.body, value.type)
+            variable.set(self.body, value)
+            return
+        self.names[name] = value
+
+    # ---- statements
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Translate statements up to the first after which nothing is reached."""
+        for statement in statements:
+            if not self.body.open:
+                return
+            with self.place(statement):
+                method = getattr(self, f"do_{type(statement).__name__}", None)
+                if method is None:
+                    self.fail(statement, f"{type(statement).__name__} is not part of the language of loops.")
+                method(statement)
+
+    def do_Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def do_Assert(self, node: ast.Assert) -> None:
+        if not self.value(node.test):
+            self.fail(node, "the static assertion does not hold.")
+
+    def do_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.value(node.value)
+
+    def do_Assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def do_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if not isinstance(node.target, ast.Name) or node.value is None:
+            raise TypeError("a type is stated for a name, together with its first value.")
+        self.bind(node.target.id, self.value(node.value), self.type_of(node.annotation))
+
+    def do_AugAssign(self, node: ast.AugAssign) -> None:
+        before = self.value(node.target)  # a target is an expression as well, except for its context
+        after = _BINARY[type(node.op)](before, self.value(node.value))
+        self.assign(node.target, after)
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            items = list(value)
+            if len(items) != len(target.elts):
+                raise TypeError(f"{len(target.elts)} names get {len(items)} values.")
+            for element, item in zip(target.elts, items, strict=True):
+                self.assign(element, item)
+        elif isinstance(target, ast.Subscript):
+            holder, index = self.value(target.value), self.value(target.slice)
+            if isinstance(holder, Value):
+                kind = holder.type.target
+                if isinstance(value, Value) and value.type != kind and not kind.kind == "p" == value.type.kind:
+                    raise TypeError(f"an element of type {kind} gets a value of type {value.type}: convert it.")
+                place = holder + index
+                self.body.write(f"store {convert(value, kind).text}, {place.text}, align {kind.size}")
+            else:
+                holder[index] = value
+        else:
+            raise TypeError(f"{ast.unparse(target)} cannot be assigned.")
+
+    def do_Return(self, node: ast.Return) -> None:
+        if self.inlined:
+            self.fail(node, "an inlined function returns once, in its last statement.")
+        if node.value is None or self.result == void:
+            if node.value is not None:
+                self.value(node.value)
+            self.body.write("ret void")
+        else:
+            value = as_value(self.value(node.value), self.result)
+            if value.type != self.result and not value.type.kind == "p" == self.result.kind:
+                raise TypeError(f"the result is a {self.result}, got a {value.type}: convert it.")
+            self.body.write(f"ret {value.text}")
+        self.body.open = False
+
+    def do_If(self, node: ast.If) -> None:
+        condition = self.value(node.test)
+        if not isinstance(condition, Value):
+            self.block(node.body if condition else node.orelse)
+            return
+        body = self.body
+        yes, no, after = body.name("then"), body.name("else"), body.name("after")
+        body.branch(truth(condition), yes, no if node.orelse else after)
+        body.label(yes)
+        self.block(node.body)
+        ends = not body.open
+        if not ends:
+            body.jump(after)
+        if node.orelse:
+            body.label(no)
+            self.block(node.orelse)
+            if body.open:
+                ends = False
+                body.jump(after)
+            if ends:
+                return  # neither side goes on
+        body.label(after)
+
+    def do_While(self, node: ast.While) -> None:
+        body = self.body
+        head, inside, after = body.name("while"), body.name("do"), body.name("done")
+        body.label(head)
+        condition = self.value(node.test)
+        if isinstance(condition, Value):
+            body.branch(truth(condition), inside, after)
+        elif condition:
+            body.jump(inside)
+        else:
+            body.jump(after)
+        body.label(inside)
+        self.targets.append((head, after))
+        self.block(node.body)
+        self.targets.pop()
+        if body.open:
+            body.jump(head)
+        body.label(after)
+
+    def do_For(self, node: ast.For) -> None:
+        call = node.iter
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range":
+            self.counted(node, [self.value(argument) for argument in call.args])
+            return
+        items = self.value(node.iter)
+        if isinstance(items, Value):
+            raise TypeError("a loop runs over range(...) or unroll(...).")
+        for item in items:
+            self.assign(node.target, _frozen(item))
+            self.block(node.body)
+
+    def counted(self, node: ast.For, bounds: list[Any]) -> None:
+        """Translate ``for i in range(...)``."""
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        if isinstance(step, Value) or not step:
+            raise TypeError("the step of a range is a static number other than 0.")
+        start, stop = as_value(start, i64), as_value(stop, i64)
+        if not start.type == stop.type == i64:
+            raise TypeError(f"the bounds of a range are i64, got {start.type} and {stop.type}: convert them.")
+        body = self.body
+        counter = _Variable(body, i64)
+        counter.set(body, start)
+        head, inside, latch, after = body.name("for"), body.name("do"), body.name("next"), body.name("done")
+        body.label(head)
+        now = counter.get(body)
+        body.branch(now < stop if step > 0 else now > stop, inside, after)
+        body.label(inside)
+        if not isinstance(node.target, ast.Name):
+            raise TypeError("a range has one name as its target.")
+        if self.assigned.get(node.target.id):  # assigned elsewhere too
+            self.bind(node.target.id, now, None if isinstance(self.names.get(node.target.id), _Variable) else i64)
+        else:
+            self.names[node.target.id] = now
+        self.targets.append((latch, after))
+        self.block(node.body)
+        self.targets.pop()
+        body.label(latch)
+        counter.set(body, body.value(i64, f"add nsw i64 {counter.get(body).name}, {step}"))
+        body.jump(head)
+        body.label(after)
+
+    def do_Break(self, node: ast.Break) -> None:
+        self.leave(1)
+
+    def do_Continue(self, node: ast.Continue) -> None:
+        self.leave(0)
+
+    def leave(self, which: int) -> None:
+        if not self.targets:
+            raise TypeError("break and continue belong into range and while loops of the same function.")
+        self.body.jump(self.targets[-1][which])
+
+    # ---- expressions
+
+    def value(self, node: ast.expr) -> Any:
+        """Return what an expression is: a Value, or something static."""
+        method = getattr(self, f"of_{type(node).__name__}", None)
+        if method is None:
+            self.fail(node, f"{type(node).__name__} is not part of the language of loops.")
+        return method(node)
+
+    def of_Constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def of_Name(self, node: ast.Name) -> Any:
+        if node.id in self.names:
+            held = self.names[node.id]
+            return held.get(self.body) if isinstance(held, _Variable) else held
+        try:
+            return self.outside[node.id]
+        except KeyError:
+            self.fail(node, f"the name {node.id} is not defined.")
+
+    def of_Attribute(self, node: ast.Attribute) -> Any:
+        return getattr(self.value(node.value), node.attr)
+
+    def of_BinOp(self, node: ast.BinOp) -> Any:
+        return _BINARY[type(node.op)](self.value(node.left), self.value(node.right))
+
+    def of_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        operand = self.value(node.operand)
+        return _negated(operand) if isinstance(node.op, ast.Not) else _UNARY[type(node.op)](operand)
+
+    def of_Compare(self, node: ast.Compare) -> Any:
+        left, result = self.value(node.left), None
+        for operation, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.value(right_node)
+            one = _COMPARE[type(operation)](left, right)
+            result = one if result is None else (result & one if isinstance(one, Value) else one and result)
+            left = right
+        return result
+
+    def of_BoolOp(self, node: ast.BoolOp) -> Any:
+        conjunction = isinstance(node.op, ast.And)
+        result: Any = conjunction
+        for operand in node.values:
+            value = self.value(operand)
+            if not isinstance(value, Value):
+                if bool(value) != conjunction:
+                    return value  # decides, whatever the others are
+                continue
+            value = truth(value)
+            if isinstance(result, Value):
+                result = result & value if conjunction else result | value
+            else:
+                result = value
+        return result
+
+    def of_IfExp(self, node: ast.IfExp) -> Any:
+        condition = self.value(node.test)
+        if not isinstance(condition, Value):
+            return self.value(node.body if condition else node.orelse)
+        return select(condition, self.value(node.body), self.value(node.orelse))
+
+    def of_Call(self, node: ast.Call) -> Any:
+        function = self.value(node.func)
+        arguments: list[Any] = []
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                arguments.extend(self.value(argument.value))
+            else:
+                arguments.append(self.value(argument))
+        keywords: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                keywords.update(self.value(keyword.value))
+            else:
+                keywords[keyword.arg] = self.value(keyword.value)
+        if isinstance(function, Template):
+            return called(function, self.body, arguments, keywords)
+        return function(*arguments, **keywords)
+
+    def of_Subscript(self, node: ast.Subscript) -> Any:
+        return self.value(node.value)[self.value(node.slice)]
+
+    def of_Slice(self, node: ast.Slice) -> slice:
+        return slice(*[None if part is None else self.value(part) for part in (node.lower, node.upper, node.step)])
+
+    def of_Tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self.items(node.elts))
+
+    def of_List(self, node: ast.List) -> list[Any]:
+        return self.items(node.elts)
+
+    def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                found.extend(self.value(node.value))
+            else:
+                found.append(self.value(node))
+        return found
+
+    def of_JoinedStr(self, node: ast.JoinedStr) -> str:
+        return "".join(
+            str(self.value(part.value)) if isinstance(part, ast.FormattedValue) else str(self.value(part))
+            for part in node.values
+        )
+
+    def of_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
+        if len(node.generators) != 1:
+            self.fail(node, "a comprehension has one loop.")
+        (generator,) = node.generators
+        items = self.value(generator.iter)
+        kept = dict(self.names)
+        found = []
+        for item in items:
+            self.assign(generator.target, _frozen(item))
+            if all(self.value(condition) for condition in generator.ifs):
+                found.append(self.value(node.elt))
+        self.names = kept
+        return found
+
+    of_GeneratorExp = of_ListComp
+
+    def of_Lambda(self, node: ast.Lambda) -> Callable[..., Any]:
+        names = [argument.arg for argument in node.args.args]
+
+        def function(*values: Any) -> Any:
+            kept = dict(self.names)
+            self.names.update(zip(names, values, strict=True))
+            try:
+                return self.value(node.body)
+            finally:
+                self.names = kept
+
+        return function
+
+
+def _assignments(tree: ast.FunctionDef) -> dict[str, int]:
+    """Count how often each name is assigned, a parameter's value included and targets of loops left out."""
+    counts: dict[str, int] = {}
+    arguments = tree.args
+    for argument in (*arguments.posonlyargs, *arguments.args):
+        counts[argument.arg] = 1
+    loops = [node.target for node in ast.walk(tree) if isinstance(node, (ast.For, ast.comprehension))]
+    targets = {id(node) for target in loops for node in ast.walk(target)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in targets:
+            counts[node.id] = counts.get(node.id, 0) + 1
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            counts[node.target.id] = counts.get(node.target.id, 0) + 1
+    return counts
