@@ -1,7 +1,7 @@
 """Compiled code for the CPU: loops written in Python, translated to LLVM's language and compiled with llvmlite."""
 
-from .arrays import data, flags, ndim, shape, strides
-from .kernels import address_of, kernel
+from .array_fields import data, flags, ndim, shape, strides
+from .compiled import address_of, kernel
 from .language import LoopError, Template, function_pointer, loop, static
 from .operations import *  # noqa: F403 -- the operations of the language
 from .value_types import (

@@ -5,7 +5,7 @@ Note [A small language]
 Numba takes ten times as long for the same functions, after an import of 230 ms: a first call cannot afford it.
 The subset that loops over arrays need is small:
 
-- A parameter's annotation is its type; keyword-only parameters are *static*: known while the code is translated, such as
+- A parameter's annotation is its type; keyword-only parameters are *static*: known during the translation, such as
   types, numbers of lanes and Python functions. An expression of static values is computed at once, and ``if`` with a
   static condition chooses at once.
 - A name that is assigned several times is a variable, which keeps the type of its first value. ``name: T = 0`` states

@@ -14,11 +14,11 @@ from .values import Value, as_value, body, constant, convert, emit, same_type, t
 
 __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
-    "call_external", "cast", "ceil", "compare_exchange", "compress_store", "copy_bytes", "copysign", "ctlz", "ctpop",
-    "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes", "first_lanes", "floor", "fma",
-    "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of", "load", "maximum", "minimum", "multiply_high",
-    "null", "pause", "prefetch", "rint", "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "type_of",
-    "unroll", "zeros",
+    "call_external", "cast", "ceil", "compare_exchange", "compress_store", "copy_bytes", "copysign", "ctlz",
+    "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes",
+    "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of", "load",
+    "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint", "select", "shuffle", "splat",
+    "sqrt", "stack", "store", "trunc", "type_of", "unroll", "zeros",
 ]  # fmt: skip
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .values import Value
 
 __all__ = [
     "Type", "array", "b8", "bf16", "f16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "of_dtype", "pointer", "u8",
@@ -82,7 +79,7 @@ class Type:
             raise TypeError(f"[llvm] {self} is not a pointer: cast(p, pointer(T)) gives it a type.")
         return self.element
 
-    def __call__(self, value: Any) -> Value:
+    def __call__(self, value: Any) -> Any:
         """Convert a number or a Value to this type."""
         return _convert[0](value, self)
 
@@ -92,7 +89,7 @@ class Type:
     __repr__ = __str__
 
 
-_convert: list[Callable[[Any, Type], Value]] = []  # values.py puts its function here, which needs types
+_convert: list[Callable[[Any, Type], Any]] = []  # values.py puts its function here, which needs types
 
 void: Final = Type("void", "void", 0, "v")
 i1: Final = Type("i1", "i1", 1, "c")
@@ -110,7 +107,7 @@ f64: Final = Type("f64", "double", 8, "f")
 bf16: Final = Type("bf16", "i16", 2, "h")
 b8: Final = Type("b8", "i8", 1, "b")
 array: Final = Type("array", "ptr", 8, "p", element=i8)
-"""A NumPy array as a parameter of an entry point: the object itself; see ``arrays.py``."""
+"""A NumPy array as a parameter of an entry point: the object itself; see ``array_fields.py``."""
 
 _BY_NAME: Final = {
     "bool": b8, "int8": i8, "int16": i16, "int32": i32, "int64": i64, "uint8": u8, "uint16": u16, "uint32": u32,

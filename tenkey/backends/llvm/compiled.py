@@ -36,12 +36,12 @@ def module_text(template: Template, **statics: Any) -> str:
 
 
 def _compiled(template: Template, statics: dict[str, Any]) -> tuple[int, Type, list[Type]]:
-    from . import compiler  # not before code has to be compiled
+    from . import machine_code  # not before code has to be compiled
 
     module = Module()
     _, result, parameters = instance(template, module, statics, _ENTRY)
-    code = compiler.object_code(module.text(), template.vectorize)
-    return compiler.link(code, _ENTRY), result, parameters
+    code = machine_code.object_code(module.text(), template.vectorize)
+    return machine_code.link(code, _ENTRY), result, parameters
 
 
 def _found(template: Template, statics: dict[str, Any]) -> tuple[int, Type, list[Type]]:
