@@ -20,7 +20,7 @@ import numpy as np
 
 from .operations import cast
 from .value_types import Type, i32, i64, pointer
-from .values import Value
+from .values import Value, convert
 
 __all__ = ["data", "flags", "ndim", "shape", "strides", "supported"]
 
@@ -35,7 +35,7 @@ def data(a: Value, T: Type) -> Value:
 
 def ndim(a: Value) -> Value:
     """Return the number of dimensions, as i64."""
-    return i64(cast(a + _NDIM, pointer(i32))[0])
+    return convert(cast(a + _NDIM, pointer(i32))[0], i64)
 
 
 def shape(a: Value) -> Value:
@@ -50,7 +50,7 @@ def strides(a: Value) -> Value:
 
 def flags(a: Value) -> Value:
     """Return NumPy's flags, as i64: 0x1 row-major, 0x100 aligned, 0x400 writeable."""
-    return i64(cast(a + _FLAGS, pointer(i32))[0])
+    return convert(cast(a + _FLAGS, pointer(i32))[0], i64)
 
 
 @cache
