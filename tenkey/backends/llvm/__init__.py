@@ -2,8 +2,8 @@
 
 from .array_fields import data, flags, ndim, shape, strides
 from .compiled import address_of, kernel
+from .instructions import *  # noqa: F403 -- the operations of the language
 from .language import LoopError, Template, function_pointer, loop, static
-from .operations import *  # noqa: F403 -- the operations of the language
 from .value_types import (
     Type,
     array,

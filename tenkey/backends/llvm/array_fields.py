@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .operations import cast
+from .instructions import cast
 from .value_types import Type, i32, i64, pointer
 from .values import Value, convert
 

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final, NoReturn
 
-from .operations import select
+from .instructions import select
 from .value_types import Type, i64, void
 from .values import Body, Module, Value, as_value, convert, truth, writing
 
