@@ -21,28 +21,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from os.path import join
 
 __all__ = ["cache_folder", "is_private_file"]
 
 _LINKS = 40  # as Linux allows
 
 
-def cache_folder(name: str, complain: Callable[[str], None]) -> Path | None:
+# Paths are strings here, because pathlib takes longer to import than a kernel of the cache to load.
+def cache_folder(name: str, complain: Callable[[str], None]) -> str | None:
     """Return the folder ``name`` of compiled code, or None; tell ``complain`` why it is not the one configured.
 
     It is in ``TENKEY_CACHE_DIR``, else in the user's cache folder.
     """
     configured = os.environ.get("TENKEY_CACHE_DIR") or _default()
     try:
-        return _made(Path(configured, name))
+        return _made(join(configured, name))
     except OSError as error:
         reason = f"{configured} cannot be the cache of compiled code ({error.strerror})"
     remedy = "Set TENKEY_CACHE_DIR to a folder that only you can write to."
     try:
-        folder = _made(_temporary() / name)
+        folder = _made(join(_temporary(), name))
     except OSError as error:
         complain(f"{reason}, nor can {error.filename} ({error.strerror}): each process compiles it again. {remedy}")
         return None
@@ -51,84 +53,101 @@ def cache_folder(name: str, complain: Callable[[str], None]) -> Path | None:
 
 
 def _default() -> str:
+    system: str = sys.platform
+    if system == "linux":  # as platformdirs has it, which takes 7 ms to import
+        return join(os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache"), "tenkey")
     import platformdirs
 
     return platformdirs.user_cache_dir("tenkey", appauthor=False)
 
 
-def _temporary() -> Path:
+def _temporary() -> str:
     import tempfile
 
-    return Path(tempfile.gettempdir()) / f"tenkey-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+    return join(tempfile.gettempdir(), f"tenkey-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
 
 
-def _made(folder: Path) -> Path:
+def _made(folder: str) -> str:
     """Return a private folder that can be written, made where it is missing; raise OSError if it cannot be one."""
-    if folder.parts[:1] == ("~",):
-        raise FileNotFoundError(errno.ENOENT, "the user has no home folder", str(folder))
-    folder = folder.absolute()
+    if folder.split(os.sep, 1)[0] == "~":
+        raise FileNotFoundError(errno.ENOENT, "the user has no home folder", folder)
+    folder = join(os.getcwd(), folder)
     missing = _checked(folder)
     if missing:
         for part in missing:
             with suppress(FileExistsError):  # another process was faster
-                part.mkdir(0o700)
-                part.chmod(0o700)  # whatever the umask and the parent's access control list
+                os.mkdir(part, 0o700)
+                os.chmod(part, 0o700)  # whatever the umask and the parent's access control list
         _checked(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
+        raise PermissionError(errno.EACCES, "it cannot be written", folder)
     return folder
 
 
-def _checked(folder: Path) -> list[Path]:
+def _checked(folder: str) -> list[str]:
     """Return the parts of a path that do not exist; raise PermissionError if others can change what lies in it."""
     if not hasattr(os, "getuid"):
-        return [part for part in (*reversed(folder.parents), folder) if not part.exists()]
-    here = Path(folder.anchor)
-    remaining = list(folder.parts[:0:-1])
+        return _missing(folder)
+    here = os.sep
+    remaining = _names(folder)
     links = 0
-    _check(here, here.lstat(), last=not remaining)
+    _check(here, os.lstat(here), last=not remaining)
     while remaining:
         name = remaining.pop()
         if name == "..":
-            here = here.parent
+            here = os.path.dirname(here)
             continue
-        part = here / name
+        part = join(here, name)
         try:
-            found = part.lstat()
+            found = os.lstat(part)
         except FileNotFoundError:
-            return [part := part / further for further in ("", *reversed(remaining))]
+            return [part := join(part, further) for further in (part, *reversed(remaining))]
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _LINKS:
-                raise OSError(errno.ELOOP, "too many symbolic links", str(folder))
+                raise OSError(errno.ELOOP, "too many symbolic links", folder)
             _check_owner(part, found)
-            target = part.readlink()
-            if target.is_absolute():
-                here = Path(target.anchor)
-            remaining += [one for one in target.parts[::-1] if one != target.anchor]
+            target = os.readlink(part)
+            if target.startswith(os.sep):
+                here = os.sep
+            remaining += _names(target)
         else:
             here = part
             _check(here, found, last=not remaining)
     return []
 
 
-def _check(folder: Path, found: os.stat_result, *, last: bool) -> None:
+def _names(path: str) -> list[str]:
+    """Return the names on a path of POSIX, the last one first."""
+    return [name for name in reversed(path.split(os.sep)) if name not in {"", "."}]
+
+
+def _missing(folder: str) -> list[str]:
+    """Return the parts of a path that do not exist, where paths have drives."""
+    found: list[str] = []
+    while not os.path.exists(folder) and folder != os.path.dirname(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found[::-1]
+
+
+def _check(folder: str, found: os.stat_result, *, last: bool) -> None:
     """Raise OSError if others can change the entries of a folder; the last one may not even be sticky."""
     if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder", str(folder))
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder", folder)
     _check_owner(folder, found)
     if found.st_mode & stat.S_ISVTX and not last:
         return
     if found.st_mode & 0o002 or (found.st_mode & 0o020 and not _has_private_group(folder, found.st_gid)):
-        raise PermissionError(errno.EPERM, f"other users can write to {folder}", str(folder))
+        raise PermissionError(errno.EPERM, f"other users can write to {folder}", folder)
 
 
-def _check_owner(part: Path, found: os.stat_result) -> None:
+def _check_owner(part: str, found: os.stat_result) -> None:
     if found.st_uid not in (0, os.getuid()):
-        raise PermissionError(errno.EPERM, f"{part} belongs to another user", str(part))
+        raise PermissionError(errno.EPERM, f"{part} belongs to another user", part)
 
 
-def _has_private_group(folder: Path, group: int) -> bool:
+def _has_private_group(folder: str, group: int) -> bool:
     """Whether the group consists of the user alone: it has the user's name, and no members."""
     import grp
     import pwd

@@ -215,7 +215,7 @@ def test_llvm_links_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(code: bytes, exports: Sequence[str]) -> None:
         raise object_files.LinkError("as elsewhere")
 
-    monkeypatch.setattr(images, "link", refused)
+    monkeypatch.setattr(object_files, "link", refused)
     found = {}
     for text, exports in ((_LIBM, ["calls"]), (_CONSTANTS, ["look_up", "add"]), (_POINTERS, ["outer", "all"])):
         image = images.build(_object(text), exports)

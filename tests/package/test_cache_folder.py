@@ -6,6 +6,7 @@ import grp
 import os
 import pwd
 import stat
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,8 @@ class _Cache:
 
     def find(self, configured: Path | str) -> Path | None:
         self.patch.setenv("TENKEY_CACHE_DIR", str(configured))
-        return cache_folder("kernels", self.said.append)
+        found = cache_folder("kernels", self.said.append)
+        return None if found is None else Path(found)
 
     def refuses(self, configured: Path | str, words: str) -> None:
         """The folder is not used, but a private one, and the reason is told."""
@@ -79,11 +81,20 @@ def test_new_folders_are_private_whatever_the_umask(umask: int, cache: _Cache) -
 
 
 def test_the_folder_is_the_users(cache: _Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as platformdirs finds, which is asked on systems other than Linux."""
     import platformdirs
 
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: str(cache.root / "home" / name))
-    assert cache.find("") == cache.root / "home" / "tenkey" / "kernels"
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: f"~/.cache/{name}")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(cache.root / "home"))
+    assert cache.find("") == Path(platformdirs.user_cache_dir("tenkey", appauthor=False), "kernels")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.root / "elsewhere"))
+    assert cache.find("") == Path(platformdirs.user_cache_dir("tenkey", appauthor=False), "kernels")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        patch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: str(cache.root / "library" / name))
+        assert cache.find("") == cache.root / "library" / "tenkey" / "kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     found = cache.find("")  # without a home folder, "~" must not become a folder in the working directory
     assert found is not None
     assert found.is_relative_to(cache.temporary)
@@ -120,13 +131,13 @@ def _give_away(path: Path, patch: pytest.MonkeyPatch) -> None:
     if _IS_ROOT:
         os.chown(path, 12345, -1)
         return
-    lstat = Path.lstat
+    lstat = os.lstat
 
-    def changed(self: Path) -> Any:
-        found = lstat(self)
-        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:])) if self == path else found
+    def changed(name: str) -> Any:
+        found = lstat(name)
+        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:])) if name == str(path) else found
 
-    patch.setattr(Path, "lstat", changed)
+    patch.setattr(os, "lstat", changed)
 
 
 @pytest.mark.parametrize("where", ["cache", "kernels", "parent"])

@@ -29,8 +29,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .object_files import LinkError, link
-
 __all__ = ["ImageError", "build", "is_linked", "load"]
 
 _MAGIC: Final = b"tenkey image 1\n"
@@ -43,9 +41,11 @@ class ImageError(Exception):
 
 def build(code: bytes, exports: Sequence[str]) -> bytes:
     """Return an image of an object file, which LLVM emitted as position-independent code, with functions to export."""
+    from . import object_files  # needed by few processes
+
     try:
-        linked, offsets, slots = link(code, exports)
-    except LinkError:
+        linked, offsets, slots = object_files.link(code, exports)
+    except object_files.LinkError:
         return _packed(False, exports, [], [], code)
     return _packed(True, exports, offsets, slots, linked)
 

@@ -79,7 +79,7 @@ def store(key: str, code: Code, complain: Callable[[str], None]) -> None:
 
 def _path(key: str, complain: Callable[[str], None]) -> Path | None:
     folder = cache_folder("kernels", complain)
-    return None if folder is None else folder / f"{key}.kernel"
+    return None if folder is None else Path(folder, f"{key}.kernel")
 
 
 def _content(path: Path) -> bytes:

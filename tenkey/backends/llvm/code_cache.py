@@ -1,0 +1,254 @@
+"""Files of compiled kernels.
+
+Note [Kernel files are verified]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The name of a file is a hash of everything that its content depends on: the text that describes the kernel, the
+processor, the version of LLVM, and the sources of the compiler and of the kernels. Neither places nor dates are part of
+it, so the folder can be copied to another place or machine; what does not fit there is not found.
+
+A file begins with a line that names the format, and the checksum of all that follows: the hash that is its name, and an
+image (``images.py``). The file is read once, from one descriptor, into memory; its owner and permissions, the checksum
+and the name are verified before anything in it is interpreted. It contains neither pickles nor Python code. So a
+damaged or renamed file is noticed, and the kernel compiled again. The checksum does not protect against users who may
+write to the folder: Note [Cache folders are private].
+
+A file is written beside its place and moved there, so processes see all of it or nothing, and those that compile the
+same kernel at once replace a file by an equal one. A file that cannot be written or read is a reason for a warning and
+not for an error: Note [A kernel that is not compiled].
+
+Note [The size of the cache]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The folder holds at most ``TENKEY_CACHE_LIMIT`` megabytes, 256 unless it is set; 0 stores nothing. A process that stores
+kernels looks at the folder the first time, and again after every 32 kernels or when the limit seems to be reached. It
+deletes the files that have not been used for the longest time until a quarter is free. A file's time of modification
+says when it was used: loading sets it, unless it is of the same day, because file systems are often mounted so that
+they do not record accesses. Guarded by ``tests/backends/test_code_cache.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from ..._util.cache_folder import cache_folder, is_private_file
+from .complaints import complain
+
+try:
+    from _blake2 import blake2b  # hashlib loads OpenSSL, which takes as long as the first call of an operator may
+except ImportError:
+    from hashlib import blake2b
+
+__all__ = ["environment", "folder", "limit", "listed", "load", "store"]
+
+_MAGIC: Final = b"tenkey kernel 2\n"
+_HASH: Final = 32  # bytes of hashes and checksums
+_SUFFIX: Final = ".kernel"
+_MEGABYTE: Final = 1 << 20
+_DEFAULT_LIMIT: Final = 256.0  # megabytes
+_KEPT: Final = 0.75  # of the limit, when files are deleted
+_LOOK_EVERY: Final = 32  # stored kernels
+_DAY: Final = 86400.0
+_CPUINFO: Final = "/proc/cpuinfo"
+_FIELDS: Final = (b"vendor_id", b"cpu family", b"model", b"flags")
+_SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool")  # what compiled code is made from, in tenkey/backends
+
+
+class _DamagedError(Exception):
+    """A file does not hold the kernel that its name promises."""
+
+
+def load(key: str) -> bytes | None:
+    """Return the image of the kernel that a text describes, or None if the cache does not have it."""
+    path = _path(name := _name(key))
+    if path is None:
+        return None
+    try:
+        return _content(path, name)
+    except FileNotFoundError:
+        return None
+    except (_DamagedError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        complain(f"the cached kernel {path} cannot be used ({reason}): it is compiled again.")
+        return None
+
+
+def store(key: str, image: bytes) -> None:
+    """Write the image of the kernel that a text describes, and delete files that are too many."""
+    path = _path(name := _name(key))
+    if path is None:
+        return
+    rest = bytes.fromhex(name) + image
+    content = _MAGIC + _hash(rest) + rest
+    place = os.path.dirname(path)
+    if not _make_room(place, len(content)):
+        return
+    from ..._util.atomic_write import replacing  # needed by few processes
+
+    try:
+        with replacing(path, mode=0o600, durable=False) as temporary, open(temporary, "wb") as file:
+            file.write(content)
+    except (OSError, ValueError) as error:  # ValueError: something else has the name of the file
+        if isinstance(error, PermissionError) and os.name == "nt" and os.path.exists(path):
+            return  # another process has just written the same file, and reads it
+        reason = error.strerror if isinstance(error, OSError) else error
+        complain(f"compiled kernels cannot be saved in {place} ({reason}): each process compiles them.")
+
+
+def folder() -> str | None:
+    """Return the folder of kernels, or None if there is none."""
+    return cache_folder("kernels", complain)
+
+
+def _path(name: str) -> str | None:
+    place = folder()
+    return None if place is None else os.path.join(place, name + _SUFFIX)
+
+
+def _content(path: str, name: str) -> bytes:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    with open(descriptor, "rb", buffering=0) as file:
+        found = os.fstat(descriptor)
+        if not is_private_file(found):
+            raise _DamagedError("it is not a file that only you can write to")
+        content = file.readall()
+    image = _verified(content, name)
+    if found.st_mtime < time.time() - _DAY:
+        with suppress(OSError):  # a folder that is only read
+            os.utime(path)
+    return image
+
+
+def _verified(content: bytes, name: str) -> bytes:
+    begin = len(_MAGIC) + _HASH
+    rest = content[begin:]
+    if not content.startswith(_MAGIC) or content[len(_MAGIC) : begin] != _hash(rest):
+        raise _DamagedError("its checksum is wrong")
+    if rest[:_HASH].hex() != name:
+        raise _DamagedError("it holds another kernel")
+    return rest[_HASH:]
+
+
+# ---- names
+
+
+def _hash(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_HASH).digest()
+
+
+def _name(key: str) -> str:
+    return _hash(environment() + key.encode()).hex()
+
+
+@functools.cache
+def environment() -> bytes:
+    """Return what all kernels depend on: the system, the processor, LLVM, and the sources of the compiler."""
+    head = f"{sys.platform} {struct.calcsize('P')} {object.__basicsize__} {sys.byteorder}".encode()
+    return b"\0".join([_MAGIC, head, _processor(), _llvm(), _sources()])
+
+
+def _processor() -> bytes:
+    """Return the model and the instructions of the processor."""
+    if sys.platform == "linux" and os.uname().machine == "x86_64":  # elsewhere, LLVM is needed in any case
+        with suppress(OSError), open(_CPUINFO, "rb", buffering=0) as file:
+            first, end, _ = file.read(1 << 14).partition(b"\n\n")  # the processors are alike
+            lines = [line for line in first.split(b"\n") if line.split(b"\t")[0] in _FIELDS]
+            if end and len(lines) == len(_FIELDS):
+                return b"\n".join(lines)
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode()
+
+
+def _llvm() -> bytes:
+    """Return the version of llvmlite, which is not imported for it; empty if it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec("llvmlite")
+    for place in spec.submodule_search_locations or () if spec else ():
+        with suppress(OSError):
+            return _read(os.path.join(place, "_version.py"))
+    return b""
+
+
+def _sources() -> bytes:
+    """Return a hash of the source files that decide what is compiled."""
+    digest = blake2b(digest_size=_HASH)
+    root = os.path.dirname(os.path.dirname(__file__))
+    for part in _SOURCES:
+        for name, content in _files(f"{root}/{part}", part):
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.digest()
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _files(place: str, name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the Python files in a folder by name, with their content, in a fixed order."""
+    with suppress(OSError):
+        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                yield f"{name}/{entry.name}", _read(entry.path)
+            elif "." not in entry.name and entry.name != "__pycache__":
+                yield from _files(entry.path, f"{name}/{entry.name}")
+
+
+# ---- size
+
+
+class _State:
+    """What this process knows of the size of the folder."""
+
+    seen: float = math.inf  # bytes in it
+    stored: int = 0  # kernels since it was looked at
+
+
+def limit() -> float:
+    """Return how many bytes the folder may hold: `TENKEY_CACHE_LIMIT`, in megabytes."""
+    text = os.environ.get("TENKEY_CACHE_LIMIT", "")
+    if text:
+        with suppress(ValueError):
+            if (number := float(text)) >= 0:
+                return number * _MEGABYTE
+        complain(f"TENKEY_CACHE_LIMIT is {text!r}, not a number of megabytes: it is taken to be {_DEFAULT_LIMIT:g}.")
+    return _DEFAULT_LIMIT * _MEGABYTE
+
+
+def _make_room(place: str, needed: int) -> bool:
+    """Delete the files that were not used for the longest time, if there are too many; whether there is room."""
+    most = limit()
+    if needed > most * _KEPT:
+        return False
+    _State.stored += 1
+    if _State.seen + needed > most or _State.stored >= _LOOK_EVERY:
+        files = sorted(listed(place))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files if total + needed > most else ():
+            with suppress(OSError):  # another process deletes it, or, on Windows, reads it
+                os.unlink(path)
+            total -= size
+            if total + needed <= most * _KEPT:
+                break
+        _State.seen, _State.stored = total, 0
+    _State.seen += needed
+    return True
+
+
+def listed(place: str) -> Iterator[tuple[float, int, str]]:
+    """Yield the files of kernels in a folder: when each was used last, its size in bytes, and its path."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SUFFIX):
+                with suppress(OSError):  # another process deletes it
+                    found = entry.stat(follow_symlinks=False)
+                    yield found.st_mtime, found.st_size, entry.path
