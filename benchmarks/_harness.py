@@ -1,4 +1,4 @@
-"""Interleaved measurement of several contestants that do the same work, formatted as a table.
+"""Interleaved measurement of several contestants that do the same work.
 
 Note [Interleaved measurement]
     The speed of a machine drifts: clock rates change, and other processes start and stop. If each library were timed
@@ -11,6 +11,10 @@ Note [Interleaved measurement]
     The garbage collector stays enabled, as in a user's program, so collections caused by a contestant count. Garbage
     is collected before each timing, outside of it. Objects that existed at the start are frozen, so collections do not
     traverse the modules of every library that happens to be loaded.
+
+    A benchmark that asks for ``single`` timings divides each turn into timings of that length: one call, unless calls
+    are shorter. Their 90 % quantile shows the calls that a median hides, such as those that wait for a worker without
+    a core, and their least what the machine can do while nothing else runs. Ratios then compare the turns' medians.
 
     Idle worker threads of a library (OpenMP's, for example) may spin for milliseconds after its last call, on a core
     that the next contestant needs. Each timing is therefore preceded by a short pause, and then by an untimed loop of
@@ -27,17 +31,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
-import os
-import platform
 import statistics
 import sys
 import time
 import timeit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
-from math import exp, log
 from pathlib import Path
 from typing import Final
 
@@ -47,13 +46,9 @@ __all__ = [
     "Options",
     "Row",
     "Work",
-    "describe_machine",
-    "format_table",
-    "geometric_mean",
     "measure",
     "measure_rows",
     "parse_options",
-    "write_json",
 ]
 
 INSTALL_TORCH = "PyTorch's column needs PyTorch: pip install torch==2.13.0"
@@ -80,19 +75,27 @@ class Work:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: the same work for each contestant, keyed by the contestant's name."""
+    """One line of a table: the same work for each contestant, keyed by the contestant's name.
+
+    ``failures`` tells why contestants that were tried are missing.
+    """
 
     name: str
     works: Mapping[str, Work]
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Measurement:
-    """Seconds per execution for each contestant and round; ``failures`` holds errors by contestant."""
+    """Seconds per execution for each contestant and round; ``failures`` holds errors by contestant.
+
+    ``singles`` holds every timing of every round, and ``seconds`` their median in each round.
+    """
 
     row: str
     seconds: dict[str, list[float]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    singles: dict[str, list[float]] = field(default_factory=dict)
 
     def median(self, contestant: str) -> float | None:
         """Return the median seconds per execution; None if the contestant was not measured.
@@ -103,16 +106,42 @@ class Measurement:
         samples = self.seconds.get(contestant)
         return statistics.median(samples) if samples else None
 
+    def quantile(self, contestant: str, fraction: float) -> float | None:
+        """Return the time that this fraction of the single timings does not exceed: 0 for the least.
+
+        >>> Measurement("add", singles={"ours": [3.0, 1.0, 2.0]}).quantile("ours", 0.9)
+        3.0
+        """
+        samples = sorted(self.singles.get(contestant) or self.seconds.get(contestant) or [])
+        return samples[min(len(samples) - 1, int(fraction * len(samples)))] if samples else None
+
     def ratio(self, contestant: str, reference: str) -> float | None:
         """Return the median over the rounds of the contestant's time divided by the reference's; None without both.
+
+        The reference ``"the faster"`` is the fastest of the other contestants.
 
         >>> Measurement("add", {"ours": [1.0, 2.0], "theirs": [2.0, 4.0]}).ratio("ours", "theirs")
         0.5
         """
-        ours, theirs = self.seconds.get(contestant), self.seconds.get(reference)
+        ours, theirs = self.seconds.get(contestant), self.seconds.get(self._other(contestant, reference))
         if not ours or not theirs:
             return None
         return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
+
+    def least_ratio(self, contestant: str, reference: str) -> float | None:
+        """Return the least of the contestant's single timings divided by the reference's; None without both."""
+        ours = self.quantile(contestant, 0)
+        if reference == "the faster":
+            others = [self.quantile(name, 0) for name in self.seconds if name != contestant]
+            theirs = min((value for value in others if value is not None), default=None)
+        else:
+            theirs = self.quantile(reference, 0)
+        return ours / theirs if ours and theirs else None
+
+    def _other(self, contestant: str, reference: str) -> str:
+        if reference != "the faster":
+            return reference
+        return self.fastest([name for name in self.seconds if name != contestant]) or ""
 
     def fastest(self, contestants: Sequence[str]) -> str | None:
         """Return the contestant with the lowest median; None if none was measured.
@@ -126,13 +155,19 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Options:
-    """Settings common to the benchmarks; ``target`` is the length of one timing in seconds."""
+    """Settings common to the benchmarks; ``target`` is the length of a turn in seconds, ``single`` of one timing.
+
+    ``values`` holds the arguments that a benchmark adds.
+    """
 
     rounds: int
     target: float
     json: Path | None
     only: str
     clock: str = "wall"
+    single: float | None = None
+    quick: bool = False
+    values: argparse.Namespace = field(default_factory=argparse.Namespace)
 
     @property
     def heading(self) -> str:
@@ -144,21 +179,42 @@ class Options:
 _CLOCKS: Final[Mapping[str, Callable[[], float]]] = {"wall": time.perf_counter, "cpu": time.thread_time}
 
 
-def parse_options(description: str, *, rounds: int, target: float = 0.003, one_thread: bool = False) -> Options:
-    """Parse the command line with the defaults of a benchmark. ``one_thread``: see Note [Two clocks]."""
+def parse_options(
+    description: str,
+    *,
+    rounds: int,
+    target: float = 0.003,
+    single: float | None = None,
+    one_thread: bool = False,
+    arguments: Callable[[argparse.ArgumentParser], None] | None = None,
+) -> Options:
+    """Parse the command line with the defaults of a benchmark, and the ``arguments`` that it adds to the parser.
+
+    ``one_thread``: see Note [Two clocks].
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds per row (default {rounds})")
-    parser.add_argument("--target", type=float, default=target, help=f"seconds per timing (default {target})")
+    parser.add_argument("--rounds", type=int, default=None, help=f"rounds per row (default {rounds})")
+    parser.add_argument("--target", type=float, default=target, help=f"seconds per turn (default {target})")
+    parser.add_argument("--quick", action="store_true", help=f"{_quick(rounds)} rounds, for a first impression")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the rows whose name contains TEXT")
     if one_thread:
         parser.add_argument(
             "--clock", choices=sorted(_CLOCKS), default="wall", help="wall-clock time, or the thread's CPU time"
         )
+    if arguments is not None:
+        arguments(parser)
     values = parser.parse_args()
+    if values.rounds is None:
+        values.rounds = _quick(rounds) if values.quick else rounds
     if values.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {values.rounds}")
-    return Options(values.rounds, values.target, values.json, values.only, getattr(values, "clock", "wall"))
+    clock = getattr(values, "clock", "wall")
+    return Options(values.rounds, values.target, values.json, values.only, clock, single, values.quick, values)
+
+
+def _quick(rounds: int) -> int:
+    return max(3, rounds // 4)
 
 
 def _calibrate(timer: timeit.Timer, target: float) -> int:
@@ -174,11 +230,19 @@ def _calibrate(timer: timeit.Timer, target: float) -> int:
 PAUSE: Final = 0.02  # seconds; see Note [Interleaved measurement]
 
 
-def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, clock: str = "wall") -> Measurement:
+def measure(
+    row: Row,
+    *,
+    rounds: int,
+    target: float,
+    warm_up: float = 0.05,
+    clock: str = "wall",
+    single: float | None = None,
+) -> Measurement:
     """Time each contestant of the row; if one raises, its error is shown under the table instead."""
-    result = Measurement(row.name)
+    result = Measurement(row.name, failures=dict(row.failures))
     timers: dict[str, timeit.Timer] = {}
-    numbers: dict[str, int] = {}
+    numbers: dict[str, tuple[int, int]] = {}  # executions per timing, timings per turn
     for name, work in row.works.items():
         timer = work.timer(_CLOCKS[clock])
         try:
@@ -186,12 +250,14 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, cloc
             timer.timeit(1)
             while time.perf_counter() < end:
                 timer.timeit(1)
-            numbers[name] = _calibrate(timer, target)
+            number = _calibrate(timer, target if single is None else single)
+            repeats = 1 if single is None else max(1, round(target / max(timer.timeit(number), single)))
+            numbers[name] = number, repeats
         except Exception as error:
             result.failures[name] = f"{type(error).__name__}: {error}"
             continue
         timers[name] = timer
-        result.seconds[name] = []
+        result.seconds[name], result.singles[name] = [], []
     order = list(timers)
     gc.collect()
     gc.freeze()
@@ -199,10 +265,13 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, cloc
         for turn in range(rounds):
             start = turn % max(1, len(order))
             for name in order[start:] + order[:start]:
+                number, repeats = numbers[name]
                 gc.collect()
                 time.sleep(PAUSE)
-                timers[name].timeit(numbers[name])
-                result.seconds[name].append(timers[name].timeit(numbers[name]) / numbers[name])
+                timers[name].timeit(number * repeats)
+                timings = [timers[name].timeit(number) / number for _ in range(repeats)]
+                result.seconds[name].append(statistics.median(timings))
+                result.singles[name] += timings
     finally:
         gc.unfreeze()
     return result
@@ -228,7 +297,9 @@ def measure_rows(
     results = []
     for position, row in enumerate(rows, start=1):
         _progress(f"{position}/{len(rows)} {row.name}")
-        results.append(measure(row, rounds=options.rounds, target=options.target, clock=options.clock))
+        results.append(
+            measure(row, rounds=options.rounds, target=options.target, clock=options.clock, single=options.single)
+        )
     _progress("")
     return results
 
@@ -236,101 +307,3 @@ def measure_rows(
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def geometric_mean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean of positive numbers; None for an empty sequence.
-
-    >>> geometric_mean([0.5, 2.0])
-    1.0
-    """
-    return exp(sum(map(log, values)) / len(values)) if values else None
-
-
-def format_table(
-    title: str,
-    results: Sequence[Measurement],
-    contestants: Sequence[str],
-    *,
-    against: Sequence[str],
-    ours: str = "tenkey",
-    limit: float | None = None,
-    unit: tuple[str, float] = ("us", 1e6),
-) -> str:
-    """Format a table with a column of times for each contestant and one of ratios for each name in ``against``.
-
-    ``"the faster"`` in ``against`` stands for the fastest contestant other than ``ours`` and JAX. ``limit`` is the
-    largest ratio to the first of ``against`` that the design allows.
-
-    >>> rows = [Measurement("add", {"tenkey": [1e-6], "NumPy": [2e-6]})]
-    >>> print(format_table("Small", rows, ["tenkey", "NumPy"], against=["NumPy"], limit=0.8))
-    Small
-                    tenkey us  NumPy us  x NumPy
-    add                 1.000     2.000     0.50
-    geometric mean                          0.50
-    (at most 0.80 x NumPy)
-    """
-    present = [name for name in contestants if name == ours or any(name in result.seconds for result in results)]
-    ratios: dict[str, list[float]] = {}
-    header = ["", *(f"{name} {unit[0]}" for name in present)]
-    body: list[list[str]] = []
-    shown = [name for name in against if name == "the faster" or name in present]
-    header += [f"x {name}" for name in shown]
-    for result in results:
-        cells = [result.row]
-        for name in present:
-            value = result.median(name)
-            cells.append("-" if value is None else f"{value * unit[1]:.3f}")
-        for name in shown:
-            reference: str | None = name
-            if name == "the faster":
-                reference = result.fastest([other for other in present if other not in {ours, "JAX"}])
-            ratio = None if reference is None else result.ratio(ours, reference)
-            cells.append("-" if ratio is None else f"{ratio:.2f}")
-            if ratio is not None:
-                ratios.setdefault(name, []).append(ratio)
-        body.append(cells)
-    means = {name: geometric_mean(values) for name, values in ratios.items()}
-    cells = ["geometric mean", *("" for _ in present)]
-    body.append(cells + [f"{mean:.2f}" if (mean := means.get(name)) is not None else "-" for name in shown])
-    widths = [max(len(line[column]) for line in [header, *body]) for column in range(len(header))]
-    lines = [title]
-    for line in [header, *body]:
-        figures = (text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True))
-        lines.append("  ".join([line[0].ljust(widths[0]), *figures]).rstrip())
-    if limit is not None and against[0] in shown:
-        lines.append(f"(at most {limit:.2f} x {against[0]})")
-    for result in results:
-        lines += [f"not measured: {result.row}, {name}: {reason}" for name, reason in result.failures.items()]
-    return "\n".join(lines)
-
-
-def describe_machine(packages: Sequence[str]) -> str:
-    """Describe in one line the processor, Python and the versions of the packages."""
-    processor = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                processor = line.partition(":")[2].strip()
-                break
-    versions = [f"Python {platform.python_version()}"]
-    for package in packages:
-        try:
-            versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            versions.append(f"{package} not installed")
-    return f"{processor}, {os.cpu_count()} threads; {', '.join(versions)}"
-
-
-def write_json(path: Path, machine: str, tables: Mapping[str, Sequence[Measurement]]) -> None:
-    """Write the seconds of every round of every row, and the description of the machine."""
-    document = {
-        "machine": machine,
-        "unit": "seconds per execution, one entry per round",
-        "tables": {
-            title: [{"row": item.row, "seconds": item.seconds, "failures": item.failures} for item in results]
-            for title, results in tables.items()
-        },
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -16,17 +16,8 @@ import numpy as np
 
 import tenkey as tk
 from benchmarks import _tenkey
-from benchmarks._harness import (
-    INSTALL_TORCH,
-    Measurement,
-    Row,
-    Work,
-    describe_machine,
-    format_table,
-    measure_rows,
-    parse_options,
-    write_json,
-)
+from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
+from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 
 __all__ = ["main"]
 
@@ -149,15 +140,17 @@ def main() -> None:
     print(f"{machine}\n{options.heading}")
     reads = [text for text in INDEXING if " = " not in text]
     results: dict[str, list[Measurement]] = {}
+    targets: list[Target] = []
     for title, rows, against, limit in (
         ("Calls on small arrays", make_rows(FUNCTIONS), ["NumPy", "PyTorch"], 1.5),
         ("Indexing and slicing", make_rows((text,) * 4 for text in INDEXING), ["PyTorch", "NumPy"], 1.0),
         ("Indexing, gradient recorded", make_rows(((text,) * 4 for text in reads), gradient=True), ["PyTorch"], 1.0),
     ):
         results[title] = measure_rows(rows, options, settle=_tenkey.settle)
+        targets += targets_of(title, results[title], against[0], mean=limit)
         print("\n" + format_table(title, results[title], ["tenkey", "NumPy", "PyTorch"], against=against, limit=limit))
     if options.json:
-        write_json(options.json, machine, results)
+        write_json(options.json, machine, results, targets)
 
 
 if __name__ == "__main__":

@@ -26,17 +26,8 @@ import numpy as np
 import tenkey as tk
 from benchmarks import _tenkey
 from benchmarks._autograd_transforms import TRANSFORMS, transform_names
-from benchmarks._harness import (
-    INSTALL_TORCH,
-    Measurement,
-    Row,
-    Work,
-    describe_machine,
-    format_table,
-    measure_rows,
-    parse_options,
-    write_json,
-)
+from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
+from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 from benchmarks.memory import traced_peak
 
 __all__ = ["TABLES", "Table", "main"]
@@ -203,10 +194,12 @@ def main() -> None:
     machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
     print(f"{machine}\n{options.heading}\n")
     results: dict[str, Sequence[Measurement]] = {}
+    targets: list[Target] = []
     for table in TABLES:
         rows = measure_rows(make_rows(table, libraries), options, settle=_tenkey.settle)
         if rows:
             results[table.title] = rows
+            targets += targets_of(table.title, rows, "PyTorch", mean=table.limit)
             print(format_table(table.title, rows, list(libraries), against=["PyTorch"], limit=table.limit), "\n")
     if options.only in "memory":
         print(f"{DEEP:,} chained nodes leave {left_over()} memory blocks behind (collector off)")
@@ -215,9 +208,10 @@ def main() -> None:
         if torch is not None:
             theirs = traced_peak(_step(torch), torch)
             line += f", PyTorch {theirs:,}: {ours / theirs:.2f} x (at most 1.00 x)"
+            targets.append(Target("Peak memory of a training step of the MLP over PyTorch's", ours / theirs, 1.0))
         print(line)
     if options.json is not None:
-        write_json(options.json, machine, results)
+        write_json(options.json, machine, results, targets)
 
 
 if __name__ == "__main__":

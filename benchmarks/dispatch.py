@@ -25,17 +25,8 @@ import numpy as np
 
 import tenkey as tk
 from benchmarks import _tenkey
-from benchmarks._harness import (
-    INSTALL_TORCH,
-    Measurement,
-    Row,
-    Work,
-    describe_machine,
-    format_table,
-    measure_rows,
-    parse_options,
-    write_json,
-)
+from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
+from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 
 __all__ = ["main"]
 
@@ -261,6 +252,7 @@ def main() -> None:
     print(f"{machine}\n{options.heading}\n")
     contestants = ["tenkey", "PyTorch", "NumPy"]
     tables: dict[str, list[Measurement]] = {}
+    targets: list[Target] = []
 
     def show(
         title: str,
@@ -272,9 +264,10 @@ def main() -> None:
         results = measure_rows(make_rows(statements, libraries), options, settle=_tenkey.settle)
         if results:
             tables[title] = results
+            targets.extend(targets_of(title, results, against[0], mean=limit))
             print(format_table(title, results, contestants, against=against, limit=limit) + "\n", flush=True)
 
-    show("Small operators, 4 elements, no gradient", SMALL, with_numpy, ["PyTorch", "NumPy"], 0.8)
+    show("Small operators, 4 elements, no gradient", SMALL, with_numpy, ["PyTorch", "NumPy"], 0.65)
     show("Small operators, 4 elements, gradient recorded", SMALL, recorded, ["PyTorch"], 0.8)
     show("Chain of adds, forward and backward", CHAIN, recorded, ["PyTorch"], 0.8)
     show("Custom operators against torch.library.custom_op, 4 elements", CUSTOM, plain, ["PyTorch"], 0.25)
@@ -311,12 +304,13 @@ def main() -> None:
     if options.only in "import":
         title = "Import in a new process"
         tables[title] = [measure_import(modules, few)]
+        targets += targets_of(title, tables[title], "PyTorch", mean=0.25)
         print(format_table(title, tables[title], contestants, against=["PyTorch"], limit=0.25, unit=unit) + "\n")
         title = f"Import with {PLUGINS} installed plug-ins"
         tables[title] = [measure_plugins(few)]
         print(format_table(title, tables[title], ["tenkey", "without"], against=["without"], unit=unit))
     if options.json is not None:
-        write_json(options.json, machine, tables)
+        write_json(options.json, machine, tables, targets)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks._harness import INSTALL_TORCH, describe_machine
+from benchmarks._harness import INSTALL_TORCH
+from benchmarks._tables import Target, describe_machine, write_json
 
 __all__ = ["LIMIT", "PROGRAMS", "Step", "main", "peak_of", "traced_peak"]
 
@@ -173,6 +174,7 @@ def main() -> None:
     """Measure and print the table, or one program in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=SIZE, help=f"rows and columns of the matrices (default {SIZE})")
+    parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write the targets to FILE")
     parser.add_argument("--library", help=argparse.SUPPRESS)
     parser.add_argument("--program", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -182,7 +184,9 @@ def main() -> None:
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch:
         print(INSTALL_TORCH)
-    print(describe_machine(["tenkey", "torch", "numpy", "numba"]))
+    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    targets: list[Target] = []
+    print(machine)
     print(f"\nPeak of a process above its size before the step, matrices of {options.size} x {options.size} float32")
     print(f"{'':40}{'tenkey MB':>12}{'PyTorch MB':>12}{'x PyTorch':>11}")
     for program in PROGRAMS:
@@ -191,8 +195,11 @@ def main() -> None:
         if has_torch:
             theirs = peak_of("torch", program, options.size)
             line += f"{theirs / 1e6:12.1f}{ours / theirs:11.3f}"
+            targets.append(Target(f"Peak memory over PyTorch's: {program}", ours / theirs, LIMIT))
         print(line, flush=True)
     print(f"(at most {LIMIT:.2f} x PyTorch)")
+    if options.json is not None:
+        write_json(options.json, machine, {}, targets)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""The first call of an operator in a new process, never compiled and cached: CPU time of the whole process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks._harness import Measurement
+from benchmarks._tables import Target, format_table
+
+__all__ = ["CALLS", "first_calls"]
+
+CALLS: Final[Mapping[str, str]] = {
+    "add": "x + x",
+    "exp": "tk.exp(x)",
+    "gelu": "tk.gelu(x)",
+    "pow float64": "tk.astype(x, tk.float64) ** 1.5",
+    "less": "x < 0.5",
+    "where": "tk.where(x > 0, x, 0.0)",
+    "add a row": "m + m[0]",
+    "sum": "tk.sum(x)",
+    "var axis 0": "tk.var(m, axis=0)",
+    "argmax axis 1": "tk.argmax(m, axis=1)",
+    "cumsum": "tk.cumsum(x, axis=0)",
+    "softmax": "tk.softmax(m, axis=1)",
+    "transposed copy": "tk.asarray(m.T, copy=True)",
+    "cast": "tk.astype(x, tk.int32)",
+    "sort": "tk.sort(x)",
+    "take": "tk.take(x, i, axis=0)",
+    "scatter_add": "tk.scatter_add(x, i, x, axis=0)",
+    "normal": "tk.random.normal((1 << 16,))",
+    "batched product": "c @ c",
+    "gradient of tanh": "tk.tanh(p).sum().backward()",
+}
+"""Expressions of tensors of 2^16 elements, each run in a process of its own."""
+
+_PROGRAM: Final = """
+import time
+import numpy as np
+import tenkey as tk
+a = np.linspace(0.1, 1, 1 << 16, dtype=np.float32)
+x, m, c = tk.asarray(a), tk.asarray(a.reshape(256, 256)), tk.asarray(a.reshape(64, 32, 32))
+i, p = tk.asarray(np.arange(1 << 16)), tk.tensor(a, requires_grad=True)
+begin = time.process_time()
+{call}
+print(time.process_time() - begin)
+"""
+
+CACHED, COMPILED = 2e-3, 60e-3
+
+
+def _run(call: str, cache: str) -> float:
+    environment = {**os.environ, "TENKEY_CACHE_DIR": cache}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM.format(call=call)], capture_output=True, text=True, check=True, env=environment
+    )
+    return float(done.stdout)
+
+
+def first_calls(rounds: int, only: str = "") -> tuple[str, list[Target]]:
+    """Measure each call with an empty cache and with the one that this fills; return the table and the targets."""
+    results = []
+    for name, call in CALLS.items():
+        if only not in name:
+            continue
+        found = Measurement(name, {"cached": [], "never compiled": []})
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as cache:
+                found.seconds["never compiled"].append(_run(call, cache))
+                found.seconds["cached"].append(_run(call, cache))
+        results.append(found)
+    if not results:
+        return "", []
+    table = format_table(
+        "First call of an operator in a new process, CPU time of all its threads", results,
+        ["cached", "never compiled"], against=[], ours="cached", unit=("ms", 1e3),
+    )  # fmt: skip
+    targets = []
+    for state, limit in (("cached", CACHED), ("never compiled", COMPILED)):
+        times = {result.row: min(result.seconds[state]) for result in results}
+        worst = max(times, key=times.__getitem__)
+        above = ", ".join(f"{row} {times[row] * 1e3:.1f}" for row in times if times[row] > limit)
+        targets.append(Target(f"first call, {state}, slowest in ms", times[worst] * 1e3, limit * 1e3, above))
+    return table, targets
