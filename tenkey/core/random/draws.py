@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -15,15 +16,13 @@ import numpy as np
 from ..dtypes import names as dtypes
 from ..dtypes.limits import finfo, iinfo
 from ..dtypes.names import DType
-from .philox import _MASK32, _SHIFT32, Key, _each_blocks, _each_double_words, _each_words, _UInt64Array
+from . import exact_functions as exact
+from .philox import Key, _each_blocks, _each_double_words, _each_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "ATANH_TERMS", "COS_TERMS", "LOG2_HIGH", "LOG2_LOW", "SIN_TERMS", "SQRT_HALF", "bernoulli", "integers", "interval",
-    "normal", "permutation", "uniform",
-]  # fmt: skip
+__all__ = ["ARRAYS", "bernoulli", "integers", "interval", "normal", "permutation", "uniform"]
 
 _Float64Array: TypeAlias = "npt.NDArray[np.float64]"
 
@@ -85,79 +84,33 @@ def interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
     return lowest, highest, np.nextafter(highest, dtype.type(-math.inf))
 
 
-# Note [Reproducible normals]
-# ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# Box and Muller (1958): with u1 uniform on (0, 1] and u2 on [0, 1), sqrt(-2 log u1) cos(2 pi u2) is normal. NumPy's
-# log and cos depend on the instruction set in the last bit, and the numbers of a seed must not. So log and cos are
-# written out here in float64, using only +, -, *, / and sqrt, which IEEE 754 defines exactly, in a fixed order. A
-# kernel that does the same without contracting a * b + c into a fused operation gives the same float64 bits; one that
-# contracts, or uses its library's log and cos, gives the same float32 except where a float64 difference straddles a
-# rounding boundary (about one number in 2**28). The numbers of every dtype are those of float64, rounded, so a
-# computation repeated in another precision uses the same noise. The sine is the imaginary part of complex dtypes and
-# otherwise unused: each element has its own block, so a kernel does not need its neighbours. The largest magnitude is
-# sqrt(2 * 53 log 2) = 8.57.
-# Guarded by test_philox.py::test_normal_against_mpmath and ::test_normal_rounds_float64.
-SQRT_HALF: Final = math.sqrt(0.5)
-# log(2) in two parts: the upper has 42 significant bits, so that its product with an exponent is exact.
-LOG2_HIGH: Final = float.fromhex("0x1.62e42fefa3800p-1")
-LOG2_LOW: Final = float.fromhex("0x1.ef35793c76730p-45")
-# log m = 2 atanh(s) = 2 (s + s**3/3 + s**5/5 + ...) with s = (m - 1) / (m + 1); the terms left out are below 2**-60
-# for m within a factor of sqrt(2) from 1. The lists go from the highest power down, for Horner's scheme.
-ATANH_TERMS: Final = [1 / power for power in range(21, 1, -2)]
-# The Taylor series of sin(a)/a and cos(a) in a**2; the terms left out are below 2**-58 for |a| <= pi/4.
-SIN_TERMS: Final = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1)]
-COS_TERMS: Final = [(-1) ** k / math.factorial(2 * k) for k in range(8, -1, -1)]
+# ---- the functions of ``exact_functions`` on arrays
 
 
-def _horner(x: _Float64Array, terms: list[float]) -> _Float64Array:
-    result = x * terms[0]
-    for term in terms[1:-1]:
-        result += term
-        result *= x
-    result += terms[-1]
-    return result
+def _frexp(x: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
+    mantissa, exponent = np.frexp(x)
+    return mantissa, exponent.astype(np.float64)
 
 
 def _log(x: _Float64Array) -> _Float64Array:
-    """Return logarithms of positive normal float64 numbers, with an error of about one unit in the last place."""
-    mantissa, exponent = np.frexp(x)
-    low = mantissa < SQRT_HALF
-    mantissa += mantissa * low
-    power = exponent.astype(np.float64) - low
-    s = (mantissa - 1.0) / (mantissa + 1.0)
-    z = s * s
-    s += s
-    tail = _horner(z, ATANH_TERMS)
-    tail *= z
-    tail *= s
-    tail += power * LOG2_LOW
-    tail += s
-    tail += power * LOG2_HIGH
-    return tail
+    return exact.log(ARRAYS, x)  # type: ignore[no-any-return]
 
 
 def _cos_sin_turns(turns: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
-    """Return cosine and sine of 2 pi ``turns`` for numbers in [0, 1); the reduction to [-pi/4, pi/4] is exact."""
-    quarter = np.floor(4.0 * turns + 0.5)
-    angle = (turns - 0.25 * quarter) * (2.0 * math.pi)
-    z = angle * angle
-    cosine = _horner(z, COS_TERMS)
-    sine = _horner(z, SIN_TERMS)
-    sine *= angle
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    cosine, sine = np.where(odd, sine, cosine), np.where(odd, cosine, sine)
-    # Quarter turns 1 and 2 change the sign of the cosine, 2 and 3 that of the sine; 4 is a whole turn.
-    np.negative(cosine, out=cosine, where=(quarter == 1.0) | (quarter == 2.0))
-    np.negative(sine, out=sine, where=(quarter == 2.0) | (quarter == 3.0))
-    return cosine, sine
+    return exact.cos_sin_turns(ARRAYS, turns)
+
+
+ARRAYS: Final = SimpleNamespace(
+    cos_sin_turns=_cos_sin_turns, digits=lambda bits, drop: (bits >> np.uint64(drop)).astype(np.float64),
+    floor=np.floor, frexp=_frexp, log=_log, ones_where=lambda condition: condition, sqrt=np.sqrt, where=np.where,
+)  # fmt: skip
 
 
 def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) -> npt.NDArray[Any]:
     """Draw standard normal elements (mean 0, variance 1) of a real or complex floating dtype and shape (count,).
 
     Complex elements have independent real and imaginary parts of variance 1/2. Raises TypeError for other dtypes.
-    Source: G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", 1958; see
-    Note [Reproducible normals].
+    See Note [Reproducible normals] in ``exact_functions``.
 
     >>> draw = normal((1, 0), 10_000)
     >>> draw.dtype, bool(abs(draw.mean()) < 0.05), bool(abs(draw.std() - 1) < 0.05)
@@ -168,11 +121,10 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
     # one column, or two for the real and imaginary parts
     parts: npt.NDArray[Any] = np.empty((max(count, 0), 2 if dtypes.is_complex(dtype) else 1), dtypes.real_of(dtype))
     for where, low, high in _each_blocks(key, start, count):
-        positive = ((low >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53  # on (0, 1]: log is finite
-        cosine, sine = _cos_sin_turns((high >> np.uint64(11)).astype(np.float64) * 2.0**-53)
-        radius = np.sqrt(-2.0 * _log(positive))
+        radius, turns = exact.normal(ARRAYS, low, high)
+        cosine, sine = ARRAYS.cos_sin_turns(turns)
         if dtypes.is_complex(dtype):
-            radius *= SQRT_HALF
+            radius *= exact.SQRT_HALF
             parts[where, 1] = radius * sine
         parts[where, 0] = radius * cosine
     return parts.view(dtype).reshape(-1)
@@ -198,21 +150,13 @@ def bernoulli(key: Key, probability: float, count: int, start: int = 0) -> npt.N
     return result
 
 
-# Note [Integers without rejection]
-# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# An integer below r is the upper part of the product of r with b random bits: floor(bits * r / 2**b). The probability
-# of each result is within 2**-b of 1/r, relatively within r * 2**-b. With b = 64 for r <= 2**32 and b = 128 above, that
-# is at most 2**-32 and 2**-64: detecting the first takes some 2**64 draws. Rejection would be exact, but needs an
-# unknown number of blocks for an element, and threads would diverge.
-# Source: D. E. Knuth, The Art of Computer Programming 2, 3.4.1; D. Lemire, "Fast random integer generation in an
-# interval", 2019, section 2. Guarded by test_philox.py::test_integers_are_the_upper_part_of_the_product.
 def integers(
     key: Key, low: int, high: int, count: int, dtype: DType = dtypes.int64, start: int = 0
 ) -> npt.NDArray[Any]:
     """Draw integers uniform on [low, high), of an integer dtype and shape (count,).
 
-    See Note [Integers without rejection]. Raises TypeError for other dtypes; ValueError if the interval is empty or
-    does not fit in ``dtype``.
+    See Note [Integers without rejection] in ``exact_functions``. Raises TypeError for other dtypes; ValueError if the
+    interval is empty or does not fit in ``dtype``.
 
     >>> sorted(set(integers((1, 0), -1, 2, 100).tolist()))
     [-1, 0, 1]
@@ -232,40 +176,11 @@ def integers(
     offset = np.uint64(low % (1 << 64))  # two's complement: adding it wraps around to the right number
     if size <= 1 << 32:
         for where, bits in _each_double_words(key, start, count):
-            result[where] = (_upper_half_narrow(bits, size) + offset).astype(dtype)
+            result[where] = (exact.scaled(bits, np.uint64(size)) + offset).astype(dtype)
     else:
         for where, lower, upper in _each_blocks(key, start, count):
-            result[where] = (_upper_half_wide(lower, upper, size) + offset).astype(dtype)
-    return result
-
-
-def _upper_half_narrow(bits: _UInt64Array, size: int) -> _UInt64Array:
-    """Return floor(bits * size / 2**64) for 0 < size <= 2**32."""
-    factor = np.uint64(size)
-    # At most (2**32 - 1) * 2**32 + (2**32 - 1) < 2**64: nothing overflows.
-    return (((bits >> _SHIFT32) * factor) + (((bits & _MASK32) * factor) >> _SHIFT32)) >> _SHIFT32
-
-
-def _upper_half(bits: _UInt64Array, factor: int) -> _UInt64Array:
-    """Return floor(bits * factor / 2**64) for factor < 2**64, by schoolbook multiplication in halves."""
-    factor_low, factor_high = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
-    low, high = bits & _MASK32, bits >> _SHIFT32
-    first, second = low * factor_high, high * factor_low
-    middle: _UInt64Array = ((low * factor_low) >> _SHIFT32) + (first & _MASK32) + (second & _MASK32)
-    result: _UInt64Array = high * factor_high
-    for carried in (first, second, middle):
-        result += carried >> _SHIFT32
-    return result
-
-
-def _upper_half_wide(lower: _UInt64Array, upper: _UInt64Array, size: int) -> _UInt64Array:
-    """Return floor((upper * 2**64 + lower) * size / 2**128) for 0 < size <= 2**64."""
-    if size == 1 << 64:
-        return upper
-    carried = _upper_half(lower, size)
-    summed = upper * np.uint64(size) + carried
-    result = _upper_half(upper, size)
-    result += summed < carried  # the carry out of the lower half
+            wide = upper if size == 1 << 64 else exact.scaled_wide(ARRAYS, lower, upper, np.uint64(size))
+            result[where] = (wide + offset).astype(dtype)
     return result
 
 

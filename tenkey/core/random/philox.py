@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from . import exact_functions as exact
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -148,13 +150,8 @@ def _evaluate_few(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64
     even: list[list[int]] = [[], []]
     odd: list[list[int]] = [[], []]
     for block, own in zip(blocks.tolist(), streams, strict=True):
-        x0, x1, x2, x3 = block & 0xFFFFFFFF, block >> 32, own & 0xFFFFFFFF, own >> 32
-        k0, k1 = seed & 0xFFFFFFFF, seed >> 32
-        for _ in range(10):
-            first, second = 0xD2511F53 * x0, 0xCD9E8D57 * x2
-            x0, x1 = (second >> 32) ^ x1 ^ k0, second & 0xFFFFFFFF
-            x2, x3 = (first >> 32) ^ x3 ^ k1, first & 0xFFFFFFFF
-            k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+        words = block & 0xFFFFFFFF, block >> 32, own & 0xFFFFFFFF, own >> 32
+        x0, x1, x2, x3 = exact.philox(*words, seed & 0xFFFFFFFF, seed >> 32)
         even[0].append(x0)
         even[1].append(x2)
         odd[0].append(x1)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from ..dtypes.names import DType
-from .draws import LOG2_HIGH, LOG2_LOW, _cos_sin_turns, _horner, _log
+from .draws import ARRAYS as DRAWS
+from .exact_functions import LOG2_HIGH, LOG2_LOW
+from .exact_functions import horner as _horner
 from .philox import _BLOCKS_PER_CHUNK, Key, _each_blocks, attempt_bits
 from .philox import STANDARD as _STANDARD
 
@@ -57,7 +59,7 @@ def exact_exp(x: npt.ArrayLike) -> _Floats:
 def _safe_log(x: _Floats) -> _Floats:
     """Return logarithms of numbers of at least 0: -inf at 0."""
     with np.errstate(all="ignore"):
-        return np.where(x > 0, _log(np.where((x > 0) & (x < math.inf), x, 1.0)), -math.inf)
+        return np.where(x > 0, DRAWS.log(np.where((x > 0) & (x < math.inf), x, 1.0)), -math.inf)
 
 
 def exact_log1p(x: npt.ArrayLike) -> _Floats:
@@ -75,10 +77,6 @@ def exact_log1p(x: npt.ArrayLike) -> _Floats:
 
 
 # ---- standard families
-
-
-def _digits(bits: _UInts, drop: int) -> _Floats:
-    return (bits >> np.uint64(drop)).astype(np.float64)
 
 
 def _open_unit(m: Any, bits: Any) -> Any:
@@ -413,10 +411,9 @@ def _fill(out: _Floats, condition: Any, function: Callable[[Any], _Floats]) -> _
 # not know, it is ``...``, all attempts are made for all elements, and what does not concern one is not selected. The
 # numbers are the same. Guarded by ``tests/operators/test_decompositions.py`` and ``tests/random/test_on_devices.py``.
 ARRAYS: Final = SimpleNamespace(
-    abs=np.abs, by_inversion=_by_inversion, cos_sin_turns=_cos_sin_turns, digits=_digits, exp=exact_exp, fill=_fill,
-    floor=np.floor, log=_log, log1p=exact_log1p, maximum=np.maximum, minimum=np.minimum, safe_log=_safe_log,
-    sqrt=np.sqrt, stirling_error=_stirling_error, until_accepted=_until_accepted, where=np.where,
-    zeros_like=np.zeros_like,
+    **vars(DRAWS), abs=np.abs, by_inversion=_by_inversion, exp=exact_exp, fill=_fill, log1p=exact_log1p,
+    maximum=np.maximum, minimum=np.minimum, safe_log=_safe_log, stirling_error=_stirling_error,
+    until_accepted=_until_accepted, zeros_like=np.zeros_like,
 )  # fmt: skip
 
 

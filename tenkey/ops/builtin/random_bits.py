@@ -8,14 +8,15 @@ makes the samplers of them. Guarded by ``tests/random/test_on_devices.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from ...core import random as core_random
 from ...core.dtypes import names as dtypes
-from ...core.random.draws import ATANH_TERMS, COS_TERMS, LOG2_HIGH, LOG2_LOW, SIN_TERMS, SQRT_HALF
+from ...core.random import exact_functions as exact
 from ...dispatch.tags import Tag
 from ..declare import Entry, pointwise
 from ..declare.promotion import Promotion
@@ -28,29 +29,22 @@ __all__ = [
 
 # ---- integers
 
-_MASK: Final = 0xFFFFFFFF
+_MASK: Final = exact.MASK32
 _WORDS: Final = Promotion("WORDS", lambda dtype: dtypes.uint64, lambda dtype: dtype, "u", "uint64")
 
 
 def _philox(block: Any, stream: Any, seed: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the four words of a block: the rounds of ``core/random/philox.py``."""
-    x0, x1, x2, x3 = block & _MASK, block >> 32, stream & _MASK, stream >> 32
-    k0, k1 = seed & _MASK, seed >> 32
-    for _ in range(10):
-        first, second = x0 * 0xD2511F53, x2 * 0xCD9E8D57
-        x0, x1, x2, x3 = (second >> 32) ^ x1 ^ k0, second & _MASK, (first >> 32) ^ x3 ^ k1, first & _MASK
-        k0, k1 = (k0 + 0x9E3779B9) & _MASK, (k1 + 0xBB67AE85) & _MASK
-    return x0, x1, x2, x3
+    return exact.philox(block & _MASK, block >> 32, stream & _MASK, stream >> 32, seed & _MASK, seed >> 32)
 
 
 def _low(block: Any, stream: Any, seed: Any) -> Any:
     w0, w1, _, _ = _philox(block, stream, seed)
-    return w0 | (w1 << 32)
+    return exact.double(w0, w1)
 
 
 def _high(block: Any, stream: Any, seed: Any) -> Any:
     _, _, w2, w3 = _philox(block, stream, seed)
-    return w2 | (w3 << 32)
+    return exact.double(w2, w3)
 
 
 def _word(element: Any, stream: Any, seed: Any) -> Any:
@@ -61,7 +55,7 @@ def _word(element: Any, stream: Any, seed: Any) -> Any:
 
 def _pair(element: Any, stream: Any, seed: Any) -> Any:
     w0, w1, w2, w3 = _philox((element >> 1) + (1 << 60), stream, seed)
-    return where((element & 1) == 0, w0 | (w1 << 32), w2 | (w3 << 32))
+    return where((element & 1) == 0, exact.double(w0, w1), exact.double(w2, w3))
 
 
 def _of_integers(schema: str, function: Callable[..., Any], doc: str) -> Entry:
@@ -87,21 +81,11 @@ random_high = _of_integers(
 
 
 def _scaled(bits: Any, size: Any, offset: Any) -> Any:
-    return (((bits >> 32) * size + (((bits & _MASK) * size) >> 32)) >> 32) + offset
-
-
-def _upper_half(bits: Any, factor: Any) -> Any:
-    factor_low, factor_high = factor & _MASK, factor >> 32
-    low, high = bits & _MASK, bits >> 32
-    first, second = low * factor_high, high * factor_low
-    middle = ((low * factor_low) >> 32) + (first & _MASK) + (second & _MASK)
-    return high * factor_high + (first >> 32) + (second >> 32) + (middle >> 32)
+    return exact.scaled(bits, size) + offset
 
 
 def _scaled_wide(lower: Any, upper: Any, size: Any, offset: Any) -> Any:
-    carried = _upper_half(lower, size)
-    carry = where(upper * size + carried < carried, 1, 0)  # out of the lower half
-    return _upper_half(upper, size) + carry + offset
+    return exact.scaled_wide(_SCALARS, lower, upper, size) + offset
 
 
 random_scaled = _of_integers(
@@ -119,13 +103,6 @@ _DOUBLE: Final = Promotion(
 )
 
 
-def _horner(x: Any, terms: Sequence[float]) -> Any:
-    result = x * terms[0]
-    for term in terms[1:-1]:
-        result = (result + term) * x
-    return result + terms[-1]
-
-
 def _split(x: Any) -> tuple[Any, Any]:
     """Return mantissa, in [1/2, 1), and exponent of positive finite numbers, by exact multiplications."""
     mantissa, exponent = x, 1.0
@@ -139,16 +116,14 @@ def _split(x: Any) -> tuple[Any, Any]:
 
 
 def _log(x: Any) -> Any:
-    """Compute like ``_log`` in ``core/random/draws.py``, and -inf at 0."""
+    """Return logarithms of numbers of at least 0."""
     usual = (x > 0) & (x < np.inf)
-    mantissa, exponent = _split(where(usual, x, 1.0))
-    low = mantissa < SQRT_HALF
-    mantissa, power = where(low, mantissa + mantissa, mantissa), where(low, exponent - 1.0, exponent)
-    s = (mantissa - 1.0) / (mantissa + 1.0)
-    z = s * s
-    twice = s + s
-    tail = _horner(z, ATANH_TERMS) * z * twice + power * LOG2_LOW + twice + power * LOG2_HIGH
-    return where(x > 0, tail, -np.inf)
+    return where(x > 0, exact.log(_SCALARS, where(usual, x, 1.0)), -np.inf)
+
+
+_SCALARS: Final = SimpleNamespace(
+    floor=floor, frexp=_split, ones_where=lambda condition: where(condition, 1, 0), where=where
+)
 
 
 def _power_of_two(n: Any) -> Any:
@@ -165,9 +140,9 @@ def _exp(x: Any) -> Any:
     samplers = core_random.samplers
     clipped = minimum(maximum(x, samplers.LOG_LEAST), samplers.LOG_GREATEST)
     power = floor(where(isnan(clipped), 0.0, clipped) * (1 / float(np.log(2.0))) + 0.5)
-    rest = (clipped - power * LOG2_HIGH) - power * LOG2_LOW
+    rest = (clipped - power * exact.LOG2_HIGH) - power * exact.LOG2_LOW
     half = floor(power * 0.5)
-    return _horner(rest, samplers.EXP_TERMS) * _power_of_two(half) * _power_of_two(power - half)
+    return exact.horner(rest, samplers.EXP_TERMS) * _power_of_two(half) * _power_of_two(power - half)
 
 
 def _log1p(x: Any) -> Any:
@@ -179,15 +154,7 @@ def _log1p(x: Any) -> Any:
 
 
 def _turns(turns: Any) -> tuple[Any, Any]:
-    """Compute like ``_cos_sin_turns`` in ``core/random/draws.py``."""
-    quarter = floor(4.0 * turns + 0.5)
-    angle = (turns - 0.25 * quarter) * (2.0 * float(np.pi))
-    z = angle * angle
-    cosine, sine = _horner(z, COS_TERMS), _horner(z, SIN_TERMS) * angle
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    cosine, sine = where(odd, sine, cosine), where(odd, cosine, sine)
-    cosine = where((quarter == 1.0) | (quarter == 2.0), -cosine, cosine)
-    return cosine, where((quarter == 2.0) | (quarter == 3.0), -sine, sine)
+    return exact.cos_sin_turns(_SCALARS, turns)
 
 
 def _stirling(k: Any) -> Any:

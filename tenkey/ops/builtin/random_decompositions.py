@@ -17,6 +17,7 @@ from ...core import random as core_random
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo
 from ...core.random import draws, philox
+from ...core.random import exact_functions as exact
 from ...core.tensor import Tensor
 from .creation import arange, full, zeros, zeros_like
 from .elementwise.arithmetic import abs, maximum, minimum
@@ -140,12 +141,11 @@ def normal(shape: Any, seed: int, stream: int, start: int, *, dtype: Any = None,
     dtype = dtype or dtypes.default_float()
     draws.normal((seed, stream), 0, dtype, start)  # raises its errors
     low, high = _halves(shape, (seed, stream), start, device, philox.BLOCKS)
-    turns = _digits(high, 11) * 2.0**-53
-    radius = sqrt(random_double_log((_digits(low, 11) + 1.0) * 2.0**-53) * -2.0)
+    radius, turns = exact.normal(TENSORS, low, high)
     if dtype.kind != "c":
         return cast(radius * random_cosine(turns), dtype)
     part = dtypes.real_of(dtype)
-    radius = radius * draws.SQRT_HALF
+    radius = radius * exact.SQRT_HALF
     return complex_from(cast(radius * random_cosine(turns), part), cast(radius * random_sine(turns), part))
 
 
