@@ -27,7 +27,7 @@ from tenkey.autograd.inference_mode import (
     inference_mode as inference_mode,
     is_inference_mode_enabled as is_inference_mode_enabled,
 )
-from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from tenkey.backends.cpu.pool.thread_limit import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes.limits import finfo as finfo, iinfo as iinfo
 from tenkey.core.dtypes.names import DType, default_dtypes as default_dtypes, isdtype as isdtype

@@ -19,7 +19,7 @@ from tenkey._util.record import replaced
 from tenkey.backends.cpu.numba import compiler
 from tenkey.backends.cpu.numba.program import Program, program_of
 from tenkey.backends.cpu.pointwise import LARGE, large
-from tenkey.backends.cpu.threads import PIECE
+from tenkey.backends.cpu.pool.pieces import PIECE
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
 from tests._tiers import each

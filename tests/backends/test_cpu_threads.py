@@ -17,8 +17,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import cpu
-from tenkey.backends.cpu import threads
 from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.pool import pieces as threads
 from tenkey.core.tensor import Tensor
 
 _SIZE = (1 << 20) + 12_345  # several pieces, the last one short

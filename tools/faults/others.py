@@ -39,14 +39,14 @@ BACKENDS: Final = (
     ),
     Fault(
         "cpu: the last piece of a large call is left out",
-        "tenkey/backends/cpu/threads.py",
+        "tenkey/backends/cpu/pool/pieces.py",
         "count = -(-length // piece)",
         "count = max(1, length // piece)",
         ("tests/backends/test_cpu_threads.py",),
     ),
     Fault(
         "cpu: the share of a worker overlaps the caller's",
-        "tenkey/backends/cpu/threads.py",
+        "tenkey/backends/cpu/pool/pieces.py",
         "start = own + (index - 1) * share",
         "start = own + index * share",
         ("tests/backends/test_cpu_threads.py",),

@@ -35,7 +35,7 @@ def _set_up(compiled: str, prepare: str) -> None:
             if name not in space:
                 raise AttributeError(f"tenkey.{module} has no constant {name}: correct tools/soak/worker.py.")
             space[name] = value
-        threads = importlib.import_module("tenkey.backends.cpu.threads")
+        threads = importlib.import_module("tenkey.backends.cpu.pool.pieces")
         threads.for_pieces.__defaults__ = (4,)
     if prepare:
         module, _, function = prepare.partition(":")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...dispatch.kernel import Handle
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
-from .threads import get_num_threads, set_num_threads
+from .pool import get_num_threads, set_num_threads
 
 __all__ = ["get_num_threads", "install", "set_num_threads"]
 

@@ -27,7 +27,7 @@ from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .numba.program import Program, program_of
-from .threads import PIECE, for_pieces, for_shares
+from .pool.pieces import PIECE, for_pieces, for_shares
 
 __all__ = ["converted", "pointwise_kernel"]
 

@@ -18,7 +18,7 @@ from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .numba.program import Program, program_of
 from .pointwise import LARGE
-from .threads import PIECE, for_pieces
+from .pool.pieces import PIECE, for_pieces
 
 __all__ = ["reduction_kernel"]
 

@@ -23,7 +23,7 @@ from ....ops.scalar.expression import Expression
 from ... import libm
 from ..complex_functions import COMPLEX_FUNCTIONS
 from ..fp_warnings import silenced
-from ..threads import Pace
+from ..pool.pieces import Pace
 from . import compiler
 
 __all__ = ["Program", "program_of"]

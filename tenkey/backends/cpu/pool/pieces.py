@@ -1,4 +1,4 @@
-"""Threads that split large calls over the cores.
+"""Threads of Python that split large calls of NumPy functions over the cores.
 
 Note [One parallel region at a time]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -19,23 +19,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
-import operator
 import os
 import threading
 import time
 from collections.abc import Callable
 
-from .fp_warnings import QUIET, ignore
+from ..fp_warnings import QUIET, ignore
+from .thread_limit import get_num_threads
 
-__all__ = ["PIECE", "Pace", "for_pieces", "for_shares", "get_num_threads", "set_num_threads"]
+__all__ = ["PIECE", "Pace", "for_pieces", "for_shares"]
 
 PIECE = 1 << 17  # elements: half a megabyte of float32, which fits a core's cache
 WAKING = 60e-6  # seconds between the caller's signal and a worker's first element
 Task = Callable[[int], None]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _find_getcpu() -> Callable[[], int] | None:
@@ -94,10 +90,9 @@ class _Team:
     def __init__(self) -> None:
         self.region = threading.Lock()
         self.workers: list[_Worker] = []
-        self.limit = _cores()
 
     def run(self, task: Task, count: int) -> None:
-        helpers = min(self.limit, count) - 1
+        helpers = min(get_num_threads(), count) - 1
         if helpers < 1 or not self.region.acquire(blocking=False):
             for piece in range(count):
                 task(piece)
@@ -149,9 +144,7 @@ _team = _Team()
 
 def _after_fork() -> None:
     global _team
-    limit = _team.limit
     _team = _Team()
-    _team.limit = limit
 
 
 if hasattr(os, "register_at_fork"):
@@ -186,7 +179,7 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
     workers therefore gets (T - WAKING) / (n + 1), and the caller the rest; if a worker's part would be tiny, the caller
     does everything. T follows from the pace of the caller's shares in earlier calls.
     """
-    workers = _team.limit - 1
+    workers = get_num_threads() - 1
     share = int((length - WAKING / pace.seconds) / (workers + 1)) if workers else 0
     own = length - workers * share if share * pace.seconds > WAKING / 4 else length
 
@@ -210,32 +203,3 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
             task(start, min(length, start + share))
 
     _team.run(piece, workers + 1)
-
-
-def get_num_threads() -> int:
-    """Return the greatest number of threads that a large call uses.
-
-    >>> tk.get_num_threads() >= 1
-    True
-    """
-    return _team.limit
-
-
-def set_num_threads(count: int) -> None:
-    """Let a large call use at most ``count`` threads; results do not depend on it.
-
-    Raises ValueError for a number below one, TypeError for a value that is not an int.
-
-    >>> before = tk.get_num_threads()
-    >>> tk.set_num_threads(1)
-    >>> tk.get_num_threads()
-    1
-    >>> tk.set_num_threads(before)
-    """
-    try:
-        number = operator.index(count)
-    except TypeError:
-        raise TypeError(f"[set_num_threads] the number of threads must be an int, got {count!r}.") from None
-    if number < 1:
-        raise ValueError(f"[set_num_threads] needs at least 1 thread, got {number}.")
-    _team.limit = number
