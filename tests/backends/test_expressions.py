@@ -1,0 +1,272 @@
+"""Scalar expressions in compiled code, against NumPy: every dtype, conversion and layout of the inner loop."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenkey.backends.cpu.loops.expressions import ScalarLoop, UnsupportedInLoopError, to_loop
+from tenkey.backends.cpu.loops.pointwise_loop import lanes_for, pointwise
+from tenkey.backends.llvm import address_of
+from tenkey.dispatch import registry
+from tenkey.ops import scalar as s
+from tenkey.ops.scalar import variable
+
+Array = np.ndarray[Any, Any]
+_LOOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_X, _Y = variable("x"), variable("y")
+_DTYPES = [np.dtype(name) for name in ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]]
+
+
+def _run_into(function: ScalarLoop, arrays: list[Array], outs: list[Array]) -> None:
+    """Call the inner loop for vectors of one length."""
+    inputs, outputs = tuple(a.dtype for a in arrays), tuple(a.dtype for a in outs)
+    statics = {"FUNCTION": function, "INPUTS": inputs, "OUTPUTS": outputs}
+    address = address_of(pointwise, **statics, LANES=lanes_for(function, inputs, outputs))
+    every = [*arrays, *outs]
+    args = (ctypes.c_void_p * len(every))(*[a.ctypes.data for a in every])
+    steps = (ctypes.c_int64 * len(every))(*[a.strides[0] for a in every])
+    _LOOP(address)(args, ctypes.byref(ctypes.c_int64(len(outs[0]))), steps, None)
+
+
+def _run(function: ScalarLoop, *arrays: Array, result: Any = None) -> Array:
+    out = np.zeros(arrays[0].shape, result or function.result or function.dtype)
+    _run_into(function, list(arrays), [out])
+    return out
+
+
+def _integers(dtype: np.dtype[Any], size: int = 200) -> Array:
+    """Numbers of all magnitudes, with the limits and what lies around 0."""
+    if dtype.kind == "b":
+        return np.arange(size) % 3 == 0
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(dtype.num)
+    wide = rng.integers(limits.min, limits.max, size, dtype, endpoint=True)
+    shifted = wide >> rng.integers(0, 8 * dtype.itemsize, size).astype(dtype)
+    shifted[:5] = limits.min, limits.max, 0, 1, limits.max - 1
+    shifted[5] = np.array(-1).astype(dtype)
+    return shifted
+
+
+def _floats(dtype: np.dtype[Any], size: int = 200) -> Array:
+    """Numbers of all magnitudes, with zeros, infinities, NaN and ties."""
+    rng = np.random.default_rng(dtype.num)
+    with np.errstate(all="ignore"):
+        values = (rng.standard_normal(size) * 2.0 ** rng.integers(-20, 20, size)).astype(dtype)
+    values[:12] = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, 1.5, -2.5, 1.0, -1.0, 6e-8, 3.0]
+    return values
+
+
+def _values(dtype: np.dtype[Any], size: int = 200) -> Array:
+    return _floats(dtype, size) if dtype.kind == "f" else _integers(dtype, size)
+
+
+# ---- operations
+
+
+def _name(operation: str) -> str:
+    return {"bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+            "round": "rint"}.get(operation, operation)  # fmt: skip
+
+
+_ON_ALL = "add subtract multiply negative square abs sign maximum minimum less less_equal equal not_equal isnan signbit"
+_ON_INTEGERS = (
+    "floor_divide remainder bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift bitwise_right_shift"
+)
+_ON_FLOATS = "divide sqrt reciprocal floor ceil trunc round copysign nextafter isfinite isinf floor_divide remainder"
+
+
+@pytest.mark.parametrize("name", sorted({*_ON_ALL.split(), *_ON_INTEGERS.split(), *_ON_FLOATS.split()}))
+def test_operations_equal_numpy(name: str) -> None:
+    """These are exact, for every dtype that NumPy has them for and every pair of hard values."""
+    failed, seen = [], 0
+    ufunc = getattr(np, _name(name))
+    for dtype in _DTYPES:
+        wanted = _ON_ALL.split() + (_ON_FLOATS if dtype.kind == "f" else _ON_INTEGERS).split()
+        if name not in wanted:
+            continue
+        values = _values(dtype)
+        operands = [values] if ufunc.nin == 1 else list(map(np.ravel, np.meshgrid(values, values)))
+        try:
+            with np.errstate(all="ignore"):
+                want = ufunc(*operands)
+        except TypeError:
+            continue
+        if want.dtype not in (dtype, np.dtype(bool)):
+            continue
+        function = s.make(name, *[_X, _Y][: ufunc.nin])
+        try:
+            loop = to_loop(function, ["x", "y"][: ufunc.nin], dtype, want.dtype)
+        except UnsupportedInLoopError:
+            if name == "nextafter" and dtype == np.float16:
+                continue
+            raise
+        got = _run(loop, *operands)
+        seen += 1
+        if dtype == np.float16 and name in ("floor_divide", "remainder"):  # NumPy rounds on the way
+            bad = ~np.isclose(got.astype("f8"), want.astype("f8"), rtol=2e-3, atol=0.1, equal_nan=True)
+            bad &= np.abs(want.astype("f8")) < 1e3
+        else:
+            signed = dtype.kind == "f" and name not in ("maximum", "minimum")  # NumPy's choose either zero
+            bad = ~((got == want) & (np.signbit(got) == np.signbit(want)) if signed else got == want)
+            bad &= ~((got != got) & (want != want))
+        if bad.any():
+            failed.append((dtype.name, [operand[bad][:3] for operand in operands], got[bad][:3], want[bad][:3]))
+    assert not failed
+    assert seen >= 2
+
+
+def test_conversions_equal_numpy() -> None:
+    failed = []
+    for given, to in itertools.product(_DTYPES, repeat=2):
+        values = _values(given)
+        if given.kind == "f" and to.kind in "iu":  # what is out of range is undefined
+            limits = np.iinfo(to)
+            wide = values.astype(np.float64)
+            values = values[(wide > float(limits.min) / 2) & (wide < float(limits.max) / 2)]
+        with np.errstate(all="ignore"):
+            want = values.astype(to)
+        loop = to_loop(_X, ["x"], to, to)
+        got = _run(loop, values)
+        same = (got == want) | ((got != got) & (want != want))
+        if not same.all():
+            failed.append((given.name, to.name, values[~same][:3], got[~same][:3], want[~same][:3]))
+    assert not failed
+
+
+def test_rounding_to_16_bits_is_done_once() -> None:
+    """Numbers just above and below the middle of two neighbours, which float32 does not tell apart."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    near = np.array([1, 1 + 1e-12, 1 - 1e-12])
+    half, quarter = 1 + 2.0**-11, 1 + 2.0**-8
+    values = np.concatenate([half * near, quarter * near, 65520 * near, 2.0**-25 * near, -3.0 * near])
+    with np.errstate(over="ignore"):
+        want = values.astype("f2")
+    np.testing.assert_array_equal(_run(to_loop(_X, ["x"], "f8", "f2"), values, result="f2"), want)
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
+    got = _run(to_loop(_X, ["x"], "f8", bfloat16), values, result=bfloat16)
+    exact = np.where(np.abs(values) == quarter, 1.0, np.where(values > quarter, 1 + 2.0**-7, values))
+    np.testing.assert_array_equal(got[3:6].astype("f8"), exact[3:6].astype(bfloat16).astype("f8"))
+
+
+def test_complex_numbers() -> None:
+    rng = np.random.default_rng(0)
+    failed = []
+    for code, tolerance in (("c8", 2e-6), ("c16", 1e-14)):
+        a, b = (rng.standard_normal((2, 100)) + 1j * rng.standard_normal((2, 100))).astype(code)
+        cases = [
+            (_X * _Y + 1, a * b + 1), (_X / _Y, a / b), (s.exp(_X), np.exp(a)), (s.sqrt(_X), np.sqrt(a)),
+            (s.where(s.isfinite(_X), _Y, _X), b), (s.tanh(_X), np.tanh(a)), (s.pow(_X, _Y), a**b),
+        ]  # fmt: skip
+        for expression, want in cases:
+            got = _run(to_loop(expression, ["x", "y"], code), a, b)
+            if not np.allclose(got, want, rtol=tolerance, atol=tolerance):
+                failed.append((code, str(expression)))
+        part = "f4" if code == "c8" else "f8"
+        np.testing.assert_allclose(_run(to_loop(s.abs(_X), ["x"], code, part), a, result=part), abs(a), rtol=tolerance)
+        assert _run(to_loop(s.make("equal", _X, _Y), ["x", "y"], code, bool), a, a, result=bool).all()
+        np.testing.assert_allclose(_run(to_loop(_X * 2, ["x"], code), a.real.copy()), a.real * 2)
+    assert not failed
+
+
+def test_mixed_dtypes_and_several_results() -> None:
+    condition = variable("c", "boolean")
+    function = to_loop([s.where(condition, _X, _Y), _X - _Y, s.make("less", _X, _Y)], ["c", "x", "y"], "f8", None)
+    c, x, y = np.arange(77) % 3 == 1, np.arange(77, dtype=np.int32), np.linspace(60, 0, 77, dtype=np.float32)
+    outs = [np.zeros(77), np.zeros(77), np.zeros(77, bool)]
+    _run_into(function, [c, x, y], outs)
+    for got, want in zip(outs, [np.where(c, x, y), x - y.astype("f8"), x < y]):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_the_c_library_computes_rare_lanes() -> None:
+    """Huge angles and quotients leave the vector code, alone or among others."""
+    for dtype in (np.float32, np.float64):
+        angles = np.linspace(-3, 3, 333).astype(dtype)
+        angles[::37] = 1e22
+        angles[5] = -1e30
+        with np.errstate(all="ignore"):
+            for name in ("sin", "cos", "tan"):
+                want = getattr(np, name)(angles.astype(np.float64))
+                got = _run(to_loop(getattr(s, name)(_X), ["x"], dtype), angles)
+                np.testing.assert_allclose(got, want, rtol=1e-5 if dtype is np.float32 else 1e-13)
+            want = np.remainder(np.exp(angles.clip(0, 80)), dtype(0.7))
+            got = _run(
+                to_loop(s.remainder(_X, _Y), ["x", "y"], dtype), np.exp(angles.clip(0, 80)), np.full_like(angles, 0.7)
+            )
+        np.testing.assert_array_equal(got, want)
+
+
+# ---- layouts
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 64, 100, 511, 512, 513, 1600])
+def test_lengths_and_strides(length: int) -> None:
+    """Whole vectors, rests, repeated elements and other strides, in every combination."""
+    rng = np.random.default_rng(0)
+    function = to_loop(_X * 2 - _Y, ["x", "y"], "f4", "f4")
+    base = rng.standard_normal((4, 3 * length + 3)).astype(np.float32)
+    failed = []
+
+    def layouts(row: int) -> list[Array]:
+        one = np.lib.stride_tricks.as_strided(base[row], (length,), (0,))
+        return [base[row, :length], base[row, 1 : length + 1], base[row, : 3 * length : 3], base[row, length:0:-1], one]
+
+    for x, y in itertools.product(layouts(0), layouts(1)):
+        for out in (np.zeros(length, "f4"), np.zeros((length, 2), "f4")[:, 1], np.zeros(length, "f4")[::-1]):
+            x, y = x[:length], y[:length]
+            _run_into(function, [x, y], [out])
+            if not np.array_equal(out, x * 2 - y):
+                failed.append((x.strides, y.strides, out.strides))
+    assert not failed
+
+
+def test_nothing_beyond_the_result_is_written() -> None:
+    function = to_loop(_X + 1, ["x"], "i1", "i1")
+    for length in range(70):
+        out = np.full(80, 9, np.int8)
+        _run_into(function, [np.zeros(length, np.int8)], [out[:length]])
+        assert (out[:length] == 1).all()
+        assert (out[length:] == 9).all()
+
+
+def test_in_place() -> None:
+    function = to_loop(_X + _Y, ["x", "y"], "f8", "f8")
+    for step in (1, 2):
+        x = np.arange(2000.0)[::step]
+        want = x + x[::-1].copy()
+        _run_into(function, [x, x[::-1].copy()], [x])
+        np.testing.assert_array_equal(x, want)
+
+
+# ---- the function itself
+
+
+def test_functions_of_equal_expressions_are_equal() -> None:
+    one, same = (to_loop(s.exp(variable("x")) + 1, ["x"], "f4") for _ in range(2))
+    others = [
+        to_loop(s.exp(variable("x")) + 2, ["x"], "f4"), to_loop(s.exp(variable("x")) + 1, ["x"], "f8"),
+        to_loop(s.exp(variable("x")) + 1, ["x"], "f4", "f8"), to_loop(s.exp(variable("x")) + 1.0, ["x"], "f4"),
+    ]  # fmt: skip
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one.key == same.key
+    assert len({one.key, *[other.key for other in others]}) == 5
+    assert all(one != other for other in others)
+
+
+def test_long_expressions_have_keys_of_their_own() -> None:
+    """The text of an expression is shortened, its key is not."""
+    first = registry.find("tk::special_ndtri").facets["Pointwise"].expression
+    changed = s.substitute(first, {"x": _X * 1.0})
+    assert to_loop(first, ["x"], "f4").key != to_loop(changed, ["x"], "f4").key
+
+
+def test_what_compiled_code_lacks() -> None:
+    for expression, dtype in ((_X * 0.5, "i4"), (s.pow(_X, _Y), "i8"), (s.digamma(_X), "f4"), (_X < _Y, "c8")):
+        with pytest.raises(UnsupportedInLoopError):
+            to_loop(expression, ["x", "y"], dtype)
