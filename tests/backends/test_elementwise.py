@@ -1,0 +1,108 @@
+"""The driver of elementwise calls: every layout, against NumPy's own broadcasting."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenkey.backends.cpu.loops.elementwise import OPERANDS, elementwise
+from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
+from tenkey.backends.cpu.pool import STATE
+from tenkey.backends.llvm import kernel
+
+Array = np.ndarray[Any, Any]
+_FLOAT32 = np.dtype("f4")
+
+
+def _drive(ufunc: np.ufunc, arrays: tuple[Array, ...], *, chunk: int = 64, limit: int = 1) -> int:
+    loop = numpy_loop(ufunc, [a.dtype for a in arrays])
+    assert loop is not None
+    status: int = kernel(elementwise)(STATE, loop.address, loop.data, chunk, limit, arrays)
+    return status
+
+
+def _check(a: Array, b: Array, out: Array | None = None, **options: int) -> None:
+    want = a - b
+    made = np.full(want.shape, np.nan, np.float32) if out is None else out
+    assert _drive(np.subtract, (a, b, made), **options) == 0
+    np.testing.assert_array_equal(made, want)
+
+
+@pytest.fixture(scope="module")
+def cube() -> Array:
+    return np.random.default_rng(0).standard_normal((18, 20, 70)).astype(np.float32)
+
+
+def _operands(x: Array) -> list[Array]:
+    """Arrays that broadcast with ``x``, in every kind of layout."""
+    swapped = np.ascontiguousarray(x.transpose(1, 0, 2)).transpose(1, 0, 2)
+    wide = np.repeat(x, 2, axis=2)
+    return [
+        x, x[:1], x[:, :1], x[..., :1], x[:1, :1], x[:1, :1, :1], x[0], x[0, 0], np.array(x[0, 0, 0]), x[::-1],
+        x[:, ::-1, ::-1], np.asfortranarray(x), swapped, wide[..., ::2], wide[..., 1::2], x[:, 0, 0][:, None, None],
+        np.broadcast_to(x[:1], x.shape), np.broadcast_to(x[..., :1], x.shape), x[None],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chunk", "limit"), [(64, 1), (1 << 20, 1), (1 << 14, 1 << 30)])
+def test_layouts(cube: Array, chunk: int, limit: int) -> None:
+    for a, b in itertools.product(_operands(cube), repeat=2):
+        _check(a, b, chunk=chunk, limit=limit)
+
+
+def test_layouts_of_results(cube: Array) -> None:
+    buffer = np.zeros((40, 40, 150), np.float32)
+    outs = [
+        np.asfortranarray(buffer[:18, :20, :70]), buffer[::2, ::2, ::2][:18, :20, :70], buffer[17::-1, 19::-1, 69::-1],
+        buffer.transpose(1, 0, 2)[:18, :20, :70], buffer[:18, :20, 0:140:2],
+    ]  # fmt: skip
+    for out in outs:
+        _check(cube, cube[0], out)
+        _check(cube.copy(order="F"), cube[:, :1], out)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (1, 1, 1), (0,), (3, 0, 2), (1, 7), (7, 1), (2**12, 2), (2, 2**12), (5, 3, 1, 4)]
+)
+def test_shapes(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (np.asarray(rng.standard_normal(shape), np.float32) for _ in range(2))
+    _check(a, b)
+    if shape:
+        _check(a, b[:1])
+        _check(a, b[..., :1])
+
+
+def test_in_place(cube: Array) -> None:
+    for target in (cube.copy(), cube.copy(order="F"), cube.copy()[::-1, ::2]):
+        want = target + cube[: target.shape[0], : target.shape[1]]
+        assert _drive(np.add, (target, cube[: target.shape[0], : target.shape[1]], target)) == 0
+        np.testing.assert_array_equal(target, want)
+
+
+def test_several_results() -> None:
+    x = np.linspace(-50, 50, 4096).reshape(64, 64).T
+    quotient, rest = np.empty((64, 64)), np.empty((64, 64), order="F")
+    assert _drive(np.divmod, (x, np.array(3.0), quotient, rest)) == 0
+    np.testing.assert_array_equal(quotient, x // 3)
+    np.testing.assert_array_equal(rest, x % 3)
+
+
+def test_what_is_declined(cube: Array) -> None:
+    out = np.full(cube.shape, 7, np.float32)
+    raw = np.zeros(cube.nbytes + 1, np.uint8)
+    unaligned = raw[1:].view(np.float32).reshape(cube.shape)
+    assert _drive(np.subtract, (cube, unaligned, out)) == 1
+    assert _drive(np.subtract, (cube, cube, unaligned)) == 1
+    assert _drive(np.subtract, (cube, cube[:, :3], out)) == 1  # shapes that do not fit
+    assert _drive(np.subtract, (cube[None, :, :, :].repeat(2, 0), cube, out)) == 1
+    overlapping = np.lib.stride_tricks.as_strided(out, out.shape, (0, *out.strides[1:]))
+    assert _drive(np.subtract, (cube, cube, overlapping)) == 1
+    loop = numpy_loop(np.subtract, [_FLOAT32] * 3)
+    assert loop is not None
+    assert kernel(elementwise)(STATE, loop.address, 0, 64, 1, (out,) * (OPERANDS + 1)) == 1
+    assert (out == 7).all()
+    assert not raw.any()
