@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenkey.backends.cpu.loops.elementwise import OPERANDS, elementwise
+from tenkey.backends.cpu.loops.elementwise_driver import OPERANDS, elementwise
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pool import STATE
 from tenkey.backends.llvm import kernel
