@@ -1,7 +1,7 @@
 """Forks while other threads are at work: the child has no lock of theirs, and nothing that they left half done.
 
 Note [Locks and forks] in ``tenkey/_util/locks.py``; Note [Forks and the compiler] in
-``tenkey/backends/cpu/numba/compiler.py``.
+``tenkey/backends/llvm/compiled.py``.
 """
 
 from __future__ import annotations
@@ -390,3 +390,90 @@ os.register_at_fork(before=go_on.set)
 print(exit_of(lambda: compiles("tk::exp", np.exp([0.5, 1.0]))))
 """
     assert run(_COMPILER + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="sync") == ["7", "7"]
+
+
+# A template per number of the static; a kernel whose compilation waits.
+_KERNELS = """
+import time
+from pathlib import Path
+sys.path.insert(0, os.environ["TENKEY_CACHE_DIR"])
+Path(sys.path[0], "templates.py").write_text(
+    "from tenkey.backends.llvm import i64, loop\\n\\n@loop\\ndef add(x: i64, *, N: int) -> i64:\\n    return x + N\\n"
+)
+from templates import add
+from tenkey.backends.llvm import UnavailableError, compiled, kernel
+
+def exit_of(child):
+    # the status of a child that ends like a program, with the functions of ``atexit``
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(120)
+        child()
+        sys.exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+entered, go_on = threading.Event(), threading.Event()
+compile_text = compiled._compiled
+
+def slow(template, text):
+    entered.set()
+    go_on.wait()
+    return compile_text(template, text)
+"""
+
+
+def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
+    """The fork waits for the kernel; the child has it, and compiles one of its own."""
+    program = """
+locks.PATIENCE = 100.0
+compiled._compiled = slow
+thread = start(lambda: kernel(add, N=1))
+entered.wait()
+os.register_at_fork(before=go_on.set)
+
+def child():
+    assert not locks.missed and len(compiled._codes) == 1
+    assert kernel(add, N=1)(5) == 6 and kernel(add, N=2)(5) == 7
+
+print(exit_of(child))
+thread.join()
+print(kernel(add, N=1)(5), kernel(add, N=2)(5))
+"""
+    assert run(_KERNELS + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="on") == ["7", "6 7"]
+
+
+@pytest.mark.parametrize("which", ["ours", "llvmlite"])
+def test_a_fork_that_interrupts_the_compiler(which: str, tmp_path: Path) -> None:
+    """The child compiles nothing, but loads what is cached; so it is if another user of LLVM was interrupted."""
+    program = f"""
+kernel(add, N=3)
+compiled._codes.clear()
+compiled._functions.clear()
+locks.PATIENCE = 0.05
+from llvmlite.binding.ffi import lib
+lock = {{"ours": compiled._compiling, "llvmlite": lib._lock._lock}}[{which!r}]
+
+def hold():
+    with lock:
+        entered.set()
+        go_on.wait()
+
+thread = start(hold)
+entered.wait()
+
+def child():
+    assert locks.missed == [lock]
+    assert kernel(add, N=3)(5) == 8
+    try:
+        kernel(add, N=4)
+    except UnavailableError as error:
+        assert "forked" in str(error)
+    else:
+        raise AssertionError("compiled")
+
+print(exit_of(child))
+go_on.set()
+thread.join()
+print(kernel(add, N=4)(5))
+"""
+    assert run(_KERNELS + program, TENKEY_CACHE_DIR=str(tmp_path), TENKEY_COMPILE="on") == ["7", "9"]

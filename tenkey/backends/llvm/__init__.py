@@ -1,7 +1,7 @@
 """Compiled code for the CPU: loops written in Python, translated to LLVM's language and compiled with llvmlite."""
 
 from .array_fields import data, flags, ndim, shape, strides
-from .compiled import address_of, kernel
+from .compiled import Case, UnavailableError, address_of, kernel
 from .instructions import *  # noqa: F403 -- the operations of the language
 from .language import LoopError, Template, function_pointer, loop, static
 from .value_types import (

@@ -45,7 +45,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["environment", "folder", "limit", "listed", "load", "store"]
+__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "store"]
 
 _MAGIC: Final = b"tenkey kernel 2\n"
 _HASH: Final = 32  # bytes of hashes and checksums
@@ -57,7 +57,8 @@ _LOOK_EVERY: Final = 32  # stored kernels
 _DAY: Final = 86400.0
 _CPUINFO: Final = "/proc/cpuinfo"
 _FIELDS: Final = (b"vendor_id", b"cpu family", b"model", b"flags")
-_SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool")  # what compiled code is made from, in tenkey/backends
+SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool", "cpu/thresholds")
+"""What compiled code is made from: packages and modules in ``tenkey/backends``."""
 
 
 class _DamagedError(Exception):
@@ -182,7 +183,7 @@ def _sources() -> bytes:
     """Return a hash of the source files that decide what is compiled."""
     digest = blake2b(digest_size=_HASH)
     root = os.path.dirname(os.path.dirname(__file__))
-    for part in _SOURCES:
+    for part in SOURCES:
         for name, content in _files(f"{root}/{part}", part):
             digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.digest()
@@ -194,8 +195,10 @@ def _read(path: str) -> bytes:
 
 
 def _files(place: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the Python files in a folder by name, with their content, in a fixed order."""
-    with suppress(OSError):
+    """Yield the Python files in a folder, or the file of a module, by name and in a fixed order, with their content."""
+    with suppress(FileNotFoundError):
+        yield f"{name}.py", _read(f"{place}.py")
+    with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
             if entry.name.endswith(".py"):
                 yield f"{name}/{entry.name}", _read(entry.path)

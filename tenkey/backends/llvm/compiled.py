@@ -2,77 +2,186 @@
 
 A kernel is found in memory, then in the cache of compiled code, and is compiled otherwise. ``kernel(template, T=f32)``
 returns a function of ctypes: it takes what the template's entry point takes, and lets other threads run meanwhile.
+Where code cannot be compiled, it raises `UnavailableError`, and the operator runs on NumPy. ``TENKEY_COMPILE=off``
+makes all kernels unavailable that are not in memory.
+
+Note [Kernels that are compiled ahead]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``python -m tenkey warm`` fills the cache. A module of the CPU backend that has templates says which kernels programs
+will ask for, in a function ``cases(dtypes)``, which yields a `Case` for each: the operator that needs it (with its
+namespace, ``"tk::exp"``), the template and its statics, the same that the operator passes to `kernel`. Note that
+statics which differ in anything are another kernel. Guarded by ``tests/package/test_warm.py``.
+
+Note [Forks and the compiler]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Kernels are compiled in the thread that needs them, one at a time, so that two threads that need the same one compile it
+once. A fork waits until no kernel is being compiled (Note [Locks and forks] in ``tenkey/_util/locks.py``), because an
+interrupted LLVM would be unusable in the child; the lock of llvmlite is taken, too, for programs that use Numba
+themselves. If one of these locks does not become free, new kernels are unavailable in the child. Guarded by
+``tests/package/test_forks.py``.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Callable
-from typing import Any, Final
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
+from ..._util import locks
+from . import code_cache, images
+from .complaints import complain, utter
+from .descriptions import describe
 from .language import Template, instance
 from .value_types import Type, array
 from .values import Module
 
-__all__ = ["address_of", "kernel", "module_text"]
+__all__ = ["Case", "UnavailableError", "address_of", "kernel", "module_text"]
 
 _ENTRY: Final = "entry"
-_lock: Final = threading.RLock()
-_addresses: Final[dict[Any, tuple[int, Type, list[Type]]]] = {}
-_functions: Final[dict[Any, Callable[..., Any]]] = {}
-_CTYPES: Final = {
+_CTYPES: Final[dict[str, Any]] = {
     "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "u8": ctypes.c_uint8,
     "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "f32": ctypes.c_float,
-    "f64": ctypes.c_double, "i1": ctypes.c_bool,
+    "f64": ctypes.c_double, "i1": ctypes.c_bool, "array": ctypes.py_object, "pointer": ctypes.c_void_p, "void": None,
 }  # fmt: skip
+
+
+class UnavailableError(RuntimeError):
+    """Raised where a kernel is not in the cache and cannot be compiled."""
+
+
+class Case(NamedTuple):
+    """A kernel that can be compiled ahead: Note [Kernels that are compiled ahead]."""
+
+    operator: str
+    template: Template
+    statics: dict[str, Any]
+
+
+class _Code(NamedTuple):
+    address: int
+    signature: str  # the types of the result and of the parameters, as in _CTYPES
+
+
+_compiling: Final = locks.new_lock()  # held while a kernel is loaded or compiled: Note [Forks and the compiler]
+_codes: Final[dict[Any, _Code]] = {}
+_functions: Final[dict[Any, Callable[..., Any]]] = {}
+
+
+def kernel(template: Template, **statics: Any) -> Callable[..., Any]:
+    """Return a kernel as a Python function; it is loaded or compiled at the first request.
+
+    Raises:
+        UnavailableError: it is not in the cache and cannot be compiled.
+        LoopError: the template is wrong.
+    """
+    key = (template, *sorted(statics.items()))
+    function = _functions.get(key)
+    if function is None:
+        address, signature = _found(key, template, statics)
+        function = _functions[key] = ctypes.CFUNCTYPE(*[_CTYPES[name] for name in signature.split()])(address)
+    return function
+
+
+def address_of(template: Template, **statics: Any) -> int:
+    """Return the address of a kernel, which other kernels call; errors are those of `kernel`."""
+    return _found((template, *sorted(statics.items())), template, statics).address
 
 
 def module_text(template: Template, **statics: Any) -> str:
     """Return the module of a kernel in LLVM's language, for readers and tests."""
-    module = Module()
-    instance(template, module, statics, _ENTRY)
-    return module.text()
+    return _translated(template, statics)[0]
 
 
-def _compiled(template: Template, statics: dict[str, Any]) -> tuple[int, Type, list[Type]]:
-    from . import machine_code  # not before code has to be compiled
+def _found(key: Any, template: Template, statics: dict[str, Any]) -> _Code:
+    code = _codes.get(key)
+    if code is None:
+        if os.environ.get("TENKEY_COMPILE") == "off":
+            raise UnavailableError("TENKEY_COMPILE=off: no kernel is compiled.")
+        try:
+            with _compiling:
+                code = _codes.get(key)
+                if code is None:
+                    code = _codes[key] = _obtained(template, statics)
+        finally:
+            utter()
+    return code
 
+
+def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
+    """Load a kernel from the cache, or compile it."""
+    key = describe(template, statics)
+    translated = None
+    if key is None:
+        translated = _translated(template, statics)
+        key = f"{template.vectorize} {translated[0]}"
+    try:
+        content = code_cache.load(key)
+        if content is not None:
+            return _loaded(content)
+    except (ImportError, images.ImageError) as error:  # LLVM may be needed to know the processor
+        complain(f"a cached kernel cannot be loaded ({error}): it is compiled again.", error)
+    text, signature = translated or _translated(template, statics)
+    content = signature.encode() + b"\n" + _compiled(template, text)
+    try:
+        code = _loaded(content)
+    except images.ImageError as error:
+        complain(f"kernels cannot be used ({error}): operators run on NumPy.", error)
+        raise UnavailableError(str(error)) from error
+    code_cache.store(key, content)
+    return code
+
+
+def _translated(template: Template, statics: dict[str, Any]) -> tuple[str, str]:
+    """Return the text of a kernel in LLVM's language, and its signature."""
     module = Module()
     _, result, parameters = instance(template, module, statics, _ENTRY)
-    code = machine_code.object_code(module.text(), template.vectorize)
-    return machine_code.link(code, _ENTRY), result, parameters
+    return module.text(), " ".join(map(_ctype, (result, *parameters)))
 
 
-def _found(template: Template, statics: dict[str, Any]) -> tuple[int, Type, list[Type]]:
-    key = (template, *sorted(statics.items()))
-    found = _addresses.get(key)
-    if found is None:
-        with _lock:
-            found = _addresses.get(key)
-            if found is None:
-                found = _addresses[key] = _compiled(template, statics)
-    return found
+def _ctype(type_: Type) -> str:
+    return "pointer" if type_.is_pointer and type_ is not array else type_.name
 
 
-def address_of(template: Template, **statics: Any) -> int:
-    """Return the address of a compiled kernel, which other kernels call."""
-    return _found(template, statics)[0]
+def _compiled(template: Template, text: str) -> bytes:
+    """Compile the text of a kernel to an image."""
+    if not _State.usable:
+        raise UnavailableError("The process was forked while a kernel was being compiled: it cannot compile any.")
+    try:
+        from . import machine_code  # not before code has to be compiled
+    except ImportError as error:
+        complain(f"kernels are not compiled ({type(error).__name__}: {error}): operators run on NumPy.", error)
+        raise UnavailableError(str(error)) from error
+    return images.build(machine_code.object_code(text, template.vectorize), [_ENTRY])
 
 
-def kernel(template: Template, **statics: Any) -> Callable[..., Any]:
-    """Return a kernel as a Python function; it is compiled at the first request."""
-    key = (template, *sorted(statics.items()))
-    function = _functions.get(key)
-    if function is None:
-        address, result, parameters = _found(template, statics)
-        kinds = [_ctype(type_) for type_ in parameters]
-        returned = None if result.kind == "v" else _ctype(result)
-        function = _functions[key] = ctypes.CFUNCTYPE(returned, *kinds)(address)
-    return function
+def _loaded(content: bytes) -> _Code:
+    signature, _, image = content.partition(b"\n")
+    return _Code(images.load(image)[_ENTRY], signature.decode())
 
 
-def _ctype(type_: Type) -> Any:
-    if type_ is array:
-        return ctypes.py_object
-    return ctypes.c_void_p if type_.kind == "p" else _CTYPES[type_.name]
+# ---- forks
+
+
+class _State:
+    usable = True  # false in a child that was forked while LLVM was at work
+
+
+def _llvm_locks() -> Iterator[Any]:
+    """Yield the reentrant lock of llvmlite, if it is imported."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    lock = getattr(library, "_lock", None)
+    lock = getattr(lock, "_lock", lock)
+    if hasattr(lock, "_is_owned"):
+        yield lock
+
+
+def _after_fork() -> None:
+    if any(lock in locks.missed for lock in (_compiling, *_llvm_locks())):
+        _State.usable = False
+
+
+locks.foreign.append(_llvm_locks)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

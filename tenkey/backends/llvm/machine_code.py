@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["assembly", "has_feature", "link", "object_code", "version"]
+__all__ = ["assembly", "has_feature", "object_code", "version"]
 
 
 @cache
@@ -64,21 +64,3 @@ def object_code(text: str, vectorize: bool = False) -> bytes:
 def assembly(text: str, vectorize: bool = False) -> str:
     """Return the processor's assembly code of a module, for readers."""
     return str(_machine().emit_assembly(_optimized(text, vectorize)))
-
-
-_linked: list[Any] = []  # code lives as long as the process
-
-
-@cache
-def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine())
-
-
-def link(code: bytes, name: str) -> int:
-    """Load an object file with LLVM's own linker, and return the address of a function."""
-    _initialize()
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    library.export_symbol(name)
-    tracker = library.link(_linker(), f"tenkey{len(_linked)}")
-    _linked.append(tracker)
-    return int(tracker[name])
