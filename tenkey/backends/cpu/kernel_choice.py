@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
-from . import factories, indexing, kernels, view
+from . import factories, indexing, kernels, matmul, view
 from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
 from .inplace import inplace_kernel
@@ -24,7 +24,7 @@ __all__ = ["install_kernel"]
 
 _Function = Callable[..., Any]
 _WRITTEN: Final[dict[str, _Function | Specialized]] = {
-    **kernels.KERNELS, **factories.KERNELS, **indexing.KERNELS, **view.KERNELS,
+    **kernels.KERNELS, **matmul.KERNELS, **factories.KERNELS, **indexing.KERNELS, **view.KERNELS,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
 from ...core.random import draws
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
+from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
@@ -54,48 +54,6 @@ def check(name: str, *args: Any, **kwargs: Any) -> Any:
     """Run an operator's rule for shapes, which raises the operator's own error for arguments that NumPy refused."""
     facets = registry.find(f"tk::{name}").facets
     return own_error(facets["View"].window if "View" in facets else facets["Meta"].rule, *args, **kwargs)
-
-
-def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
-    """Return the kernel of matrix products for tensors of these dtypes."""
-    found = dtypes_of(word & DTYPE_MASK)
-    dtype = result_dtype(found)
-    result_word = cpu_word(dtype)
-    same = len(found) == 1 and dtype != dtypes.float16
-    computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
-
-    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        a, b = x1._data, x2._data
-        if not same:
-            a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
-        try:
-            found = errors()
-            try:
-                ignore(QUIET)
-                # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
-                if a.ndim == 2 and b.ndim == 2:
-                    data = a.dot(b)
-                elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
-                    data = np.asarray(a.dot(b))
-                elif a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
-                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one shared matrix
-                else:
-                    data = np.asarray(np.matmul(a, b))
-                if computed is not dtype:
-                    data = data.astype(dtype, copy=False)
-            finally:
-                restore(found)
-        except ValueError:
-            check("matmul", x1, x2)
-            raise
-        made: Tensor = _new(Tensor)
-        made._data = data
-        made._word = result_word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return kernel
 
 
 def clone(x: Tensor) -> Tensor:
@@ -275,7 +233,7 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
 
 
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
-    "tk::matmul": Specialized(matmul_kernel), "tk::clone": clone, "tk::cast": cast, "tk::to_device": to_device_kernel,
+    "tk::clone": clone, "tk::cast": cast, "tk::to_device": to_device_kernel,
     "tk::flip": flip, "tk::concatenate": concatenate, "tk::argmax": _position("argmax", np.ndarray.argmax),
     "tk::argmin": _position("argmin", np.ndarray.argmin), "tk::conj": conj,
     "tk::real": lambda x: wrap(x._data.real.copy()), "tk::imag": lambda x: wrap(x._data.imag.copy()),

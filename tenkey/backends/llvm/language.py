@@ -81,7 +81,7 @@ class _Variables(Sequence[Any]):
 
 
 class _Static:
-    """A number that stays static although its name is assigned several times."""
+    """Something that stays static although its name is assigned several times."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -197,11 +197,6 @@ _COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {
 _UNARY: Final[dict[type, Callable[[Any], Any]]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
 }  # fmt: skip
-
-
-def _frozen(item: Any) -> Any:
-    """Return what the target of a static loop is bound to, without becoming a variable."""
-    return tuple(map(_frozen, item)) if isinstance(item, tuple) else _Static(item)
 
 
 def _negated(value: Any) -> Any:
@@ -375,7 +370,7 @@ class _Translation:
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            items = list(value)
+            items = [_Static(item) for item in value.value] if isinstance(value, _Static) else list(value)
             if len(items) != len(target.elts):
                 raise TypeError(f"{len(target.elts)} names get {len(items)} values.")
             for element, item in zip(target.elts, items, strict=True):
@@ -458,7 +453,7 @@ class _Translation:
         if isinstance(items, Value):
             raise TypeError("a loop runs over range(...) or unroll(...).")
         for item in items:
-            self.assign(node.target, _frozen(item))
+            self.assign(node.target, _Static(item))
             self.block(node.body)
 
     def counted(self, node: ast.For, bounds: list[Any]) -> None:
@@ -617,7 +612,7 @@ class _Translation:
         kept = dict(self.names)
         found = []
         for item in items:
-            self.assign(generator.target, _frozen(item))
+            self.assign(generator.target, _Static(item))
             if all(self.value(condition) for condition in generator.ifs):
                 found.append(self.value(node.elt))
         self.names = kept

@@ -1,0 +1,125 @@
+"""The CPU kernel of matrix products: NumPy's BLAS for small ones, our loops for large ones, batches and integers.
+
+Note [Which products are our own]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A small product is one call of BLAS. NumPy computes a batch matrix by matrix on one core, and products of integers
+without BLAS; ours share a batch among the cores (Note [A tile of registers]). A single large product takes as long as
+OpenBLAS's, measured in CPU time, and is ours too: the threads of OpenBLAS go on spinning after a call, which slows down
+the next operator by a factor of 1.5 to 3 on as many cores, and stall when another process holds a core. Products with
+a vector, of complex numbers, and of matrices too large for ``LARGEST`` stay with NumPy.
+Guarded by ``tests/backends/test_product_loops.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.promotion import result_dtype
+from ...core.tensor import Tensor, cpu_word
+from ...core.word import DTYPE_MASK, dtypes_of
+from ...dispatch.operator import Operator
+from ...ops.shapes import broadcast_shapes
+from ..allocation.host import allocate
+from ..llvm.compiled import kernel as compiled
+from ..llvm.value_types import of_dtype
+from .fp_warnings import QUIET, errors, ignore, restore
+from .kernels import Specialized, check
+from .loops.products import batched_product, packed_product
+from .pool import STATE
+
+__all__ = ["KERNELS", "matmul_kernel"]
+
+_new = object.__new__
+SMALL: Final = 1 << 12  # elements of the first matrix up to which BLAS is called at once
+IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
+LEAST: Final = 1 << 15  # multiply-adds of a whole batch that are worth our loops
+THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with a vector
+PANEL: Final = 256  # bytes of a row of a packed panel
+
+
+def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
+    """Return the kernel of matrix products for tensors of these dtypes."""
+    found = dtypes_of(word & DTYPE_MASK)
+    dtype = result_dtype(found)
+    result_word = cpu_word(dtype)
+    same = len(found) == 1 and dtype != dtypes.float16
+    computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
+    own = computed.name in ("float32", "float64") or computed.kind in "iu"
+    small = SMALL if computed.kind == "f" else 64
+
+    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
+        a, b = x1._data, x2._data
+        if not same:
+            a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
+        try:
+            found = errors()
+            try:
+                ignore(QUIET)
+                data = large(a, b) if own and a.size > small else None
+                # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
+                if data is not None:
+                    pass
+                elif a.ndim == 2 and b.ndim == 2:
+                    data = a.dot(b)
+                elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
+                    data = np.asarray(a.dot(b))
+                elif a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
+                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one shared matrix
+                else:
+                    data = np.asarray(np.matmul(a, b))
+                if computed is not dtype:
+                    data = data.astype(dtype, copy=False)
+            finally:
+                restore(found)
+        except ValueError:
+            check("matmul", x1, x2)
+            raise
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = result_word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel
+
+
+def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """Return the product by our loops, or None if NumPy computes it better: Note [Which products are our own]."""
+    if a.ndim < 2 or b.ndim < 2:
+        return None
+    rows, inner = a.shape[-2:]
+    columns = b.shape[-1]
+    if b.shape[-2] != inner or rows <= THIN or columns <= THIN:
+        return None
+    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product of all rows
+        made = large(a.reshape(-1, inner), b)
+        return None if made is None else made.reshape(*a.shape[:-1], columns)
+    shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    if prod(shape) * rows * inner * columns < LEAST:
+        return None
+    if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
+        return None
+    T = of_dtype(a.dtype)
+    contiguous = b.strides[-1] == b.itemsize
+    if inner * columns * b.itemsize <= IN_CACHE and (contiguous or shape):
+        if not contiguous:
+            b = np.ascontiguousarray(b)
+        out = allocate((*shape, rows, columns), a.dtype)
+        compiled(batched_product, T=T)(STATE, a, b, out)
+        return out
+    if shape:
+        return None
+    wide = PANEL // a.itemsize
+    packed = np.empty(inner * -(-columns // wide) * wide, a.dtype)
+    out = allocate((rows, columns), a.dtype)
+    compiled(packed_product, T=T)(STATE, a, b, out, packed)
+    return out
+
+
+KERNELS: Final = {"tk::matmul": Specialized(matmul_kernel)}
