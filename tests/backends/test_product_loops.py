@@ -120,3 +120,11 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         tk.set_num_threads(before)
     for other in made[1:]:
         assert all(np.array_equal(x, y) for x, y in zip(made[0], other, strict=True))
+
+
+def test_without_compiled_code_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "_loop", lambda *args, **options: None)
+    for shapes in [((300, 200), (200, 100)), ((16, 40, 40), (16, 40, 40))]:
+        a, b = _arrays(*shapes, "float32")
+        assert matmul.large(a, b) is None
+        assert _problem(a, b, tk.matmul(tk.asarray(a), tk.asarray(b)).numpy()) is None

@@ -12,9 +12,10 @@ Guarded by ``tests/backends/test_product_loops.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
 from ...ops.shapes import broadcast_shapes
 from ..allocation.host import allocate
+from ..llvm.compiled import Case, UnavailableError
 from ..llvm.compiled import kernel as compiled
 from ..llvm.value_types import of_dtype
 from .fp_warnings import QUIET, errors, ignore, restore
@@ -105,21 +107,43 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         return None
     if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
         return None
-    T = of_dtype(a.dtype)
+    loop = _loop(a.dtype.name)
+    if loop is None:
+        return None
     contiguous = b.strides[-1] == b.itemsize
     if inner * columns * b.itemsize <= IN_CACHE and (contiguous or shape):
         if not contiguous:
             b = np.ascontiguousarray(b)
         out = allocate((*shape, rows, columns), a.dtype)
-        compiled(batched_product, T=T)(STATE, a, b, out)
+        loop(STATE, a, b, out)
         return out
     if shape:
+        return None
+    loop = _loop(a.dtype.name, packed=True)
+    if loop is None:
         return None
     wide = PANEL // a.itemsize
     packed = np.empty(inner * -(-columns // wide) * wide, a.dtype)
     out = allocate((rows, columns), a.dtype)
-    compiled(packed_product, T=T)(STATE, a, b, out, packed)
+    loop(STATE, a, b, out, packed)
     return out
+
+
+@cache
+def _loop(dtype: str, packed: bool = False) -> Callable[..., Any] | None:
+    """Return the loop of a dtype, or None where code cannot be compiled."""
+    try:
+        return compiled(packed_product if packed else batched_product, T=of_dtype(np.dtype(dtype)))
+    except UnavailableError:
+        return None
+
+
+def cases(dtypes: tuple[np.dtype, ...]) -> Iterator[Case]:
+    """Yield the kernels to be compiled ahead: Note [Kernels that are compiled ahead]."""
+    for dtype in dtypes:
+        if dtype.name in ("float32", "float64") or dtype.kind in "iu":
+            for template in (batched_product, packed_product):
+                yield Case("tk::matmul", template, {"T": of_dtype(dtype)})
 
 
 KERNELS: Final = {"tk::matmul": Specialized(matmul_kernel)}

@@ -5,8 +5,8 @@ Note [A tile of registers]
 A tile of 6 rows and 4 vectors of the result stays in 24 of the 32 vector registers while k runs over the inner axis:
 per step 4 loads of B, 6 broadcast loads of A and 24 multiply-adds. Nothing is packed: B is read row by row, so its rows
 must be contiguous and the matrix must fit the cache of a core; A may have any strides. Columns that remain are computed
-by tiles of 2 vectors and 8 rows, and of one masked vector and 16 rows. A sum runs in the order of k, whatever the number of
-threads. Limit: two multiply-adds of 64 bytes per cycle and core.
+by tiles of 2 vectors and 8 rows, and of one masked vector and 16 rows. A sum runs in the order of k,
+whatever the number of threads. Limit: two multiply-adds of 64 bytes per cycle and core.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 
