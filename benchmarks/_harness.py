@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import statistics
 import sys
 import time
@@ -49,6 +50,7 @@ __all__ = [
     "measure",
     "measure_rows",
     "parse_options",
+    "with_bytecode",
 ]
 
 INSTALL_TORCH = "PyTorch's column needs PyTorch: pip install torch==2.13.0"
@@ -307,3 +309,12 @@ def measure_rows(
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def with_bytecode(**variables: str) -> dict[str, str]:
+    """Return the environment with these variables, for a process that loads its modules from bytecode.
+
+    An installed package has bytecode; that of a checkout is written by the first process, unless
+    ``PYTHONDONTWRITEBYTECODE`` forbids it.
+    """
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | variables

@@ -86,7 +86,8 @@ def format_table(
     means = {name: geometric_mean(values) for name, values in ratios.items()}
     cells = ["geometric mean", *("" for _ in present for _ in range(3 if spread else 1))]
     columns = [*shown, *(["least"] if spread else [])]
-    body.append(cells + [f"{mean:.2f}" if (mean := means.get(name)) is not None else "-" for name in columns])
+    if columns:
+        body.append(cells + [f"{mean:.2f}" if (mean := means.get(name)) is not None else "-" for name in columns])
     lines = [title, aligned([header, *body])]
     if limit is not None and shown and against[0] == shown[0]:
         lines.append(f"(at most {limit:.2f} x {against[0]})")
@@ -184,7 +185,16 @@ def write_json(
         "unit": "seconds per execution, one entry per round",
         "targets": [asdict(target) for target in targets],
         "tables": {
-            title: [{"row": item.row, "seconds": item.seconds, "failures": item.failures} for item in results]
+            title: [
+                {
+                    "row": item.row,
+                    "seconds": item.seconds,
+                    "p90": {name: item.quantile(name, 0.9) for name in item.seconds},
+                    "least": {name: item.quantile(name, 0) for name in item.seconds},
+                    "failures": item.failures,
+                }
+                for item in results
+            ]
             for title, results in tables.items()
         },
     }

@@ -25,7 +25,7 @@ import numpy as np
 
 import tenkey as tk
 from benchmarks import _tenkey
-from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
+from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options, with_bytecode
 from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 
 __all__ = ["main"]
@@ -144,14 +144,11 @@ def make_rows(statements: Mapping[str, str], libraries: Mapping[str, Mapping[str
 def measure_programs(name: str, programs: Mapping[str, str], rounds: int, **environment: str) -> Measurement:
     """Run each contestant's program in new processes, with a warm page cache, and collect the seconds it prints."""
     result = Measurement(name, {contestant: [] for contestant in programs})
+    variables = with_bytecode(**environment)
     for turn in range(-1, rounds):
         for contestant, program in programs.items():
             done = subprocess.run(
-                [sys.executable, "-c", program],
-                capture_output=True,
-                text=True,
-                check=True,
-                env={**os.environ, **environment},
+                [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=variables
             )
             if turn >= 0:  # the first fills the page cache and writes bytecode
                 result.seconds[contestant].append(float(done.stdout))
