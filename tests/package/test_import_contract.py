@@ -2,7 +2,7 @@
 
 Note [Import contract]
     _util <- dispatch <- core <- ops <- {backends | autograd <- transforms | library} <- functions
-          <- {interop, random, serialization} <- testing <- the composition root
+          <- {interop, random, serialization} <- {testing | commands} <- the composition root
 
     An arrow ``A <- B`` means that B may import A and everything below A. Siblings, divided by bars in the braces, do
     not import one another; they meet through facets and keys. ``profiler`` imports ``core`` and ``dispatch`` alone, and
@@ -46,7 +46,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "library": _BASE,
     "functions": _BASE | _SIBLINGS,
     **dict.fromkeys(("random", "serialization", "interop"), _BASE | _SIBLINGS | {"functions"}),
-    "testing": _BASE | _SIBLINGS | _ABOVE | {"profiler"},
+    **dict.fromkeys(("testing", "commands"), _BASE | _SIBLINGS | _ABOVE | {"profiler"}),
 }
 DEVICE_PACKAGES = frozenset({"cpu", "cuda", "meta"})
 FORBIDDEN_IN_DISPATCH = frozenset({"numpy", "numba", "llvmlite", "scipy"})
@@ -271,6 +271,7 @@ SOUND = {
     "__init__.py": "from tenkey.library import op\ndef load():\n    from tenkey import testing\n",
     "linalg.py": "from tenkey.core.tensor import Tensor\n",
     **{f"{layer}/__init__.py": "" for layer in ("_util", "functions", "interop", "random", "serialization")},
+    "commands/__init__.py": "from tenkey import backends\n",
     "profiler/__init__.py": "from tenkey.core import tensor\n",
     "dispatch/__init__.py": "from tenkey.dispatch.keys import Key\n",
     "dispatch/keys.py": "import threading\nKey = object\n",

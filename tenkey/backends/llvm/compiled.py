@@ -37,7 +37,7 @@ from .language import Template, instance
 from .value_types import Type, array
 from .values import Module
 
-__all__ = ["Case", "UnavailableError", "address_of", "kernel", "module_text"]
+__all__ = ["Case", "UnavailableError", "address_of", "counts", "kernel", "module_text"]
 
 _ENTRY: Final = "entry"
 _CTYPES: Final[dict[str, Any]] = {
@@ -67,6 +67,8 @@ class _Code(NamedTuple):
 _compiling: Final = locks.new_lock()  # held while a kernel is loaded or compiled: Note [Forks and the compiler]
 _codes: Final[dict[Any, _Code]] = {}
 _functions: Final[dict[Any, Callable[..., Any]]] = {}
+counts: Final = {"loaded": 0, "compiled": 0}
+"""How many kernels this process has loaded from the cache, and how many it has compiled."""
 
 
 def kernel(template: Template, **statics: Any) -> Callable[..., Any]:
@@ -119,7 +121,9 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     try:
         content = code_cache.load(key)
         if content is not None:
-            return _loaded(content)
+            code = _loaded(content)
+            counts["loaded"] += 1
+            return code
     except (ImportError, images.ImageError) as error:  # LLVM may be needed to know the processor
         complain(f"a cached kernel cannot be loaded ({error}): it is compiled again.", error)
     text, signature = translated or _translated(template, statics)
@@ -129,6 +133,7 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     except images.ImageError as error:
         complain(f"kernels cannot be used ({error}): operators run on NumPy.", error)
         raise UnavailableError(str(error)) from error
+    counts["compiled"] += 1
     code_cache.store(key, content)
     return code
 

@@ -33,14 +33,20 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ..thresholds import SPIN_SECONDS
 from . import state_block as at
 from .state_block import MAX_THREADS, SLOT_WORDS, SLOTS, STATE, block, slot_address
 from .thread_limit import allowed_cores, get_num_threads
 
-__all__ = ["is_native", "workers"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...llvm.compiled import Case
+
+__all__ = ["cases", "is_native", "workers"]
 
 _FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _SYNCHRONOUS: Final = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE} if os.name == "posix" else set()
@@ -131,13 +137,22 @@ def _arrange_locked() -> None:
 
 def _load() -> tuple[int, int] | None:
     """Return the addresses of the compiled functions; None if they can be neither loaded nor compiled."""
-    try:
-        from ...llvm.compiled import address_of  # not before a call is large enough
-        from .region import run, serve
+    from ...llvm.compiled import UnavailableError, address_of  # not before a call is large enough
+    from .region import run, serve
 
+    try:
         return address_of(run, NATIVE=is_native()), address_of(serve, NATIVE=is_native())
-    except ImportError:  # no compiler, and nothing in the cache
+    except UnavailableError:  # no compiler, and nothing in the cache
         return None
+
+
+def cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
+    """Yield the kernels that all large calls need: Note [Kernels that are compiled ahead]."""
+    from ...llvm.compiled import Case
+    from .region import run, serve
+
+    for template in (run, serve):
+        yield Case("pool", template, {"NATIVE": is_native()})
 
 
 def _start(index: int, serve: int) -> None:

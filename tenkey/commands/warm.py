@@ -1,0 +1,119 @@
+"""``python -m tenkey warm``: compile kernels ahead of time, into the cache on disk.
+
+Modules of the CPU backend name the kernels: Note [Kernels that are compiled ahead] in
+``tenkey/backends/llvm/compiled.py``. Other backends can be added as options beside ``--dtypes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+import numpy as np
+
+from ..backends import cpu
+from ..backends.llvm import code_cache, compiled
+from ..backends.llvm.compiled import Case, UnavailableError, address_of
+
+__all__ = ["DESCRIPTION", "DTYPES", "HELP", "add_options", "cases_of", "run"]
+
+HELP: Final = "compile kernels ahead of time"
+DESCRIPTION: Final = (
+    "Compile the CPU kernels of the built-in operators into the cache on disk, so that no program has to wait for "
+    "them. The exit status is 1 if something could not be compiled or saved."
+)
+DTYPES: Final = ("float32", "float64", "int32", "int64", "bool")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "--dtypes", nargs="+", default=DTYPES, metavar="dtype", help=f"of which arrays; otherwise {', '.join(DTYPES)}"
+    )
+    parser.add_argument(
+        "--operators", nargs="+", default=["*"], metavar="name", help="of which operators: names, or patterns like 'a*'"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile, and return the exit status."""
+    try:
+        dtypes = [np.dtype(name) for name in options.dtypes]
+    except TypeError as error:
+        print(f"--dtypes: {error}.", file=sys.stderr)
+        return 2
+    cases = [case for case in cases_of(dtypes) if _is_wanted(case.operator, options.operators)]
+    if not cases:
+        print(f"No operator with compiled kernels has a name like {' '.join(options.operators)}.", file=sys.stderr)
+        return 2
+    start, loaded = time.perf_counter(), compiled.counts["compiled"]
+    failures = _compile(cases)
+    count, seconds = compiled.counts["compiled"] - loaded, time.perf_counter() - start
+    place = code_cache.folder()
+    print(f"{len(cases)} kernels: {count} compiled in {seconds:.1f} s, {len(failures)} failures. The cache is {place}.")
+    if code_cache.limit() == 0 or place is None:
+        failures.append("nothing is saved: see python -m tenkey doctor")
+    for text in failures:
+        print(text, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def cases_of(dtypes: Sequence[np.dtype]) -> list[Case]:
+    """Return the kernels that the modules of the CPU backend name, each once, in the order of their operators."""
+    found: dict[tuple[object, ...], Case] = {}
+    for module in _modules():
+        for case in module.cases(dtypes) if hasattr(module, "cases") else ():
+            found.setdefault((case.template, *sorted(case.statics.items())), case)
+    return sorted(found.values(), key=lambda case: case.operator)
+
+
+def _modules() -> list[ModuleType]:
+    return [import_module(found.name) for found in pkgutil.walk_packages(cpu.__path__, f"{cpu.__name__}.")]
+
+
+def _is_wanted(operator: str, patterns: Iterable[str]) -> bool:
+    """Return whether an operator has one of the names, with its namespace or without."""
+    names = (operator, operator.rpartition("::")[2])
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+def _compile(cases: Sequence[Case]) -> list[str]:
+    """Load or compile kernels; return what went wrong."""
+    failures: list[str] = []
+    for case in _with_progress(cases):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                address_of(case.template, **case.statics)
+            except UnavailableError as error:  # so are the others
+                return [*failures, str(error)]
+            except Exception as error:
+                failures.append(f"{case.operator or case.template}: {type(error).__name__}: {error}")
+        failures += [f"{case.operator or case.template}: {warning.message}" for warning in caught]
+    return failures
+
+
+def _with_progress(cases: Sequence[Case]) -> Iterator[Case]:
+    """Yield the cases with a progress bar of tqdm; without tqdm, which is optional, with a line for each operator."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        last = None
+        for number, case in enumerate(cases, 1):
+            if case.operator != last:
+                last = case.operator
+                print(f"{number}/{len(cases)} {last or 'shared by operators'}", flush=True)
+            yield case
+        return
+    with tqdm(cases, unit="kernel") as bar:
+        for case in bar:
+            bar.set_description(case.operator or "shared", refresh=False)
+            yield case

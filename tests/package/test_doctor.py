@@ -1,0 +1,189 @@
+"""``python -m tenkey doctor``: it finds what is wrong, and says how to solve it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.backends.llvm import complaints, images
+from tenkey.commands import doctor, main
+
+
+@pytest.fixture(autouse=True)
+def _well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without settings, and an empty cache."""
+    for name in [name for name in os.environ if name.startswith("TENKEY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(complaints, "_said", set())
+    monkeypatch.setattr(doctor, "_load", lambda name: None)  # whatever GPUs this machine has
+
+
+def _report(capsys: pytest.CaptureFixture[str]) -> tuple[int, str, list[str]]:
+    """Return the exit status, the report, and the problems."""
+    status = main(["doctor"])
+    report, _, problems = capsys.readouterr().out.partition(" (!):\n")
+    return status, report, problems.splitlines()
+
+
+def test_a_machine_without_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, report, problems = _report(capsys)
+    assert (status, problems) == (0, []), report
+    assert report.endswith("No problems were found.\n")
+    lines = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in report.splitlines()}
+    assert lines["numpy"] == np.__version__
+    assert lines["llvmlite"] == metadata.version("llvmlite")
+    assert lines["threads of a call"].startswith(str(tk.get_num_threads()))
+    assert lines["folder"] == f"{tmp_path / 'cache' / 'kernels'}, private and writable"
+    assert lines["compiled kernels"].startswith("work")
+    assert lines["NVIDIA driver"] == "none"
+    assert lines["TENKEY_CACHE_DIR"] == str(tmp_path / "cache")
+    assert doctor._OPTIONAL.keys() < lines.keys()
+
+
+def test_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "tenkey", "doctor"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "No problems were found." in done.stdout
+    done = subprocess.run([sys.executable, "-m", "tenkey", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "warm" in done.stdout
+    assert "doctor" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("TENKEY_COMPILE", "off", "all operators run on NumPy. Unset it"),
+        ("TENKEY_COMPILE", "0", "must be on or off"),
+        ("TENKEY_CACHE_LIMIT", "0", "no kernel is saved"),
+        ("TENKEY_CACHE_LIMIT", "much", "'much', not a number of megabytes"),
+        ("TENKEY_POOL", "python", "slow to wake: unset it"),
+        ("TENKEY_CACHE", "/tmp", "TENKEY_CACHE_DIR, TENKEY_CACHE_LIMIT, "),
+    ],
+)
+def test_settings(
+    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, value)
+    status, report, problems = _report(capsys)
+    assert status == 1
+    assert len(problems) == 1, problems
+    assert words in problems[0]
+    assert report.count("(!)") == 1
+    assert report.endswith("\n1 problem")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
+def test_a_folder_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("TENKEY_CACHE_DIR", str(shared))
+    status, _, problems = _report(capsys)
+    assert status == 1
+    (problem,) = problems
+    assert f"other users can write to {shared}" in problem
+    assert "Set TENKEY_CACHE_DIR to a folder that only you can write to" in problem
+
+
+def test_without_llvm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    version = metadata.version
+
+    def missing(name: str) -> str:
+        if name == "llvmlite":
+            raise metadata.PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    monkeypatch.delitem(sys.modules, "tenkey.backends.llvm.machine_code", raising=False)
+    monkeypatch.delattr("tenkey.backends.llvm.machine_code", raising=False)
+    status, _, problems = _report(capsys)
+    assert status == 1
+    assert [problem.partition(":")[0] for problem in problems] == ["- llvmlite", "- compiled kernels"]
+    assert all("llvmlite" in problem and "pip install" in problem for problem in problems)
+
+
+def test_a_system_that_does_not_run_what_was_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(image: bytes) -> dict[str, int]:
+        raise images.ImageError("memory that was written cannot become executable (Permission denied)")
+
+    monkeypatch.setattr(images, "load", refused)
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert "Permission denied" in problem
+
+
+def test_a_section_that_fails_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> Any:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setitem(doctor._SECTIONS, "Threads", broken)
+    status, report, (problem,) = _report(capsys)
+    assert status == 1
+    assert "ZeroDivisionError: a bug" in problem
+    assert "numba-cuda" in report
+
+
+# ---- GPUs, with a driver that is made up
+
+
+class _Driver:
+    def __init__(self, error: int = 0, names: tuple[bytes, ...] = ()) -> None:
+        self.error, self.names = error, names
+
+    def cuInit(self, flags: int) -> int:  # noqa: N802 -- the driver's names
+        return self.error
+
+    def cuDriverGetVersion(self, place: Any) -> int:  # noqa: N802
+        place._obj.value = 13010
+        return 0
+
+    def cuDeviceGetCount(self, place: Any) -> int:  # noqa: N802
+        place._obj.value = len(self.names)
+        return 0
+
+    def cuDeviceGetName(self, place: Any, size: int, number: int) -> int:  # noqa: N802
+        place.value = self.names[number]
+        return 0
+
+
+def test_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor, "_load", lambda name: _Driver(names=(b"First", b"Second")))
+    status, report, _ = _report(capsys)
+    assert status == 0
+    for words in ("for CUDA 13.1", "device 0:             First", "device 1:             Second"):
+        assert words in report
+
+
+def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor, "_load", lambda name: _Driver(error=804))
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert "cuInit returns 804" in problem
+    assert "nvidia-smi" in problem
+
+
+def test_gpus_that_are_hidden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor, "_load", lambda name: _Driver())
+    assert _report(capsys)[0] == 0
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert "hides all GPUs" in problem
