@@ -22,6 +22,7 @@ from tenkey.backends.llvm import (
     call,
     cast,
     compare_exchange,
+    compress,
     copysign,
     data,
     element_address,
@@ -66,6 +67,7 @@ from tenkey.backends.llvm import (
 )
 from tenkey.backends.llvm.array_fields import supported
 from tenkey.backends.llvm.compiled import module_text
+from tenkey.backends.llvm.machine_code import has_feature
 
 SCALARS = {"i8": i8, "i16": i16, "i32": i32, "i64": i64, "u8": u8, "u16": u16, "u32": u32, "u64": u64}
 
@@ -417,3 +419,26 @@ class TestMistakes:
 
         with pytest.raises(LoopError, match="With is not part of the language"):
             module_text(wrong)
+
+
+@loop
+def front(source: pointer(i32), target: pointer(i32), *, LANES: Any) -> void:
+    values = load(source, LANES)
+    store(target, compress(values, values > 0), first_lanes(2, LANES))
+
+
+def test_compress() -> None:
+    source, target = np.array([-1, 5, 0, 7, -2, -3, -4, 0], np.int32), np.zeros(8, np.int32)
+    kernel(front, LANES=8)(source.ctypes.data, target.ctypes.data)
+    assert target.tolist() == [5, 7, 0, 0, 0, 0, 0, 0]
+
+
+def _product_and_sum(a: f64, b: f64, c: f64) -> f64:
+    return a * b + c
+
+
+@pytest.mark.skipif(not has_feature("fma"), reason="fused operations need a processor that has them")
+def test_fused_operations() -> None:
+    a, b = 1.0 + 2.0**-30, 1.0 - 2.0**-30
+    assert kernel(loop(contract=False)(_product_and_sum))(a, b, -1.0) == 0.0  # the product is rounded to 1
+    assert kernel(loop(_product_and_sum))(a, b, -1.0) == -(2.0**-60)

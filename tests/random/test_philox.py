@@ -282,7 +282,7 @@ def test_cosine_and_sine_against_mpmath() -> None:
     eighths = np.arange(8) / 8
     near = np.nextafter(eighths[1:], 0), np.nextafter(eighths[1:], 1)
     turns = np.concatenate([eighths, *near, [1 - 2.0**-53, 2.0**-53], rng.random(3000)])
-    cosine, sine = draws.ARRAYS.cos_sin_turns(turns)
+    cosine, sine = draws.ARRAYS.cosine(turns), draws.ARRAYS.sine(turns)
     with mpmath.workprec(120):
         for turn, c, s in zip(turns.tolist(), cosine.tolist(), sine.tolist(), strict=True):
             exact_c, exact_s = mpmath.cospi(2 * mpmath.mpf(turn)), mpmath.sinpi(2 * mpmath.mpf(turn))

@@ -18,6 +18,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
+from .loops import random_draws
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "own_error", "wrap"]
 
@@ -186,22 +187,30 @@ def random_uniform(
     dtype: Any = None, device: Any = None,
 ) -> Tensor:  # fmt: skip
     dtype = dtype or dtypes.default_float()
-    return wrap(draws.uniform((seed, stream), math.prod(shape), dtype, start, low=low, high=high).reshape(shape))
+    return wrap(random_draws.uniform((seed, stream), math.prod(shape), dtype, start, low, high).reshape(shape))
 
 
 def random_normal(
     shape: Sequence[int], seed: int, stream: int, start: int, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     dtype = dtype or dtypes.default_float()
-    return wrap(draws.normal((seed, stream), math.prod(shape), dtype, start).reshape(shape))
+    return wrap(random_draws.normal((seed, stream), math.prod(shape), dtype, start).reshape(shape))
 
 
 def random_integers(
     shape: Sequence[int], seed: int, stream: int, start: int, *, low: int, high: int, dtype: Any = None,
     device: Any = None,
 ) -> Tensor:  # fmt: skip
-    drawn = draws.integers((seed, stream), low, high, math.prod(shape), dtype or dtypes.int64, start)
+    drawn = random_draws.integers((seed, stream), low, high, math.prod(shape), dtype or dtypes.int64, start)
     return wrap(drawn.reshape(shape))
+
+
+def random_standard(
+    shape: Sequence[int], seed: int, stream: int, start: int, *, kind: str = "exponential", dtype: Any = None,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
+    dtype = dtype or dtypes.default_float()
+    return wrap(random_draws.standard(kind, (seed, stream), math.prod(shape), dtype, start).reshape(shape))
 
 
 def random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
@@ -239,5 +248,6 @@ KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::real": lambda x: wrap(x._data.real.copy()), "tk::imag": lambda x: wrap(x._data.imag.copy()),
     "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,
     "tk::random_uniform": random_uniform, "tk::random_normal": random_normal, "tk::random_integers": random_integers,
+    "tk::random_standard": random_standard,
     "tk::random_permutation": random_permutation, "tk::accumulate": accumulate,
 }  # fmt: skip

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SPIN_SECONDS"]
+__all__ = ["RANDOM_NUMBERS", "SPIN_SECONDS"]
 
 SPIN_SECONDS: Final = 50e-6
 """How long a worker looks out for the next region before it sleeps: calls of a Python program follow each other within
 some 10 us. The second thread of a region begins after 1 us if its worker looks out, and after 5 to 30 us otherwise.
 Threads of other libraries lose 2 % to it (a product of OpenBLAS right after a region, 512 x 512: 1915 -> 1952 us)."""
+
+RANDOM_NUMBERS: Final = 128
+"""Elements of a draw from which it is compiled: NumPy takes 60 us for any small number of them, a kernel 5 us."""

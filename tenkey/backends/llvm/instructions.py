@@ -14,7 +14,7 @@ from .values import Value, as_value, body, constant, convert, emit, same_type, t
 
 __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
-    "call_external", "cast", "ceil", "compare_exchange", "compress_store", "copy_bytes", "copysign", "ctlz",
+    "call_external", "cast", "ceil", "compare_exchange", "compress", "compress_store", "copy_bytes", "copysign", "ctlz",
     "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes",
     "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of", "load",
     "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint", "select", "shuffle", "splat",
@@ -133,6 +133,14 @@ def compress_store(p: Value, value: Value, mask: Value) -> None:
     name = f"llvm.masked.compressstore.v{lanes}{'f' if T.kind == 'f' else 'i'}{T.bits}"
     body().declare(f"declare void @{name}({value.type.ir}, ptr, <{lanes} x i1>)")
     body().write(f"call void @{name}({value.text}, {p.text}, {mask.text})")
+
+
+def compress(value: Value, mask: Value) -> Value:
+    """Move the lanes in which ``mask`` is True to the front, in order; the lanes behind them are undefined."""
+    T = value.type
+    name = f"llvm.experimental.vector.compress.v{T.lanes}{'f' if T.kind == 'f' else 'i'}{T.bits}"
+    body().declare(f"declare {T.ir} @{name}({T.ir}, <{T.lanes} x i1>, {T.ir})")
+    return emit(T, f"call {T.ir} @{name}({value.text}, {mask.text}, {T.ir} poison)")
 
 
 def first_lanes(count: Any, lanes: int) -> Value:

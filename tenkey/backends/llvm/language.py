@@ -95,10 +95,11 @@ def static(value: Any) -> Any:
 class Template:
     """A Python function that can be translated, once for each choice of its static parameters."""
 
-    def __init__(self, function: Callable[..., Any], inline: bool | None, vectorize: bool) -> None:
+    def __init__(self, function: Callable[..., Any], inline: bool | None, vectorize: bool, contract: bool) -> None:
         self.function = function
         self.inline = inline
         self.vectorize = vectorize
+        self.contract = contract
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
@@ -123,15 +124,19 @@ class Template:
         return called(self, body(), arguments, statics)
 
 
-def loop(function: Callable[..., Any] | None = None, *, inline: bool | None = None, vectorize: bool = False) -> Any:
+def loop(
+    function: Callable[..., Any] | None = None, *, inline: bool | None = None, vectorize: bool = False,
+    contract: bool = True,
+) -> Any:  # fmt: skip
     """Declare that a function is written in the language of loops: Note [A small language].
 
     ``inline=True`` inserts its body where it is called, ``False`` keeps LLVM from doing so. ``vectorize`` lets LLVM
-    vectorise and unroll the loops of the whole kernel whose entry point the function is.
+    vectorise and unroll the loops of the whole kernel whose entry point the function is. ``contract=False`` rounds each
+    product and each sum on its own, as IEEE 754 says; inserted functions follow the one that calls them.
     """
 
     def decorate(function: Callable[..., Any]) -> Template:
-        return Template(function, inline, vectorize)
+        return Template(function, inline, vectorize, contract)
 
     return decorate if function is None else decorate(function)
 
@@ -155,7 +160,7 @@ def instance(
     if found is None:
         exported = name is not None
         name = name or f"{template.__name__}.{len(module.functions)}"
-        translation = _Translation(template, Body(module), statics)
+        translation = _Translation(template, Body(module, template.contract), statics)
         found = module.functions[key] = (name, translation.result, translation.parameter_types())
         module.texts.append(translation.function(name, exported))
     return found

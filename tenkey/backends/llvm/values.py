@@ -52,8 +52,9 @@ class Module:
 class Body:
     """A function while it is being written."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, contract: bool = True) -> None:
         self.module = module
+        self.contract = contract  # whether LLVM may fuse a product and a sum, which then rounds once
         self.variables: list[str] = []  # allocations, which belong at the start of the function
         self.lines: list[str] = []
         self.count = 0
@@ -427,7 +428,7 @@ def _binary(symbol: str, x: Any, y: Any, swap: bool = False) -> Value:
     kind = a.type.kind
     if kind == "f":
         instruction = _FLOAT.get(symbol)
-        flags = " contract"
+        flags = " contract" if body().contract else ""
     elif kind in "iu":
         instruction, flags = _INTEGER.get(symbol, (None, None))[kind == "u"], ""
     else:

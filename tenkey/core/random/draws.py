@@ -87,22 +87,16 @@ def interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
 # ---- the functions of ``exact_functions`` on arrays
 
 
-def _frexp(x: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
+def _balanced(x: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
     mantissa, exponent = np.frexp(x)
-    return mantissa, exponent.astype(np.float64)
+    return exact.balanced(ARRAYS, mantissa, exponent.astype(np.float64))
 
 
-def _log(x: _Float64Array) -> _Float64Array:
-    return exact.log(ARRAYS, x)  # type: ignore[no-any-return]
-
-
-def _cos_sin_turns(turns: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
-    return exact.cos_sin_turns(ARRAYS, turns)
-
-
-ARRAYS: Final = SimpleNamespace(
-    cos_sin_turns=_cos_sin_turns, digits=lambda bits, drop: (bits >> np.uint64(drop)).astype(np.float64),
-    floor=np.floor, frexp=_frexp, log=_log, ones_where=lambda condition: condition, sqrt=np.sqrt, where=np.where,
+ARRAYS: Final[Any] = SimpleNamespace(
+    balanced=_balanced, cosine=lambda turns: exact.cosine(ARRAYS, turns),
+    digits=lambda bits, drop: (bits >> np.uint64(drop)).astype(np.float64), floor=np.floor,
+    log=lambda x: exact.log(ARRAYS, x), ones_where=lambda condition: condition,
+    sine=lambda turns: exact.sine(ARRAYS, turns), sqrt=np.sqrt, where=np.where,
 )  # fmt: skip
 
 
@@ -122,11 +116,10 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
     parts: npt.NDArray[Any] = np.empty((max(count, 0), 2 if dtypes.is_complex(dtype) else 1), dtypes.real_of(dtype))
     for where, low, high in _each_blocks(key, start, count):
         radius, turns = exact.normal(ARRAYS, low, high)
-        cosine, sine = ARRAYS.cos_sin_turns(turns)
         if dtypes.is_complex(dtype):
             radius *= exact.SQRT_HALF
-            parts[where, 1] = radius * sine
-        parts[where, 0] = radius * cosine
+            parts[where, 1] = radius * ARRAYS.sine(turns)
+        parts[where, 0] = radius * ARRAYS.cosine(turns)
     return parts.view(dtype).reshape(-1)
 
 

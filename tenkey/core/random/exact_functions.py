@@ -12,20 +12,26 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 __all__ = [
-    "ATANH_TERMS", "COS_TERMS", "LOG2_HIGH", "LOG2_LOW", "MASK32", "SIN_TERMS", "SQRT_HALF", "cos_sin_turns", "double",
-    "horner", "log", "normal", "philox", "scaled", "scaled_wide",
+    "ATANH_TERMS", "COS_TERMS", "LOG2_HIGH", "LOG2_LOW", "MASK32", "ROUNDS", "SIN_TERMS", "SQRT_HALF", "balanced",
+    "cosine", "double", "horner", "log", "normal", "philox", "philox_round", "scaled", "scaled_wide", "sine",
 ]  # fmt: skip
 
 MASK32: Final = 0xFFFFFFFF
+ROUNDS: Final = 10
+
+
+def philox_round(x0: Any, x1: Any, x2: Any, x3: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return the four words of the next round and its key; of 64 bits, the words are the lower 32."""
+    first, second = (x0 & MASK32) * 0xD2511F53, (x2 & MASK32) * 0xCD9E8D57
+    x0, x2 = (second >> 32) ^ x1 ^ k0, (first >> 32) ^ x3 ^ k1
+    return x0, second, x2, first, (k0 + 0x9E3779B9) & MASK32, (k1 + 0xBB67AE85) & MASK32
 
 
 def philox(x0: Any, x1: Any, x2: Any, x3: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any, Any]:
     """Return the block of a counter and a key: ten rounds on 32-bit words, which are held in 64 bits."""
-    for _ in range(10):
-        first, second = x0 * 0xD2511F53, x2 * 0xCD9E8D57
-        x0, x1, x2, x3 = (second >> 32) ^ x1 ^ k0, second & MASK32, (first >> 32) ^ x3 ^ k1, first & MASK32
-        k0, k1 = (k0 + 0x9E3779B9) & MASK32, (k1 + 0xBB67AE85) & MASK32
-    return x0, x1, x2, x3
+    for _ in range(ROUNDS):
+        x0, x1, x2, x3, k0, k1 = philox_round(x0, x1, x2, x3, k0, k1)
+    return x0 & MASK32, x1 & MASK32, x2 & MASK32, x3 & MASK32
 
 
 def double(low: Any, high: Any) -> Any:
@@ -95,28 +101,38 @@ def horner(x: Any, terms: Sequence[Any]) -> Any:
     return result + terms[-1]
 
 
+def balanced(m: Any, mantissa: Any, power: Any) -> tuple[Any, Any]:
+    """Return a mantissa in [1/2, 1) and its power of 2 with the mantissa around 1: in [sqrt(1/2), sqrt(2))."""
+    low = mantissa < SQRT_HALF
+    return m.where(low, mantissa + mantissa, mantissa), m.where(low, power - 1.0, power)
+
+
 def log(m: Any, x: Any) -> Any:
     """Return logarithms of positive normal float64 numbers, with an error of about one unit in the last place."""
-    mantissa, power = m.frexp(x)  # the mantissa is in [1/2, 1), the power a float
-    low = mantissa < SQRT_HALF
-    mantissa, power = m.where(low, mantissa + mantissa, mantissa), m.where(low, power - 1.0, power)
+    mantissa, power = m.balanced(x)
     s = (mantissa - 1.0) / (mantissa + 1.0)
     z = s * s
     twice = s + s
     return horner(z, ATANH_TERMS) * z * twice + power * LOG2_LOW + twice + power * LOG2_HIGH
 
 
-def cos_sin_turns(m: Any, turns: Any) -> tuple[Any, Any]:
-    """Return cosine and sine of 2 pi ``turns`` for numbers in [0, 1); the reduction to [-pi/4, pi/4] is exact."""
+def _of_turns(m: Any, turns: Any, series: Sequence[Sequence[float]], negative: Sequence[float]) -> Any:
     quarter = m.floor(4.0 * turns + 0.5)
     angle = (turns - 0.25 * quarter) * (2.0 * math.pi)
-    z = angle * angle
     odd = (quarter == 1.0) | (quarter == 3.0)
-    cosine, sine = horner(z, COS_TERMS), horner(z, SIN_TERMS) * angle
-    cosine, sine = m.where(odd, sine, cosine), m.where(odd, cosine, sine)
-    # Quarter turns 1 and 2 change the sign of the cosine, 2 and 3 that of the sine; 4 is a whole turn.
-    cosine = m.where((quarter == 1.0) | (quarter == 2.0), -cosine, cosine)
-    return cosine, m.where((quarter == 2.0) | (quarter == 3.0), -sine, sine)
+    value = horner(angle * angle, [m.where(odd, *terms) for terms in zip(*series, strict=True)])
+    value = value * (m.where(odd, angle, 1.0) if series[0] is SIN_TERMS else m.where(odd, 1.0, angle))
+    return m.where((quarter == negative[0]) | (quarter == negative[1]), -value, value)
+
+
+def cosine(m: Any, turns: Any) -> Any:
+    """Return the cosine of 2 pi ``turns`` for numbers in [0, 1); the reduction to [-pi/4, pi/4] is exact."""
+    return _of_turns(m, turns, (SIN_TERMS, COS_TERMS), (1.0, 2.0))  # of the quarter turns 0 to 4
+
+
+def sine(m: Any, turns: Any) -> Any:
+    """Return the sine of 2 pi ``turns`` for numbers in [0, 1)."""
+    return _of_turns(m, turns, (COS_TERMS, SIN_TERMS), (2.0, 3.0))
 
 
 def normal(m: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -85,8 +85,8 @@ def _open_unit(m: Any, bits: Any) -> Any:
 
 
 def _cauchy(m: Any, low: Any, high: Any) -> Any:
-    cosine, sine = m.cos_sin_turns(0.5 * _open_unit(m, low))
-    return -cosine / sine  # the tangent of pi (u - 1/2)
+    turns = 0.5 * _open_unit(m, low)
+    return -m.cosine(turns) / m.sine(turns)  # the tangent of pi (u - 1/2)
 
 
 def _laplace(m: Any, low: Any, high: Any) -> Any:
@@ -175,8 +175,7 @@ def _until_accepted(like: _Floats, attempt: Callable[[Any, int], tuple[_Floats, 
 
 
 def _normal_of(m: Any, low: Any, high: Any) -> Any:
-    cosine, _ = m.cos_sin_turns(m.digits(high, 11) * 2.0**-53)
-    return m.sqrt(-2.0 * m.log(_open_unit(m, low))) * cosine
+    return m.sqrt(-2.0 * m.log(_open_unit(m, low))) * m.cosine(m.digits(high, 11) * 2.0**-53)
 
 
 def _log_gamma(m: Any, elements: Any, shape: Any, _: Any) -> Any:

@@ -121,8 +121,11 @@ def _log(x: Any) -> Any:
     return where(x > 0, exact.log(_SCALARS, where(usual, x, 1.0)), -np.inf)
 
 
-_SCALARS: Final = SimpleNamespace(
-    floor=floor, frexp=_split, ones_where=lambda condition: where(condition, 1, 0), where=where
+_SCALARS: Final[Any] = SimpleNamespace(
+    balanced=lambda x: exact.balanced(_SCALARS, *_split(x)),
+    floor=floor,
+    ones_where=lambda condition: where(condition, 1, 0),
+    where=where,
 )
 
 
@@ -153,10 +156,6 @@ def _log1p(x: Any) -> Any:
     return where(shifted > 0, where(shifted == 1.0, x, corrected), outside)
 
 
-def _turns(turns: Any) -> tuple[Any, Any]:
-    return exact.cos_sin_turns(_SCALARS, turns)
-
-
 def _stirling(k: Any) -> Any:
     samplers = core_random.samplers
     small, result = k < 16.0, samplers.stirling_series(where(k < 16.0, 16.0, k))
@@ -182,10 +181,18 @@ random_double_log1p = _of_floats(
     "random_double_log1p", "x", _log1p, (-0.9, 4.0), "Return log(1 + x) in float64 for x of at least -1."
 )
 random_cosine = _of_floats(
-    "random_cosine", "turns", lambda turns: _turns(turns)[0], (0.0, 0.99), "Return cos(2 pi x) for x in [0, 1)."
+    "random_cosine",
+    "turns",
+    lambda turns: exact.cosine(_SCALARS, turns),
+    (0.0, 0.99),
+    "Return cos(2 pi x) for x in [0, 1).",
 )
 random_sine = _of_floats(
-    "random_sine", "turns", lambda turns: _turns(turns)[1], (0.0, 0.99), "Return sin(2 pi x) for x in [0, 1)."
+    "random_sine",
+    "turns",
+    lambda turns: exact.sine(_SCALARS, turns),
+    (0.0, 0.99),
+    "Return sin(2 pi x) for x in [0, 1).",
 )
 random_stirling = _of_floats(
     "random_stirling", "k", _stirling, (0.0, 30.0), "Return the error of Stirling's formula for k!, in float64."

@@ -89,10 +89,10 @@ def _by_inversion(u: Tensor, first: Tensor, ratio: Callable[[EllipsisType, int],
 
 
 TENSORS: Final = SimpleNamespace(
-    abs=abs, by_inversion=_by_inversion, cos_sin_turns=lambda turns: (random_cosine(turns), random_sine(turns)),
+    abs=abs, by_inversion=_by_inversion, cosine=random_cosine,
     digits=_digits, exp=random_double_exp, fill=_fill, floor=floor, log=random_double_log, log1p=random_double_log1p,
-    maximum=maximum, minimum=minimum, safe_log=random_double_log, sqrt=sqrt, stirling_error=random_stirling,
-    until_accepted=_until_accepted, where=where, zeros_like=zeros_like,
+    maximum=maximum, minimum=minimum, safe_log=random_double_log, sine=random_sine, sqrt=sqrt,
+    stirling_error=random_stirling, until_accepted=_until_accepted, where=where, zeros_like=zeros_like,
 )  # fmt: skip
 
 
