@@ -23,6 +23,7 @@ Dtype = Literal["float32", "float64"]
 
 _FOLDER = Path(__file__).parent
 _FILES = ("constants", "exponentials", "logarithms", "angles", "division", "powers")
+_FLOAT64_ONLY = ("gammas",)  # float32 numbers are computed in float64
 
 
 def each(float32: Any, float64: Any) -> Any:
@@ -47,7 +48,7 @@ def _parse(dtype: Dtype) -> _Module:
     constants: dict[str, ast.expr] = {}
     aliases: dict[str, str] = {}
     intrinsics: set[str] = set()
-    for file in _FILES:
+    for file in (*_FILES, *(_FLOAT64_ONLY if dtype == "float64" else ())):
         for node in ast.parse((_FOLDER / f"{file}.py").read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
                 functions[node.name] = node

@@ -45,7 +45,7 @@ from ...llvm import (
     zeros,
 )
 from ...llvm.values import truth
-from .scalar_functions import by_lane, scalar_functions
+from .scalar_functions import scalar_functions
 
 __all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
 
@@ -370,10 +370,16 @@ def _on_floats(T: Type) -> _Operations:
         "sign": lambda a: select(a > 0.0, _same(a, 1.0), select(a < 0.0, _same(a, -1.0), a + 0.0)),
         "nextafter": _nextafter,
     }  # fmt: skip
-    found |= {name: lambda x, name=name: by_lane(name, x) for name in ("erfc", "lgamma")}  # type: ignore[misc]
     functions = scalar_functions(T)
+    if f64 != T:  # some functions exist in double precision alone
+        wide = {name: _in_float64(f) for name, f in scalar_functions(f64).items() if name not in functions}
+        functions = wide | functions
     found.update({name: function for name, function in functions.items() if name not in found})
     return found
+
+
+def _in_float64(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    return lambda x: f32(function(f64(x)))  # type: ignore[no-any-return]
 
 
 def _nextafter(x: Value, y: Value) -> Value:

@@ -166,7 +166,7 @@ def scalar_functions(T: Type) -> dict[str, Callable[..., Any]]:
         return modules[name]
 
     found: dict[str, Callable[..., Any]] = {}
-    for file in ("exponentials", "logarithms", "angles", "division", "powers"):
+    for file in ("exponentials", "logarithms", "angles", "division", "powers", *(["gammas"] if f64 == T else [])):
         module = _loaded(file)
         found |= {name: getattr(module, name) for name in module.__all__ if name.islower()}
     return found

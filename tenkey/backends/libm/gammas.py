@@ -1,0 +1,194 @@
+"""The complementary error function, the logarithm of the gamma function and its derivatives, for float64 alone.
+
+Numbers of float32 are computed in float64. `constants.py` says how the functions are written; these polynomials
+interpolate at Chebyshev nodes. Series and reflection: NIST Digital Library of Mathematical Functions, 5.11.1, 5.11.2,
+5.15.8, 5.5.3, 5.5.4; the map of erfc to a finite interval: Shepherd and Laframboise, Mathematics of Computation 36
+(1981).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .angles import _PI, sin, tan
+from .bits import horner, llvm_copysign, llvm_fabs, llvm_floor, llvm_fma, llvm_rint, llvm_select
+from .constants import HALF, INFINITY, NAN, ONE, TWO, ZERO
+from .exponentials import _ERF_SMALL, exp
+from .logarithms import log
+
+__all__ = ["digamma", "erfc", "lgamma", "trigamma"]
+
+_ERFC_HIGH = 28.0  # rounds to 0
+_ERFC_CENTER = 4.0
+_ERFC_SHIFT = 0.125
+_ERFC_SCALE = 0.875
+# (1 + 2 a) exp(a**2) erfc(a), 0 <= a <= 28, as a polynomial in (t + 1/8) / (7/8), t = (a - 4) / (a + 4), error 2**-54.0
+_ERFC = (
+    1.2505272632390394, -0.12193736651647699, -0.01663582317882332, 0.09124356129719723, -0.10434370398530217,
+    0.08083857072985515, -0.047931115994862585, 0.02212978966837959, -0.007665324199906241,
+    0.0017257045234654986, -8.368079368705056e-05, -0.00010246374367630241, 3.414607836374794e-05,
+    6.700493156736701e-07, -3.125236690507617e-06, 4.5211597722508717e-07, 2.3690357992204356e-07,
+    -6.915359000556014e-08, -1.8250020033818523e-08, 7.53435035312292e-09, 1.4948860761753682e-09,
+    -5.246905382370707e-10, -9.647039546439506e-11,
+)  # fmt: skip
+
+_HALF_LOG_2PI = 0.9189385332046728
+_TINY = 1e-17
+_THREE = 3.0
+_MIDDLE = 5.5
+_RADIUS = 2.5
+_LARGE = 8.0  # from which Stirling's series serves
+# lgamma(a) / ((a - 1) (a - 2)), 1 <= a <= 3, as a polynomial in a - 2, error 2**-55.1
+_LGAMMA_NEAR = (
+    0.42278433509846713, -0.1003173016743539, 0.032965000621155816, -0.012384192193374183, 0.004998641164698706,
+    -0.0021081308338353785, 0.0009153769221939477, -0.0004057073998333553, 0.00018255264018626728,
+    -8.309510094797398e-05, 3.8168877217049974e-05, -1.7661849545809686e-05, 8.22227252824938e-06,
+    -3.8465374565754054e-06, 1.8077244952477939e-06, -8.554195306752008e-07, 4.0491176292722286e-07,
+    -1.8624721164419038e-07, 8.858800462314761e-08, -5.1889381335192836e-08, 2.4876913129422816e-08,
+    -9.172949166290702e-10, 3.821541398410965e-10, -8.87711600370437e-09, 4.305220610785349e-09,
+    2.444386936885692e-09, -1.1901740908188623e-09, -8.152852870624974e-10, 3.9592899392841773e-10,
+)  # fmt: skip
+
+# lgamma(a) / (a - 2), 3 <= a <= 8, as a polynomial in (a - 5.5) / 2.5, error 2**-52.5
+_LGAMMA_MIDDLE = (
+    1.1308039907482046, 0.34306368416681865, -0.06706121459270298, 0.018429924470038283, -0.005867639188094793,
+    0.0020300366305319823, -0.0007409545251783454, 0.00028071781163732586, -0.00010930287592595611,
+    4.345585370834067e-05, -1.7561680026669744e-05, 7.191273419563606e-06, -2.976203590471356e-06,
+    1.241088584508316e-06, -5.220482818454912e-07, 2.2448978170858313e-07, -9.558969023122733e-08,
+    3.573411018316844e-08, -1.5296720618861883e-08, 1.163986201469874e-08, -5.060476716731329e-09,
+    -9.798575858154291e-10, 4.368114813268674e-10, 9.635102361879664e-10, -4.2223699691898306e-10,
+)  # fmt: skip
+
+# B(2k) / (2k (2k - 1)), B(2k) / (2k) and B(2k), with Bernoulli's numbers B
+_STIRLING = (
+    0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, -0.0005952380952380953, 0.0008417508417508417,
+    -0.0019175269175269176, 0.00641025641025641, -0.029550653594771242,
+)  # fmt: skip
+_DIGAMMA = (
+    0.08333333333333333, -0.008333333333333333, 0.003968253968253968, -0.004166666666666667, 0.007575757575757576,
+    -0.021092796092796094, 0.08333333333333333, -0.4432598039215686,
+)  # fmt: skip
+_TRIGAMMA = (
+    0.16666666666666666, -0.03333333333333333, 0.023809523809523808, -0.03333333333333333, 0.07575757575757576,
+    -0.2531135531135531, 1.1666666666666667, -7.092156862745098, 54.971177944862156, -529.1242424242424,
+)  # fmt: skip
+_FOUR = 4.0
+_FIVE = 5.0
+_SIX = 6.0
+_SEVEN = 7.0
+
+
+def erfc(x: Any) -> Any:
+    """Complementary error function. Error below 4 ulp, and of one subnormal number where the result is one."""
+    magnitude = llvm_fabs(x)
+    a = llvm_select(magnitude > _ERFC_HIGH, _ERFC_HIGH, magnitude)
+    t = (a - _ERFC_CENTER) / (a + _ERFC_CENTER)
+    square = a * a
+    lost = llvm_fma(a, a, -square)
+    scaled = horner((t + _ERFC_SHIFT) / _ERFC_SCALE, _ERFC) / (ONE + TWO * a)
+    value = exp(-square) * (scaled - scaled * lost)
+    value = llvm_select(x < ZERO, TWO - value, value)
+    near = ONE - (x + x * horner(square, _ERF_SMALL))
+    return llvm_select(a < HALF, near, value)
+
+
+def lgamma(x: Any) -> Any:
+    """Logarithm of the absolute value of the gamma function.
+
+    Error below 6 ulp for positive numbers; for negative ones below 1e-14 of the greater of 1 and the
+    terms of the reflection.
+    """
+    a = llvm_fabs(x)
+    small = a < ONE
+    b = llvm_select(small, a + ONE, a)
+    logarithm = log(a)
+    near = (b - ONE) * (b - TWO) * horner(b - TWO, _LGAMMA_NEAR)
+    near = llvm_select(small, (a - ONE) * a * horner(a - ONE, _LGAMMA_NEAR) - logarithm, near)
+    middle = (b - TWO) * horner((b - _MIDDLE) / _RADIUS, _LGAMMA_MIDDLE)
+    inverse = ONE / a
+    series = inverse * horner(inverse * inverse, _STIRLING)
+    far = (a - HALF) * (logarithm - ONE) + ((_HALF_LOG_2PI - HALF) + series)
+    positive = llvm_select(b < _THREE, near, llvm_select(b < _LARGE, middle, far))
+    positive = llvm_select(a == INFINITY, INFINITY, positive)
+    sine = llvm_fabs(sin(_PI * (a - llvm_rint(a))))
+    negative = llvm_select(a < _TINY, -logarithm, (log(_PI / sine) - logarithm) - positive)
+    pole = llvm_floor(a) == a
+    value = llvm_select(x < ZERO, llvm_select(pole, INFINITY, negative), positive)
+    return llvm_select(x == ZERO, INFINITY, value)
+
+
+def digamma(x: Any) -> Any:
+    """Derivative of `lgamma`; NaN at its negative poles. Error below 1e-14 of the greater of 1 and the terms."""
+    below = x < ZERO
+    a = llvm_select(below, ONE - x, x)
+    near = a < _LARGE
+    # 1 / a + ... + 1 / (a + 7) as one fraction
+    bounded = llvm_select(near, a, ONE)
+    above = ONE
+    product = bounded
+    step = bounded + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    step = step + ONE
+    above = above * step + product
+    product = product * step
+    z = llvm_select(near, bounded + _LARGE, a)
+    inverse = ONE / z
+    square = inverse * inverse
+    series = log(z) - (HALF * inverse + square * horner(square, _DIGAMMA))
+    positive = series - llvm_select(near, above / product, ZERO)
+    positive = llvm_select(a == INFINITY, INFINITY, positive)
+    turn = x - llvm_rint(x)
+    pole = llvm_select(turn == ZERO, NAN, turn)
+    value = llvm_select(below, positive - _PI / tan(_PI * pole), positive)
+    return llvm_select(x == ZERO, llvm_copysign(INFINITY, -x), value)
+
+
+def trigamma(x: Any) -> Any:
+    """Derivative of `digamma`; infinite at the poles. Error below 1e-14 relative to the terms."""
+    below = x < ZERO
+    a = llvm_select(below, ONE - x, x)
+    near = a < _LARGE
+    bounded = llvm_select(near, a, ONE)
+    # the sum of 1 / (a + k)**2 for 0 <= k < 8: each by a division, since the squares of a product may vanish
+    inverse = ONE / bounded
+    total = inverse * inverse
+    inverse = ONE / (bounded + ONE)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + TWO)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + _THREE)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + _FOUR)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + _FIVE)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + _SIX)
+    total = total + inverse * inverse
+    inverse = ONE / (bounded + _SEVEN)
+    total = total + inverse * inverse
+    z = llvm_select(near, bounded + _LARGE, a)
+    reciprocal = ONE / z
+    square = reciprocal * reciprocal
+    series = reciprocal + (HALF * square + reciprocal * square * horner(square, _TRIGAMMA))
+    positive = series + llvm_select(near, total, ZERO)
+    turn = x - llvm_rint(x)
+    ratio = _PI / sin(_PI * turn)
+    value = llvm_select(below, ratio * ratio - positive, positive)
+    pole = llvm_select(below, (turn == ZERO) | (x == -INFINITY), x == ZERO)
+    return llvm_select(pole, INFINITY, value)
