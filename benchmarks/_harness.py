@@ -30,6 +30,7 @@ Note [Two clocks]
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
 import statistics
@@ -237,7 +238,7 @@ def measure(
     *,
     rounds: int,
     target: float,
-    warm_up: float = 0.05,
+    warm_up: float = 0.03,
     clock: str = "wall",
     single: float | None = None,
 ) -> Measurement:
@@ -284,17 +285,15 @@ def measure_rows(
 ) -> list[Measurement]:
     """Measure the rows in order, with progress on the error stream.
 
-    Every contestant first runs each row once. ``settle`` is called then; it should wait until all requested kernels
-    are compiled, so that the compiler does not run during a measurement.
+    If there is ``settle``, every contestant first runs each row once, and it is called then; it should wait until all
+    requested kernels are compiled, so that the compiler does not run during a measurement.
     """
     rows = [row for row in rows if options.only in row.name]
-    for row in rows:
-        for work in row.works.values():
-            try:
-                work.timer().timeit(1)
-            except Exception:
-                continue
     if settle is not None:
+        for row in rows:
+            for work in row.works.values():
+                with contextlib.suppress(Exception):  # measure() tells of it
+                    work.timer().timeit(1)
         settle()
     results = []
     for position, row in enumerate(rows, start=1):

@@ -1,9 +1,9 @@
 """Large calls on the CPU against the faster of PyTorch and NumPy: ``python -m benchmarks.cpu``.
 
 Every pointwise operator, other dtypes and layouts, reductions, normalizations, copies, sorting, indexing, random
-numbers and products, at 2^20 elements and at 2^10, 2^14 and 2^24; time per element and the gain of a second thread;
-first calls in new processes. Contestants are interleaved: see Note [Interleaved measurement] in
-benchmarks/_harness.py. Each row is measured only with the libraries whose results agree with ours. PyTorch's column
+numbers and products, at 2^20 elements and at 2^10, 2^14 and 2^24 (there a fourth of the rows); time per element and the
+gain of a second thread; first calls in new processes. Contestants are interleaved: see Note [Interleaved measurement]
+in benchmarks/_harness.py. Each row is measured only with the libraries whose results agree with ours. PyTorch's column
 requires ``pip install torch==2.13.0``.
 """
 
@@ -19,7 +19,7 @@ from benchmarks._harness import INSTALL_TORCH, Measurement, Options, parse_optio
 from benchmarks._tables import Target, describe_machine, format_table, geometric_mean, targets_of, write_json
 
 from ._first_call import first_calls
-from ._groups import GROUPS, compare_busy, held_core, measure_group
+from ._groups import FULL, GROUPS, compare_busy, held_core, measure_group
 from ._profile import profile
 from ._rows import LIBRARIES
 from ._scaling import scaling
@@ -82,7 +82,7 @@ def _groups(report: _Report, options: Options) -> None:
         report.target(*targets_of(title, quiet, "the faster", mean=group.mean, worst=group.worst))
         if values.busy:
             with held_core():
-                busy = measure_group(group, 1 << values.size, options)
+                busy = measure_group(group, 1 << values.size, replace(options, rounds=max(3, options.rounds // 2)))
             report.table(f"{title}, a core held", busy)
             compared = compare_busy(title, quiet, busy)
             report.target(*targets_of(f"{title}, a core held", busy, "the faster", mean=group.mean))
@@ -90,13 +90,14 @@ def _groups(report: _Report, options: Options) -> None:
 
 
 def _sizes(report: _Report, options: Options) -> None:
-    """Measure the groups at the other sizes, with one target for all rows of a size."""
+    """Measure the groups at the other sizes, with one target for all rows of a size; of 2^24 every fourth row."""
     for bits in OTHER_SIZES:
+        step = 4 if 1 << bits > FULL else 1
         ratios: dict[str, float] = {}
         for group in GROUPS:
             if not group.sized or (options.values.group and group.name not in options.values.group):
                 continue
-            results = measure_group(group, 1 << bits, options)
+            results = measure_group(group, 1 << bits, options, step=step)
             report.table(f"{group.title}, 2^{bits} elements", results)
             for result in results:
                 ratio = result.ratio("tenkey", "the faster")
@@ -111,7 +112,7 @@ def _sizes(report: _Report, options: Options) -> None:
 
 def main() -> None:
     """Measure and print the tables."""
-    options = parse_options(__doc__ or "", rounds=9, single=0.0002, arguments=_arguments)
+    options = parse_options(__doc__ or "", rounds=7, single=0.0002, arguments=_arguments)
     values = options.values
     if importlib.util.find_spec("torch") is None:
         print(INSTALL_TORCH)
@@ -125,7 +126,7 @@ def main() -> None:
     if "groups" in sections:
         _groups(report, options)
     if "sizes" in sections:
-        _sizes(report, replace(options, rounds=max(3, options.rounds // 2)))
+        _sizes(report, replace(options, rounds=max(3, options.rounds // 3)))
     if "scaling" in sections:
         table, targets = scaling(options.quick)
         print("\n" + table)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,8 @@ BUSY: Final = 2.2
 class Group:
     """Rows with a common target for the geometric mean of their ratios, and one for the worst of them.
 
-    ``long`` names rows that are left out beyond ``FULL``, and ``sized`` tells whether the size matters at all.
+    ``long`` names rows that are left out beyond ``FULL``, and ``sized`` tells whether the size matters at all. Beyond
+    ``FULL`` results are not compared: that would take longer than to measure them.
     """
 
     name: str
@@ -39,16 +40,16 @@ class Group:
     long: Sequence[str] = ()
     sized: bool = True
 
-    def rows(self, size: int, only: str = "") -> Iterator[Row]:
-        """Yield the rows whose name contains ``only``, with operands of about ``size`` elements."""
+    def rows(self, size: int, only: str = "", step: int = 1) -> Iterator[Row]:
+        """Yield every ``step``-th row whose name contains ``only``, with operands of about ``size`` elements."""
         with np.errstate(all="ignore"):
             if not self.lines:
-                yield from pointwise_rows(size, only)
+                yield from pointwise_rows(size, only, step)
                 return
             operands = Operands(size)
-            for line in self.lines:
+            for line in self.lines[::step]:
                 if only in line.name and not (size > FULL and line.name in self.long):
-                    yield make_row(line, operands)
+                    yield make_row(line, operands, compare=size <= FULL)
 
 
 GROUPS: Final = (
@@ -69,14 +70,13 @@ GROUPS: Final = (
 
 
 def measure_group(
-    group: Group, size: int, options: Options, *, settle: Callable[[], None] | None = None
+    group: Group, size: int, options: Options, *, step: int = 1, settle: Callable[[], None] | None = None
 ) -> list[Measurement]:
-    """Measure the rows of a group at one size. Larger operands take fewer rounds."""
-    rows = list(group.rows(size, options.only))
-    rounds = options.rounds if size <= FULL else max(3, options.rounds // 3)
+    """Measure every ``step``-th row of a group at one size."""
+    rows = list(group.rows(size, options.only, step))
     # NumPy warns about overflow and invalid values at the edges of domains.
     with np.errstate(all="ignore"):
-        return measure_rows(rows, replace(options, rounds=rounds), settle=settle)
+        return measure_rows(rows, options, settle=settle)
 
 
 @contextmanager

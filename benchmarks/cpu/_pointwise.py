@@ -45,9 +45,9 @@ def sample(operator: Any, size: int) -> list[Array]:
     return operands
 
 
-def pointwise_rows(size: int, only: str = "") -> Iterator[Row]:
-    """Yield a row for each operator whose name contains ``only``, with the libraries that have a counterpart."""
-    for operator in pointwise_operators():
+def pointwise_rows(size: int, only: str = "", step: int = 1) -> Iterator[Row]:
+    """Yield a row for every ``step``-th operator whose name contains ``only``, with the libraries that have it, too."""
+    for operator in pointwise_operators()[::step]:
         short = operator.name.partition("::")[2]
         if short in LEFT_OUT or only not in short:
             continue

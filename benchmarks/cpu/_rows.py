@@ -160,8 +160,8 @@ def _bind(text: str, library: Library, operands: Operands, extra: Mapping[str, A
     return bound
 
 
-def make_row(line: Line, operands: Operands) -> Row:
-    """Return a row, with the statements that run and agree; the others are its failures."""
+def make_row(line: Line, operands: Operands, compare: bool = True) -> Row:
+    """Return a row, with the statements that run and, with ``compare``, agree; the others are its failures."""
     works: dict[str, Work] = {}
     failures: dict[str, str] = {}
     results: dict[str, Any] = {}
@@ -184,7 +184,7 @@ def make_row(line: Line, operands: Operands) -> Row:
             failures[name] = f"{type(error).__name__}: {error}"
             continue
         works[name] = Work(text, {key: names[key] for key in _used(text) if key in names})
-    if not line.random:
+    if compare and not line.random:
         for name in list(works):
             if "tenkey" in works and name != "tenkey":
                 difference = disagreement(results["tenkey"], results[name], line.tolerance)
@@ -216,6 +216,8 @@ def disagreement(ours: Any, theirs: Any, tolerance: float) -> str:
     if first.dtype.kind != "f":
         different = int((first != second).sum())
         return f"in {different} of {first.size} elements" if different else ""
+    if np.array_equal(first, second):
+        return ""
     with np.errstate(all="ignore"):
         scale = np.nanmax(np.where(np.isfinite(second), np.abs(second), 0), initial=0)
         same = (first == second) | (np.isnan(first) & np.isnan(second))
