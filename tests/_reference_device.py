@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from tenkey.backends import Operand, ScalarFunction, StridedArray
-from tenkey.backends.cpu.complex_functions import COMPLEX_FUNCTIONS
+from tenkey.backends.cpu.programs.complex_functions import COMPLEX_FUNCTIONS
 from tenkey.library import scalar as s
 from tests._backends import Host, window
 

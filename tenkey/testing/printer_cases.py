@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..backends.cpu.complex_functions import COMPLEX_FUNCTIONS
+from ..backends.cpu.programs.complex_functions import COMPLEX_FUNCTIONS
 from ..ops import scalar as s
 from ..ops.scalar.reference import REFERENCE
 

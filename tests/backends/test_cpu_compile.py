@@ -1,13 +1,8 @@
-"""Compiled kernels: they compute what NumPy computes, and their cache survives what happens to caches.
-
-Note [Nothing waits for a compiler] in ``tenkey/backends/cpu/numba/compiler.py``.
-"""
+"""Programs: large calls and compiled ones compute what NumPy computes; Note [Which loop computes]."""
 
 from __future__ import annotations
 
 import itertools
-import threading
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenkey as tk
 from tenkey._util.record import replaced
-from tenkey.backends.cpu.numba import compiler
-from tenkey.backends.cpu.numba.program import Program, program_of
+from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pointwise import LARGE, large
-from tenkey.backends.cpu.pool.pieces import PIECE
+from tenkey.backends.cpu.programs import inner_loops
+from tenkey.backends.cpu.programs.program import Program, program_of
+from tenkey.backends.llvm import UnavailableError
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
 from tests._tiers import each
@@ -34,11 +31,11 @@ _ULPS = 8
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder of our own, and compiling at once."""
+    """A cache folder of our own."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENKEY_CACHE_DIR", str(folder))
-        patch.setenv("TENKEY_COMPILE", "sync")
+        patch.delenv("TENKEY_COMPILE", raising=False)
         yield folder
 
 
@@ -83,7 +80,7 @@ _FAST = [  # conditions, branches, several operands and numbers, and calls of fu
         "sigmoid", "elu", "logaddexp",
     )
 ]  # fmt: skip
-_SIZES = (LARGE, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3)
+_SIZES = (LARGE, LARGE + 1, 3 * LARGE + 7)
 
 
 @each("dtype", ["float32", "float64"])
@@ -117,37 +114,74 @@ def test_large_calls_compute_what_numpy_computes(operator: Any, dtype: str, cach
         assert close.all(), [(a[~close][:3], got[~close][:3], want[~close][:3]) for a in operands]
 
 
-_COMPILED = {"exp", "log", "sin", "tanh", "sigmoid", "expm1", "rsqrt"}
-_NUMPYS = {"add", "multiply", "maximum", "less", "equal", "sqrt", "floor", "negative"}  # NumPy's are as fast
+_OURS = {"exp", "log", "sin", "tanh", "sigmoid", "expm1", "rsqrt", "where", "floor_divide"}
+_NUMPYS = {"add", "multiply", "maximum", "less", "equal", "sqrt", "floor", "negative", "pow"}  # NumPy's are as fast
 
 
-@pytest.mark.parametrize("name", sorted(_COMPILED | _NUMPYS))
-def test_which_programs_are_compiled(name: str, cache: Path) -> None:
+@pytest.mark.parametrize("name", sorted(_OURS | _NUMPYS))
+def test_which_loop_computes(name: str, cache: Path) -> None:
     program = _program(registry.find(f"tk::{name}").facets["Pointwise"], "float32", f"tk::{name}")
-    program.request()
-    assert program.compiled is (name in _COMPILED)
+    found = program.loop(program.signature)
+    assert found is not None
+    given = None if program.ufunc is None else numpy_loop(program.ufunc, (*program.signature, program.result))
+    assert (given is not None and found.address == given.address) is (name in _NUMPYS)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float16", "uint8"])
-def test_what_numba_lacks_stays_with_numpy(dtype: str, cache: Path) -> None:
-    program = _program(registry.find("tk::add").facets["Pointwise"], dtype, "test")
-    program.request()
-    assert not program.compiled
+def test_operands_of_other_dtypes_are_converted_in_the_loop(cache: Path) -> None:
+    """Also where NumPy has a loop for the dtype of the computation."""
+    rng = np.random.default_rng(0)
+    failed = []
+    codes = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8"]
+    for first, second in itertools.product(codes, repeat=2):
+        a, b = (rng.integers(0, 2 if code == "?" else 9, (130, 140)).astype(code) for code in (first, second))
+        program = _program(registry.find("tk::add").facets["Pointwise"], "float64", "tk::add")
+        got = large(program, (a, b[0]), a.shape)
+        if not np.array_equal(got, a.astype(float) + b[0].astype(float)):
+            failed.append((first, second))
+    assert not failed
 
 
-def test_broadcasting_and_strides_of_a_compiled_program(cache: Path) -> None:
+@pytest.mark.parametrize("dtype", ["complex64", "float16", "uint8", "int64", "bool"])
+def test_every_dtype_has_large_loops(dtype: str, cache: Path) -> None:
+    program = _program(registry.find("tk::add").facets["Pointwise"], dtype, "tk::add")
+    assert program.loop(program.signature) is not None
+    x = (np.arange(LARGE) % 2).astype(dtype)
+    np.testing.assert_array_equal(large(program, (x, x), x.shape), x + x)
+
+
+def test_broadcasting_and_strides(cache: Path) -> None:
     program = _program(registry.find("tk::tanh").facets["Pointwise"], "float32", "tk::tanh")
     wide = np.random.default_rng(0).standard_normal((700, 600)).astype(np.float32)
-    for array in (wide, wide.T, wide[::2, ::3], np.broadcast_to(wide[:1], (300, 600)), wide[:0]):
+    swapped = wide.astype(">f4")
+    unaligned = np.frombuffer(b"x" + wide.tobytes(), np.float32, wide.size, 1).reshape(wide.shape)
+    arrays = (wide, wide.T, wide[::2, ::3], wide[::-1, ::-1], np.broadcast_to(wide[:1], (300, 600)), wide[:0])
+    for array in (*arrays, swapped, unaligned):
         got = large(program, (array,), array.shape)
+        assert got.dtype == np.float32
         np.testing.assert_allclose(got, np.tanh(array), rtol=1e-6)
-    assert program.compiled
     pair = _program(registry.find("tk::floor_divide").facets["Pointwise"], "float32", "tk::floor_divide")
     for other in (np.array(2.0, np.float32), wide[:, :1], wide[:1], wide):
         np.testing.assert_array_equal(large(pair, (wide, other), wide.shape), np.floor_divide(wide, other))
 
 
-# ---- the switch over
+def test_in_place_operands_that_overlap() -> None:
+    """Results are those of the operands before the call."""
+    for step in (1, 2):
+        x = np.arange(4.0 * LARGE)
+        t = tk.asarray(x.copy())
+        t[LARGE::step].add_(t[: 4 * LARGE - LARGE : step])
+        want = x.copy()
+        want[LARGE::step] += x[: 4 * LARGE - LARGE : step]
+        np.testing.assert_array_equal(t.numpy(), want)
+    t = tk.asarray(np.ones((LARGE // 64, 128)))
+    t.add_(t[0])
+    assert (t.numpy() == 2).all()
+    for target in (tk.asarray(np.ones((256, 256))), tk.asarray(np.ones((256, 256))).T):
+        target.multiply_(target + 1)
+        assert (target.numpy() == 2).all()
+
+
+# ---- small calls
 
 
 def test_small_calls_are_counted(cache: Path) -> None:
@@ -162,29 +196,50 @@ def test_small_calls_are_counted(cache: Path) -> None:
     np.testing.assert_allclose(program.call(x), before, rtol=1e-15)
 
 
-def test_background_and_wait(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENKEY_COMPILE", "background")
-    program = _program(registry.find("tk::expm1").facets["Pointwise"], "float64", "tk::expm1")
-    release = threading.Event()
-    compiler.request("first in the queue", lambda: _wait_for(release))
-    program.request()
-    states = [program.compiled]
-    np.testing.assert_allclose(large(program, (np.ones(LARGE),), (LARGE,)), np.expm1(1.0))  # served at once
-    release.set()
-    compiler.wait()
-    states.append(program.compiled)
-    assert states == [False, True]
+def test_compiled_small_calls_equal_large_ones(cache: Path) -> None:
+    """The same loop computes both, so every bit is the same."""
+    rng = np.random.default_rng(0)
+    for name in ("sigmoid", "where", "logaddexp2", "gelu"):
+        program = _program(registry.find(f"tk::{name}").facets["Pointwise"], "float32", f"tk::{name}")
+        program.request()
+        assert program.compiled
+        assert isinstance(program.call, np.ufunc)
+        operands = [rng.standard_normal(3 * LARGE).astype(dtype) for dtype in program.signature]
+        whole = large(program, tuple(operands), (3 * LARGE,))
+        for piece in (slice(0, 5), slice(7, 100), slice(0, None, 1000)):
+            np.testing.assert_array_equal(program.call(*[a[piece] for a in operands]), whole[piece])
 
 
-def _wait_for(event: threading.Event) -> None:
-    assert event.wait(timeout=60)
+@pytest.mark.parametrize("how", ["off", "numpy"])
+def test_without_compiled_code(how: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``TENKEY_COMPILE=off``, and arrays that the driver does not know: NumPy computes."""
+    if how == "off":
+        monkeypatch.setenv("TENKEY_COMPILE", "off")
+        monkeypatch.setattr(inner_loops, "kernel", _unavailable)
+    else:
+        monkeypatch.setattr(inner_loops, "supported", lambda: False)
+    for name in ("log1p", "sigmoid", "add"):
+        program = _program(registry.find(f"tk::{name}").facets["Pointwise"], "float32", f"tk::{name}")
+        program.request()
+        assert not program.compiled
+        x = np.linspace(0, 1, LARGE, dtype=np.float32)
+        operands = (x,) * len(program.signature)
+        assert program.loop(program.signature) is None
+        np.testing.assert_array_equal(large(program, operands, x.shape), program.call(*operands))
 
 
-def test_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENKEY_COMPILE", "off")
-    program = _program(registry.find("tk::log1p").facets["Pointwise"], "float32", "tk::log1p")
-    program.request()
-    assert not program.compiled
+def _unavailable(*args: Any, **kwargs: Any) -> Any:
+    raise UnavailableError("off")
+
+
+def test_an_operation_that_compiled_code_lacks(cache: Path) -> None:
+    """The author of a custom operator is told; built-in operators run on NumPy without a word."""
+    facet = registry.find("tk::pow").facets["Pointwise"]
+    x = np.arange(LARGE) % 7
+    np.testing.assert_array_equal(large(_program(facet, "int64", "tk::pow"), (x, x), x.shape), x**x)
+    own = _program(facet, "int64", "mine::pow")
+    with pytest.warns(UserWarning, match="mine::pow for int64 is not compiled.*pow on int64"):
+        np.testing.assert_array_equal(large(own, (x, x), x.shape), x**x)
 
 
 def _hard_values(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -225,31 +280,3 @@ def test_silent_programs_never_warn(dtype: str) -> None:
             program.call(*operands)
             program.call(*[operand.reshape(-1)[:1].reshape(()) for operand in operands])
     assert seen > 5
-
-
-def test_warnings_are_left_alone_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note [Warnings of the compiler thread]: Numba's own contexts, entered where kernels are compiled."""
-    from numba.core.errors import NumbaWarning, WarningsFixer
-    from numba.np.ufunc.ufuncbuilder import _suppress_deprecation_warning_nopython_not_supplied as suppress
-
-    def look() -> tuple[Any, ...]:
-        return warnings.filters, list(warnings.filters), warnings.showwarning, warnings._showwarnmsg_impl  # type: ignore[attr-defined]
-
-    def enter() -> None:
-        with WarningsFixer(NumbaWarning).catch_warnings():
-            seen.append(look())
-        with suppress():
-            seen.append(look())
-
-    seen: list[tuple[Any, ...]] = []
-    monkeypatch.setenv("TENKEY_COMPILE", "background")
-    before = look()
-    compiler.request("test", enter)
-    compiler.wait()
-    assert len(seen) == 2
-    for found in seen:
-        assert found[0] is before[0]
-        assert found[1:] == before[1:]
-    enter()  # on another thread Numba has the module itself, and puts back what it found
-    assert all(found[1] != before[1] for found in seen[2:])
-    assert look()[1:] == before[1:]

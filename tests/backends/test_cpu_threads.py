@@ -17,7 +17,6 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import cpu
-from tenkey.backends.cpu.numba import compiler
 from tenkey.backends.cpu.pool import pieces as threads
 from tenkey.core.tensor import Tensor
 
@@ -61,7 +60,6 @@ def test_results_do_not_depend_on_the_number_of_threads(
 ) -> None:
     x = tk.asarray(values)
     call(x)
-    compiler.wait()  # so that all of them run the same code
     results = []
     for count in (1, 2, 3, 8):
         cpu.set_num_threads(count)
@@ -73,7 +71,6 @@ def test_several_threads_of_the_user_at_once(values: np.ndarray[Any, Any]) -> No
     cpu.set_num_threads(4)
     x = tk.asarray(values)
     want = [call(x).numpy() for _, call in _CALLS[:8]]
-    compiler.wait()
     barrier = threading.Barrier(4)
 
     def work(number: int) -> None:

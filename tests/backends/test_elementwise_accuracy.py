@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.numba import compiler
 from tests._tiers import each
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +69,6 @@ def _called(name: str, repeat: int, *points: Array) -> Array:
     given = [tk.asarray(np.tile(p, repeat)) for p in points]
     result = getattr(tk, name)(*given)
     if repeat > 1:
-        compiler.wait()
         result = getattr(tk, name)(*given)
     values = result.numpy().reshape(repeat, -1)
     assert (values == values[0]).all()

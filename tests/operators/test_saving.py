@@ -12,8 +12,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import checkpoint, checkpoint_policies
 from tenkey.autograd.graph import saved_tensors_hooks
-from tenkey.backends.cpu.numba import compiler
-from tenkey.backends.cpu.numba.program import Program
+from tenkey.backends.cpu.programs.program import Program
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tests._tiers import each, tier
@@ -26,7 +25,6 @@ _RECORDED = [op for op in _DIFFERENTIABLE if op.name != "tk::accumulate"]  # the
 @pytest.fixture(scope="module", autouse=True)
 def _no_switch_to_compiled_code() -> Iterator[None]:
     """Two equal calls are compared bit by bit."""
-    compiler.wait()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Program, "count", lambda program: None)
         yield

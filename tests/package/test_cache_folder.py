@@ -16,7 +16,6 @@ import pytest
 
 from tenkey._util import cache_folder as module
 from tenkey._util.cache_folder import cache_folder, is_private_file
-from tenkey.backends.cpu.numba import compiler
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
 _IS_ROOT = hasattr(os, "getuid") and os.getuid() == 0
@@ -59,7 +58,6 @@ class _Cache:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Cache:
-    compiler.wait()  # for kernels that earlier tests requested: its thread would use the folders of this one
     return _Cache(tmp_path, monkeypatch)
 
 

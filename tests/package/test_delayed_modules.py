@@ -23,7 +23,7 @@ LATE = (
     "tenkey.autograd.gradcheck.check", "tenkey.autograd.function.custom_backward",
     "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",
     "tenkey.autograd.recording.autograd_kernels",
-    "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.numba.program",
+    "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.programs.program",
     "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.autograd.visualize",
     "tenkey.profiler.profile", "tenkey.autograd.tape.call_sites", "tenkey.backends.external",
     "tenkey.library.custom_operator", "tenkey.library.native", "tenkey.library.registration",

@@ -35,7 +35,7 @@ def test_a_seed_gives_the_same_programs() -> None:
     assert {program.mode for program in first} == set(MODES)
     assert {program.threads for program in first} == {1, 2, 3, 4}
     many = [generate(5, number) for number in range(500)]
-    assert {program.compiled for program in many} == {"off", "sync", "background"}
+    assert {program.compiled for program in many} == {"off", "all", "on"}
     assert {name for program in many for name in used(program)} >= set(OPERATORS) - {"det", "inv", "outer", "einsum"}
 
 
@@ -125,7 +125,7 @@ def test_an_exception_that_is_not_documented_is_a_failure() -> None:
 def test_inputs_of_every_dtype_are_reduced() -> None:
     for dtype, value in (("bool", True), ("uint8", 3), ("int64", -2), ("float32", 0.25), ("complex64", 1 + 2j)):
         given = Input("x0", dtype, (2, 3), (value,) * 18, differentiable=dtype[0] in "fc", batched=True)
-        program = Program((given,), (Step("v0", "clone", ("x0",)),), (("v0", given.dtype[0]),), "vmap", 3, 2, "sync")
+        program = Program((given,), (Step("v0", "clone", ("x0",)),), (("v0", given.dtype[0]),), "vmap", 3, 2, "all")
         small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
         assert (small.mode, small.threads, small.callers, small.compiled) == ("forward", 1, 1, "off")
         assert small.inputs[0].shape == ()

@@ -17,7 +17,7 @@ MODES: Final = {
     "forward": 4, "backward": 4, "second": 2, "jvp": 2, "vmap": 2, "vmap of grad": 1, "jvp of grad": 1
 }  # fmt: skip
 """Ways to run a program, and how often each is drawn."""
-COMPILED: Final = ("off", "sync", "background")
+COMPILED: Final = ("off", "all", "on")
 _DTYPES: Final = ("float32",) * 5 + ("float64",) * 4 + ("complex64", "complex128", "int64", "int32", "uint8", "bool")
 _SHAPES: Final = ((), (1,), (3,), (4,), (2, 3), (3, 3), (2, 2), (1, 4), (2, 1, 3), (2, 3, 2), (0, 3), (9, 5))
 _BATCH: Final = 3

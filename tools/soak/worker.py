@@ -19,9 +19,10 @@ LIMIT: Final = 60.0  # seconds for one program, which takes some milliseconds, o
 _START: Final = 120.0  # seconds to import everything
 # In the workers that compile, small calls take the way of large ones, in small pieces on several threads.
 _SMALL: Final = (
-    ("backends.cpu.pointwise", "LARGE", 4), ("backends.cpu.pointwise", "PIECE", 4),
-    ("backends.cpu.pointwise", "WORTH_SPLITTING", 64), ("backends.cpu.reduction", "PIECE", 4),
-    ("backends.cpu.kernels", "_MUCH", 4), ("backends.cpu.numba.program", "_CALLS_BEFORE_COMPILING", 1),
+    ("backends.cpu.pointwise", "LARGE", 4), ("backends.cpu.reduction", "PIECE", 4),
+    ("backends.cpu.thresholds", "HEAVY_CHUNK", 4), ("backends.cpu.thresholds", "HEAVY_LIMIT", 4),
+    ("backends.cpu.thresholds", "LIGHT_CHUNK_BYTES", 64), ("backends.cpu.thresholds", "LIGHT_LIMIT_BYTES", 64),
+    ("backends.cpu.kernels", "_MUCH", 4), ("backends.cpu.programs.program", "_CALLS_BEFORE_COMPILING", 1),
     ("ops.builtin.reductions.reduction", "_SMALL", 4), ("ops.builtin.elementwise.limiting", "_SMALL", 4),
     ("ops.builtin.sorting.sort", "_SMALL", 4),
 )  # fmt: skip
@@ -29,7 +30,7 @@ _SMALL: Final = (
 
 def _set_up(compiled: str, prepare: str) -> None:
     os.environ["TENKEY_COMPILE"] = compiled
-    if compiled == "sync":
+    if compiled == "all":
         for module, name, value in _SMALL:
             space = vars(importlib.import_module(f"tenkey.{module}"))
             if name not in space:

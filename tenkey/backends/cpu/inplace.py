@@ -13,8 +13,8 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
-from .numba.program import program_of
 from .pointwise import converted, pointwise_into
+from .programs.program import program_of
 
 __all__ = ["inplace_kernel"]
 

@@ -26,15 +26,11 @@ from ...ops.shapes import broadcast_shapes
 from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
-from .numba.program import Program, program_of
-from .pool.pieces import PIECE, for_pieces, for_shares
+from .programs.program import Program, compute_into, program_of
 
 __all__ = ["converted", "pointwise_kernel"]
 
-LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled code pay
-# One core moves 80 GB/s (measured: ``add``, 12 MB in 148 us), and waking another costs 60 us: below this many bytes a
-# loop that is limited by memory is faster on one core.
-WORTH_SPLITTING: Final = 8 << 20
+LARGE: Final = 1 << 14  # elements from which the driver of elementwise calls pays
 _square: Final = np.square
 
 
@@ -148,16 +144,13 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
     """Return a kernel for operands that all have the compute dtype."""
     word, name = cpu_word(program.result), operator.name
     is_ufunc = isinstance(program.call, np.ufunc)
-    limit = LARGE
-    if program.light and is_ufunc:
-        limit = WORTH_SPLITTING // (count * program.dtype.itemsize + program.result.itemsize)
 
     def general(*operands: Tensor) -> Tensor:
         arrays = tuple([x._data for x in operands])
         return make_tensor(large(program, arrays, _shape(name, arrays)), word)
 
     form = "program" if not is_ufunc else "silent" if program.silent else "quiet"
-    return _make(form, count, operator, program, general, limit)
+    return _make(form, count, operator, program, general)
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -315,62 +308,35 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
         arrays.append(converted(operator.name, value, dtype))
     if facet.indices:
         arrays += _index_arrays(facet, out.shape, compute)
-    found = errors()
-    try:
-        ignore(QUIET)
-        call = program.call
-        if isinstance(call, np.ufunc) and result == out.dtype:
-            call(*arrays, out=out)
-        else:
-            out[...] = call(*arrays)
-    finally:
-        restore(found)
+    if out.size < LARGE or _overlap(arrays, out) or not compute_into(program, tuple(arrays), out):
+        assign(program, tuple(arrays), out)
+
+
+def _overlap(arrays: list[np.ndarray], out: np.ndarray) -> bool:
+    """Tell whether an operand may overlap the result otherwise than element by element."""
+    for a in arrays:
+        same = a.shape == out.shape and a.strides == out.strides and a.ctypes.data == out.ctypes.data
+        if not same and np.may_share_memory(a, out):
+            return True
+    return False
 
 
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Run a program over many elements, in pieces, on several threads."""
-    program.request()
-    length = prod(shape)
+    """Run a program over many elements, on several threads."""
     out = allocate(shape, program.result)
-    if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
-        flat = [a.reshape(-1) for a in arrays]
-        if program.compiled and length > PIECE:
-            flat = [np.full(PIECE, a[0], a.dtype) if a.size == 1 else a for a in flat]
-        _flat(program, flat, out.reshape(-1), [a.size == 1 for a in arrays])
-        return out
-    rows = shape[0]
-    if rows <= 1 or length < PIECE:
-        _assign(program, arrays, out)
-        return out
-    spread = [np.broadcast_to(a, shape) for a in arrays]
-    per_row = max(1, length // rows)
-
-    def rows_of(start: int, stop: int) -> None:
-        _assign(program, tuple([a[start:stop] for a in spread]), out[start:stop])
-
-    for_pieces(rows_of, rows, max(1, PIECE // per_row))
+    if not compute_into(program, arrays, out):
+        assign(program, arrays, out)
     return out
 
 
-def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: list[bool]) -> None:
-    def piece(start: int, stop: int) -> None:
-        operands = [(a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)]
-        _assign(program, tuple(operands), out[start:stop])
-
-    # A ufunc passes over memory once: each thread gets one share, since every piece has to acquire the GIL. A function
-    # of several NumPy calls gets pieces whose intermediate results stay in a core's cache.
-    if isinstance(program.large, np.ufunc) and not any(single):
-        for_shares(piece, out.size, program.pace)
-    else:
-        for_pieces(piece, out.size)
-
-
-def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+    """Run a program on NumPy."""
     found = errors()
     try:
         ignore(QUIET)
-        call = program.large
-        if isinstance(call, np.ufunc):
+        arrays = tuple([a if a.dtype == dtype else a.astype(dtype) for a, dtype in zip(arrays, program.signature)])
+        call = program.call
+        if isinstance(call, np.ufunc) and out.dtype == program.result:
             call(*arrays, out=out)
         else:
             out[...] = call(*arrays)

@@ -16,9 +16,9 @@ from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
-from .numba.program import Program, program_of
 from .pointwise import LARGE
 from .pool.pieces import PIECE, for_pieces
+from .programs.program import Program, program_of
 
 __all__ = ["reduction_kernel"]
 

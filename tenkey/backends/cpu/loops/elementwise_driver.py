@@ -15,7 +15,8 @@ every pointwise operator, dtype and number of operands. It takes the arrays them
 
 The result of every element is the same, whatever thread computes it. The driver declines (it returns 1, and NumPy is
 called) if an array is not aligned, the shapes do not fit, or a result overlaps itself. A result that overlaps an
-operand otherwise than element by element is the caller's concern. Guarded by ``tests/backends/test_elementwise_driver.py``.
+operand otherwise than element by element is the caller's concern.
+Guarded by ``tests/backends/test_elementwise_driver.py``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....ops.scalar import PYTHON, Expression, expand, function_source, make, real_parts, topological_order, variable
+from ....ops.scalar import (
+    PYTHON,
+    Expression,
+    OperationTable,
+    expand,
+    function_source,
+    indices,
+    make,
+    real_parts,
+    topological_order,
+    variable,
+)
+from ....ops.scalar import constant as number
 from ....ops.scalar.emit.writer import compute_dtype, constant_of
 from ....ops.scalar.expansions import rewritten
 from ...llvm import (
@@ -106,11 +118,12 @@ class ScalarLoop:
 
     @cached_property
     def key(self) -> str:
-        """A text that determines what the function computes."""
-        table = PYTHON.extended(constant=lambda value, kind: repr(value), eps="eps")
-        entries = {name: _named(name) for name in table if name != "constant"}
-        source = function_source("f", self.parameters, self.expressions, table.extended(**entries))
-        return f"{source}{self.dtype} {self.result} {self._several}"
+        """A text that determines what the function computes, whatever the expressions are made of later."""
+        entries = {name: _named(name) for name in PYTHON} | {"constant": lambda value, kind: f"{kind} {value!r}"}
+        outputs = [part for parts in self._outputs for part in parts]
+        source = function_source("f", self.parameters, outputs, OperationTable("keys", entries))
+        kinds = [str(self._wanted(expression)) for expression in self.expressions]
+        return f"{source}{self.dtype} {kinds} {sorted(self._variables.items())} {self._several}"
 
     @cached_property
     def _is_complex(self) -> bool:
@@ -205,8 +218,6 @@ class ScalarLoop:
     @cached_property
     def _more_parameters(self) -> list[str]:
         """The index variables, which are parameters at the end."""
-        from ....ops.scalar import indices
-
         return [name for name in indices(self.expressions) if name not in self.parameters]
 
 
@@ -226,8 +237,6 @@ def _constant(node: Expression, operands: list[Expression], dtype: str) -> Expre
     if operands or node.operation != "constant" or node.kind == "boolean":
         return make(node.operation, *operands) if operands else node
     assert isinstance(node.value, int | float)
-    from ....ops.scalar import constant as number
-
     return number(constant_of(node.value, dtype))
 
 

@@ -1,0 +1,1 @@
+"""Scalar expressions made executable for one dtype: by NumPy, and by compiled loops."""

@@ -1,0 +1,112 @@
+"""Scalar expressions as NumPy functions: a ufunc where one computes the whole, else a function of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....dispatch.calling import codegen
+from ....ops.declare.facets import Pointwise
+from ....ops.scalar import NUMPY, Expression, function_source
+from ..fp_warnings import silenced
+from .complex_functions import COMPLEX_FUNCTIONS
+
+__all__ = ["LEFT_TO_NUMPY", "numpy_function", "single_ufunc", "whole_power"]
+
+_SAME_NAME: Final = (
+    "add subtract multiply divide floor_divide remainder maximum minimum negative abs sign sqrt square floor ceil "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan "
+    "isfinite isinf exp expm1 log log1p sin cos tanh tan sinh cosh exp2 log2 log10 cbrt hypot copysign trunc "
+    "bitwise_and bitwise_or bitwise_xor nextafter signbit"
+)
+_UFUNC: Final[dict[str, np.ufunc]] = {name: getattr(np, name) for name in _SAME_NAME.split()} | {
+    "pow": np.power, "round": np.rint, "atan2": np.arctan2, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "bitwise_invert": np.invert,
+    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
+}  # fmt: skip
+LEFT_TO_NUMPY: Final = frozenset([
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil",
+    "round", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
+    "logical_xor", "logical_not", "isnan", "isfinite", "isinf", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift", "copysign", "nextafter", "pow", "signbit", "trunc",
+])  # fmt: skip
+"""Operations for which NumPy's loop is as good, except on float16."""
+_BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
+_ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity on integers
+
+
+def single_ufunc(expression: Expression, parameters: tuple[str, ...], dtype: np.dtype) -> np.ufunc | None:
+    """Return the ufunc that computes an expression of these parameters, or None."""
+    ufunc = _UFUNC.get(expression.operation)
+    if ufunc is None or tuple(node.name for node in expression.operands) != parameters:
+        squares = expression.operation == "multiply" and {node.name for node in expression.operands} == set(parameters)
+        return np.square if squares and len(parameters) == 1 else None
+    if expression.operation in _ON_INTEGERS and dtype.kind in "iub":
+        return None
+    if expression.operation in COMPLEX_FUNCTIONS and dtype.kind == "c":
+        return None
+    return ufunc
+
+
+def whole_power(base: Any, exponent: Any) -> Any:
+    """Raise integers to a power; ValueError for negative exponents."""
+    try:
+        return np.power(base, exponent)
+    except ValueError:
+        if np.any(exponent < 0):
+            raise ValueError(
+                f"[pow] integers to the power of {np.min(exponent)} are fractions, which integers do not hold: "
+                "convert with tk.astype(x, tk.float64), or give a float exponent."
+            ) from None
+        raise
+
+
+def numpy_function(facet: Pointwise, dtype: np.dtype, result: np.dtype) -> Callable[..., Any]:
+    """Return a function of arrays that computes the expression in ``dtype`` by NumPy's functions."""
+    name, expression = facet.schema.name, facet.expression
+    scope: dict[str, Any] = {}
+    kind = dtype.type
+
+    def constant(value: Any, kind_: str) -> str:
+        if kind_ == "boolean":
+            return f"np.bool_({value!r})"
+        name = f"_c{len(scope)}"
+        fraction = isinstance(value, float) and dtype.kind in "iu"
+        if fraction or (dtype.kind == "b" and value not in (0, 1)):
+            scope[name] = value
+            return name
+        scope[name] = silenced(kind, value)  # infinite beyond the range of float16, as in compiled code
+        return name
+
+    eps = repr(float(np.finfo(dtype).eps)) if dtype.kind in "fc" else "0"
+    table = NUMPY.extended("NumPy", constant=constant, eps=eps)
+    if dtype.kind == "c":
+        table = table.extended("NumPy", **{name: f"_{name}({{0}})" for name in COMPLEX_FUNCTIONS})
+        scope |= {f"_{name}": function for name, function in COMPLEX_FUNCTIONS.items()}
+    if dtype.kind in "iub":
+        table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
+    for operation in _BY_ELEMENT:  # Python functions, which return double precision for any dtype
+        table = table.extended("NumPy", **{operation: f"np.asarray({NUMPY[operation]}, _dtype)"})
+    source = function_source("program", (*facet.parameters, *facet.indices), [expression], table)
+    scope["_dtype"] = dtype
+    exec("\n".join(table.imports), scope)
+    function = codegen.define(source, scope, f"<NumPy program of {name}>")
+    if dtype.kind == "c" and result.kind == "f":  # the constants were complex
+        whole = function
+
+        def function(*arrays: Any) -> Any:
+            return np.array(np.real(whole(*arrays)), result)
+
+    root = expression
+    while root.operation in _ON_INTEGERS and dtype.kind in "iub":
+        (root,) = root.operands
+    if root.operands:
+        return function
+
+    def program(*arrays: Any) -> Any:  # a constant or a variable: gets the shape of the operands, and is copied
+        shape = np.broadcast_shapes(*[np.shape(a) for a in arrays])
+        return np.array(np.broadcast_to(function(*arrays), shape), result)
+
+    return program

@@ -1,0 +1,90 @@
+"""The inner loops of programs, and the driver that runs them; imported when a large call first needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from ....ops.scalar import Expression, operations
+from ...llvm.array_fields import supported
+from ...llvm.compiled import UnavailableError, address_of, kernel
+from ...llvm.complaints import complain, utter
+from ..loops.elementwise_driver import elementwise
+from ..loops.expressions import UnsupportedInLoopError, to_loop
+from ..loops.numpy_loops import Loop, numpy_loop
+from ..loops.pointwise_loop import lanes_for, pointwise
+from ..pool import STATE
+from ..thresholds import HEAVY_CHUNK, HEAVY_LIMIT, LIGHT_CHUNK_BYTES, LIGHT_LIMIT_BYTES
+from .by_numpy import LEFT_TO_NUMPY
+
+__all__ = ["WorkLoop", "find_loop"]
+
+_LIGHT: Final = LEFT_TO_NUMPY - {"sqrt", "pow", "nextafter"} | {"where", "sign", "fma", "eps", "reciprocal"}
+"""Operations that are limited by memory."""
+
+
+class _Program(Protocol):
+    """What a loop is found for: see `Program`."""
+
+    name: str
+    expression: Expression
+    parameters: tuple[str, ...]
+    dtype: np.dtype
+    result: np.dtype
+    signature: tuple[np.dtype, ...]
+    ufunc: np.ufunc | None
+    left_to_numpy: bool
+
+
+class WorkLoop(NamedTuple):
+    """An inner loop, and the driver that runs it: ``run(arrays)``, the result last, returns 1 if it declines."""
+
+    address: int
+    run: Callable[[tuple[np.ndarray, ...]], int]
+
+
+def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
+    """Return the inner loop of a program for operands of these dtypes: Note [Which loop computes]."""
+    if not supported() or not all(dtype.isnative for dtype in dtypes):
+        return None
+    try:
+        drive = kernel(elementwise)
+    except UnavailableError:
+        return None
+    given = None
+    if program.ufunc is not None and dtypes == program.signature:
+        given = numpy_loop(program.ufunc, (*dtypes, program.result))
+    if given is not None and program.left_to_numpy:
+        address, context = given
+    else:
+        found = _compiled(program, dtypes) or given
+        if found is None:
+            return None
+        address, context = found
+    if operations(program.expression) <= _LIGHT:
+        size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
+        chunk, limit = LIGHT_CHUNK_BYTES // size, LIGHT_LIMIT_BYTES // size
+    else:
+        chunk, limit = HEAVY_CHUNK, HEAVY_LIMIT
+    return WorkLoop(address, partial(drive, STATE, address, context, chunk, limit))
+
+
+def _compiled(program: _Program, dtypes: tuple[np.dtype, ...]) -> Loop | None:
+    name = f"{program.name} for {program.dtype}"
+    try:
+        function = to_loop(program.expression, program.parameters, program.dtype, program.result)
+        outputs = (program.result,)
+        lanes = lanes_for(function, dtypes, outputs)
+        return Loop(address_of(pointwise, FUNCTION=function, INPUTS=dtypes, OUTPUTS=outputs, LANES=lanes), 0)
+    except UnsupportedInLoopError as error:
+        if not program.name.startswith("tk::"):  # the author of a custom operator is told why it is slow
+            complain(f"the kernel {name} is not compiled ({error}): it keeps running on NumPy.")
+    except UnavailableError:
+        return None
+    except Exception as error:
+        complain(f"compiling the kernel {name} failed ({type(error).__name__}: {error}): it runs on NumPy.", error)
+    utter()
+    return None

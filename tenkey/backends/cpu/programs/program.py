@@ -1,0 +1,119 @@
+"""Programs: scalar expressions made executable for one dtype.
+
+Note [Which loop computes]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+Small calls go to NumPy: to the ufunc that computes the whole expression, or to a function of several. Large calls go
+to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones:
+
+- NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
+- Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
+  operands of other dtypes need no pass of their own, and it rounds once: results may differ in the last digits from
+  those of a NumPy function of several steps.
+- If there is no compiled code (``TENKEY_COMPILE=off``, an operation that it lacks), NumPy computes large calls as well.
+
+Guarded by ``tests/backends/test_cpu_compile.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ....ops.declare.facets import Pointwise
+from ....ops.scalar import Expression
+from .by_numpy import LEFT_TO_NUMPY, numpy_function, single_ufunc, whole_power
+from .compiled_ufuncs import as_ufunc
+
+if TYPE_CHECKING:
+    from .inner_loops import WorkLoop
+
+__all__ = ["Program", "compute_into", "program_of"]
+
+_CALLS_BEFORE_COMPILING: Final = 64
+_SILENT: Final = frozenset([
+    "variable", "maximum", "minimum", "negative", "abs", "copysign", "signbit", "equal", "not_equal", "less",
+    "less_equal", "greater", "greater_equal",
+])  # fmt: skip
+"""Operations in which NumPy never warns, whatever the elements."""
+
+
+class Program:
+    """One pointwise expression for one compute dtype.
+
+    ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
+    the inner loop for large calls. ``is_ufunc`` tells whether ``call`` is a ufunc of NumPy's own, ``compiled`` whether
+    it is a compiled one; ``silent``, whether NumPy never warns in it (Note [Floating-point flags]).
+    """
+
+    __slots__ = (
+        "_calls", "_loops", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "name",
+        "parameters", "result", "signature", "silent", "ufunc",
+    )  # fmt: skip
+
+    def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
+        self.name = name
+        self.parameters = (*facet.parameters, *facet.indices)
+        self.dtype = dtype
+        self.result = result
+        self.signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in self.parameters])
+        self.expression: Expression = facet.expression
+        self._calls = 0
+        self._loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
+        self.compiled = False
+        ufunc = facet.ufunc
+        if ufunc is None:
+            ufunc = single_ufunc(self.expression, self.parameters, dtype)
+        self.is_ufunc = ufunc is not None
+        self.call: Callable[..., Any] = ufunc if ufunc is not None else numpy_function(facet, dtype, result)
+        operation = self.expression.operation
+        self.silent = ufunc is not None and (
+            (operation in _SILENT and dtype.kind != "c")  # the magnitude of a complex number may overflow
+            or operation.startswith(("is", "logical_", "bitwise_"))
+            or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
+        )
+        self.left_to_numpy = operation in LEFT_TO_NUMPY and dtype != np.float16
+        self.ufunc = ufunc
+        if ufunc is np.power and dtype.kind in "iu":
+            self.call = whole_power
+
+    def loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
+        """Return the inner loop for operands of these dtypes, compiled if need be; None: NumPy computes."""
+        try:
+            return self._loops[dtypes]
+        except KeyError:
+            from .inner_loops import find_loop  # Note [Delayed modules]
+
+            found = self._loops.setdefault(dtypes, find_loop(self, dtypes))
+            if found is not None and dtypes == self.signature and not self.is_ufunc:
+                ufunc = as_ufunc(found.address, (*dtypes, self.result))
+                if ufunc is not None:
+                    self.call = ufunc
+                    self.compiled = True
+            return found
+
+    def count(self) -> None:
+        """Count a small call of a program that is not a ufunc; after many it is compiled."""
+        self._calls += 1
+        if self._calls == _CALLS_BEFORE_COMPILING:
+            self.loop(self.signature)
+
+    def request(self) -> None:
+        """Let small calls use the compiled loop, if there is one and no ufunc of NumPy's."""
+        if not self.is_ufunc:
+            self.loop(self.signature)
+
+
+def compute_into(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
+    """Compute a program into an array by its inner loop; False: nothing was computed."""
+    loop = program.loop(tuple([a.dtype for a in arrays]))
+    return loop is not None and not loop.run((*arrays, out))
+
+
+def program_of(name: str, facet: Pointwise, compute: np.dtype, result: np.dtype) -> Program:
+    """Return the program of a pointwise facet for one compute dtype, made once and kept with the facet."""
+    program: Program | None = facet.programs.get((compute, result))
+    if program is None:
+        program = facet.programs.setdefault((compute, result), Program(name, facet, compute, result))
+    return program
