@@ -561,3 +561,41 @@ class TestNothingIsLeftBehind:
             return outside, await task
 
         assert asyncio.run(both()) == (False, False)
+
+
+def test_values_saved_as_they_are() -> None:
+    """Note [Values saved as they are]."""
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = x * w
+    assert y.grad_fn._saved_x1 is x
+    assert [(name, saved.tensor is t) for (name, saved), t in zip(y.grad_fn._kept_values(), (w, x))] == [
+        ("x2", True), ("x1", True),
+    ]  # fmt: skip
+    with tk.no_grad():
+        w += 1.0
+    with pytest.raises(RuntimeError, match=r"saved tensor x2 .* is at version 1; expected version 0"):
+        y.backward(tk.ones(2, dtype=tk.float64))
+    y = x * w  # saved with its version
+    y.backward(tk.ones(2, dtype=tk.float64))
+    assert x.grad.tolist() == [4.0, 5.0]
+
+    out = tk.exp(x)
+    node = out.grad_fn
+    assert node._saved_out.grad_fn is node
+    np.testing.assert_array_equal(node._saved_out.detach().numpy(), out.detach().numpy())
+    assert [(name, type(saved).__name__, saved.nbytes) for name, saved in node._kept_values()] == [
+        ("out", "SavedOutput", 16)
+    ]
+    out.detach().add_(1.0)
+    with pytest.raises(RuntimeError, match=r"saved tensor out .* is at version 1; expected version 0"):
+        out.backward(tk.ones(2, dtype=tk.float64))
+
+    data = weakref.ref(tk.exp(x) * 1.0)
+    assert data() is None  # an output and its node make no cycle
+    seen = []
+    with collector_off():
+        out = tk.exp(x)
+        out.grad_fn._raw_saved_out.register_hooks(lambda t: seen.append(t.tolist()), lambda _: tk.zeros(2))
+        (g,) = tk.autograd.grad(out, x, tk.ones(2, dtype=tk.float64))
+    assert seen == [np.exp([1.0, 2.0]).tolist()]
+    assert g.tolist() == [0.0, 0.0]

@@ -110,6 +110,18 @@ def test_arrays_are_as_those_of_numpy() -> None:
     assert x.is_shared()
 
 
+def test_a_large_gradient_is_not_copied() -> None:
+    """Note [Stealing gradients]: memory with its own base is shared with no other."""
+    x = tk.ones(LARGE).requires_grad_()
+    seen = []
+    x.register_hook(lambda g: seen.append(address(g)))
+    (x * 2 + 1).backward(tk.ones(LARGE))
+    assert x.grad is not None
+    assert [address(x.grad)] == seen
+    x.grad = None
+    x[1:].backward(tk.ones(LARGE - 1))
+
+
 def test_statistics_name_the_operator() -> None:
     x = tk.ones(1 << 18)
     tk.exp(x)  # 1 MiB, counted and freed at once

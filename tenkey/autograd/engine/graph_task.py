@@ -4,7 +4,9 @@ Note [What runs]
 ~~~~~~~~~~~~~~~~
 ``backward()`` runs all reachable nodes. ``grad()`` and ``backward(inputs=...)`` run the nodes on a path from a root to
 one of the inputs. ``topological_nr`` prunes the search: a node whose longest path to a leaf is not longer than the
-shortest among the inputs cannot lead to one. Guarded by ``tests/autograd/engine/test_engine.py::TestWhatRuns``.
+shortest among the inputs cannot lead to one. The first search for an input that is not a leaf computes these lengths
+for the whole graph, and later ones for what was recorded since.
+Guarded by ``tests/autograd/engine/test_engine.py::TestWhatRuns``.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ def mark_needed(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
         node = stack[-1]
         if node not in known:
             known.add(node)
-            if node.topological_nr > lowest or node in first:
+            if not lowest or node.topological_nr > lowest or node in first:
                 for below, _ in node.next_edges:
                     if below is not None and below not in known:
                         stack.append(below)

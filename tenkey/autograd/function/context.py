@@ -16,7 +16,7 @@ from ..grad_mode import is_grad_enabled
 from ..saved_tensors.raw import RawSavedTensor
 from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
 from ..saved_tensors.saved_tensor_hooks import active_hooks
-from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, TensorMeta, settle
+from ..tape.node import SEQUENCE, Edge, Node, OutputMeta, TensorMeta, settle
 from .saved_intermediates import guarded, number_of, positions_of_intermediates, restored
 from .unconnected import run_recorded
 
@@ -204,7 +204,7 @@ class Context(Node):
         made: list[Any] = []
         for tensor in to_save:
             nr = number_of(tensor, outputs)
-            made.append(None if tensor is None else SavedTensor(tensor) if nr < 0 else SavedOutput(tensor, nr))
+            made.append(None if tensor is None else SavedTensor.of(tensor) if nr < 0 else SavedOutput.of(tensor, nr))
         self._saved = tuple(made)
 
     def taken(self) -> set[str]:
@@ -287,7 +287,7 @@ class Context(Node):
 def _as_saved(one: Any) -> Saved | None:
     if not isinstance(one, Tensor):
         return one  # type: ignore[no-any-return]
-    saved = SavedTensor(one)
+    saved = SavedTensor.of(one)
     saved.version = 0  # Note [Saved as they are]
     return saved
 
@@ -300,8 +300,8 @@ class Call(Context):
     """
 
     __slots__ = (
-        "_input_positions", "_saved", "_to_save", "_word", "device", "dtype", "needs_input_grad", "next_edges",
-        "sequence_nr", "shape", "topological_nr",
+        "_height", "_input_positions", "_saved", "_to_save", "_word", "device", "dtype", "needs_input_grad",
+        "next_edges", "sequence_nr", "shape",
     )  # fmt: skip
 
     def taken(self) -> set[str]:
@@ -309,7 +309,7 @@ class Call(Context):
         return super().taken() | {name for name, value in _SET_LAST.items() if getattr(self, name) is not value}
 
 
-def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs: Sequence[Any], output: Any) -> None:
+def record_single(context: Context, edges: tuple[Edge, ...], inputs: Sequence[Any], output: Any) -> None:
     """Record a call without user attributes that returned one new floating tensor.
 
     This is ``record_node``, ``freeze`` and ``set_history`` in one frame, for calls of Functions and custom operators.
@@ -319,7 +319,6 @@ def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs
     own.shape, own.dtype = data.shape, data.dtype
     own.sequence_nr = SEQUENCE.next()
     own.next_edges = edges
-    own.topological_nr = height
     saved = own._to_save
     if saved:
         first = saved[0]
@@ -328,7 +327,7 @@ def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs
             own._to_save = ()
         else:
             own.freeze(inputs, [output])
-    meta = output._autograd = AutogradMeta()
+    meta = output._autograd = OutputMeta()
     meta.node = own
     meta.edge = (own, 0)
     word = output._word = output._word | REQUIRES_GRAD
@@ -340,7 +339,7 @@ def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs
 
 
 _SET_LAST: Final = {
-    "device": UNSET, "dtype": UNSET, "shape": UNSET, "next_edges": None, "sequence_nr": None, "topological_nr": None
+    "device": UNSET, "dtype": UNSET, "shape": UNSET, "next_edges": None, "sequence_nr": None,
 }  # fmt: skip
 _OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # users' common names: ``outputs`` replaces them
 _RESERVED_NAMES: Final = (

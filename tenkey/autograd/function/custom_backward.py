@@ -16,7 +16,7 @@ from ...dispatch.tags import Tag
 from ..grad_mode import is_grad_enabled
 from ..recording.autograd_kernels import below_autograd, inner_call
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
-from ..tape.node import edge_of, longest, record_node, set_history
+from ..tape.node import edge_of, record_node, set_history
 from ..views.tracking import check_inplace, rebase
 from .context import DIFFERENTIABLE, Context, record_single
 from .saved_intermediates import number_of
@@ -264,10 +264,10 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             record(context, tensors, [output], [])
         elif only:
             edge: Any = edge_of(args[0])
-            record_single(context, (edge,), edge[0].topological_nr + 1, args, output)
+            record_single(context, (edge,), args, output)
         else:
             edges = tuple([edge_of(t) for t in tensors])
-            record_single(context, edges, longest(edges), tensors, output)
+            record_single(context, edges, tensors, output)
         if hooked:
             context._pack()
         return output

@@ -16,7 +16,7 @@ from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.saved_tensor_hooks import HOOKED
-from ..tape.node import edge_of, leaf_edge, longest, record_node
+from ..tape.node import edge_of, leaf_edge, record_node
 from ..views.tracking import check_inplace, function_history, rebase
 from .context import DIFFERENTIABLE, NO_BACKWARD, UNSET, Call, Context, record_single
 from .saved_intermediates import number_of, set_aside
@@ -134,7 +134,7 @@ class Function:
             else:
                 # Until a call sets these, their values distinguish them from user attributes of the same names.
                 context.shape = context.dtype = context.device = UNSET
-                context.next_edges = context.sequence_nr = context.topological_nr = None
+                context.next_edges = context.sequence_nr = None
                 context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
             if cls.setup_context is _no_setup:
                 output = cls.forward(context, *args)
@@ -160,20 +160,19 @@ class Function:
             or context.device is not unset
             or context.next_edges is not None
             or context.sequence_nr is not None
-            or context.topological_nr is not None
         ):
             return _record(context, args, output)
         if single:
             meta = value._autograd
             edge: Any = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
             context._input_positions = _FIRST
-            record_single(context, (edge,), edge[0].topological_nr + 1, args, output)
+            record_single(context, (edge,), args, output)
             return output
         positions = context._input_positions = tuple([i for i, x in enumerate(args) if isinstance(x, Tensor)])
         edges = tuple([edge_of(args[i]) for i in positions])
         if number_of(output, args) >= 0:
             return _record(context, args, output)
-        record_single(context, edges, longest(edges), args, output)
+        record_single(context, edges, args, output)
         return output
 
 

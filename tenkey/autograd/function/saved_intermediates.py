@@ -70,7 +70,7 @@ def set_aside(attributes: dict[str, Any], outputs: list[Any]) -> dict[str, Any]:
 
     def saved(tensor: Tensor) -> Any:
         nr = number_of(tensor, outputs)
-        return tensor if nr < 0 else SavedOutput(tensor, nr)
+        return tensor if nr < 0 else SavedOutput.of(tensor, nr)
 
     aside = {}
     for name, value in tuple(attributes.items()):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, Final
+
+import numpy as np
 
 from ...core.device import CPU
 from ...core.storage import Storage
@@ -18,18 +21,17 @@ from ...dispatch.schema import Argument
 from ...ops.declare.facets import role_of
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.raw import raw_saved
-from ..saved_tensors.saved import SavedOutput, SavedTensor, save_input, unpack
+from ..saved_tensors.saved import SavedOutput, SavedTensor, as_saved, save_input, unpack
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_hooks
 from ..tape.node import (
     DTYPE_OF_WORD,
     NO_EDGE,
     SEQUENCE,
-    AutogradMeta,
     Node,
+    OutputMeta,
     TensorMeta,
     edge_of,
     leaf_edge,
-    longest,
     settle,
 )
 from ..views.tracking import ViewMeta, view_lines
@@ -37,11 +39,15 @@ from ..views.tracking import ViewMeta, view_lines
 __all__ = ["Writer", "node_name"]
 
 _NAMED: Final = (
-    SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta,
-    edge_of, leaf_edge, longest, save_input, settle, unpack, version_of,
+    SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta, np.ndarray,
+    edge_of, leaf_edge, save_input, settle, unpack, version_of,
 )  # fmt: skip
+_FIELDS: Final = ("_height", "_word", "next_edges", "sequence_nr", "shape")
+"""What generated nodes have. Without slots, the defaults of the class make each assignment five times as
+slow."""
 _SCOPE: Final[dict[str, Any]] = {function.__name__: function for function in _NAMED} | {
-    "new": object.__new__, "Meta": AutogradMeta, "NO_EDGE": NO_EDGE, "SEQUENCE": SEQUENCE, "WEAK_MASK": WEAK_MASK,
+    "new": object.__new__, "Meta": OutputMeta, "NO_EDGE": NO_EDGE, "SEQUENCE": SEQUENCE, "WEAK_MASK": WEAK_MASK,
+    "CPU": CPU,
 }  # fmt: skip
 """The globals of the generated functions."""
 
@@ -84,31 +90,38 @@ class Writer:
         node_class = self.node_class(on_cpu=stays)
         scope = {**self.scope, "inner": inner, "NodeClass": node_class, "DEVICE": CPU if on_cpu else None}
         filename = f"<autograd kernel of {self.operator.name}>"
-        function = codegen.define(self.kernel_source(on_cpu=stays), scope, filename, self.operator.schema)
+        source = self.kernel_source(on_cpu=stays, by_position=self._takes_positions(inner))
+        function = codegen.define(source, scope, filename, self.operator.schema)
         return with_hooks(function, node_class, self.saved) if word & HOOKED else function
 
-    def kernel_source(self, *, on_cpu: bool = True) -> str:
+    def _takes_positions(self, function: Callable[..., Any]) -> bool:
+        """Return whether a function takes all arguments by position, which is faster than by keyword."""
+        if not isinstance(function, FunctionType):
+            return False
+        code = function.__code__
+        return code.co_varnames[: code.co_argcount] == tuple(self.arguments)
+
+    def kernel_source(self, *, on_cpu: bool = True, by_position: bool = False) -> str:
         """Return the source of the kernel; ``on_cpu``: its result is certainly on the CPU."""
         schema = self.operator.schema
-        lines = [f"$out = $inner({codegen.call(schema)})"]
+        lines = [f"$out = $inner({', '.join(self.arguments) if by_position else codegen.call(schema)})"]
         for a in self.arguments.values():  # a cast to integers carries no gradient
             if "DType" in str(a.type):
                 lines += _under(f"{a.name} is not None and $out._data.dtype.kind not in 'fcV'", ["return $out"])
-        lines += ["$node = $NodeClass()", "$node.sequence_nr = $SEQUENCE.next()", "$number = 0"]
+        lines += ["$node = $NodeClass()", "$node.sequence_nr = $SEQUENCE.next()"]
         edges: list[str] = []
         for a in self.differentiable:
             if _is_list(a):
                 lines.append(f"$edges_{a.name} = [$edge_of($item) for $item in {a.name}]")
                 edges.append(f"*$edges_{a.name}, ")
             else:
-                lines += self._edge_lines(a, first=not edges)
+                lines += self._edge_lines(a)
                 edges.append(f"$edge_{a.name}, ")
         lines.append(f"$node.next_edges = ({''.join(edges)})")
-        lines.append("$node.topological_nr = " + ("$longest($node.next_edges)" if self.lists else "$number"))
         lines += ["$data = $out._data", "$node.shape = $data.shape"]
         if not on_cpu:
-            lines += ["$node.dtype = $data.dtype", "$settle($node, $out)"]
-        lines += self._save_lines()
+            lines += ["$node.dtype = $data.dtype", "$node._word = 0", "$settle($node, $out)"]
+        lines += self._save_lines(on_cpu=on_cpu)
         meta = ["$meta = $Meta()", "$meta.node = $node", "$meta.edge = ($node, 0)"]
         lines += view_lines(meta) if "View" in self.operator.facets else meta
         word = f"$out._word | {REQUIRES_GRAD}"
@@ -119,26 +132,24 @@ class Writer:
         ]
         return "\n    ".join([f"def kernel({codegen.parameters(schema)}):", *lines]) + "\n"
 
-    def _edge_lines(self, argument: Argument, *, first: bool) -> list[str]:
+    def _edge_lines(self, argument: Argument) -> list[str]:
         name = argument.name
         test = f"{name}._word & {REQUIRES_GRAD}"
         if str(argument.type) == "Tensor?":
             test = f"{name} is not None and {test}"
-        above = f"$edge_{name}[0].topological_nr + 1"
-        number = (
-            [f"$number = {above}"] if first else [f"$depth = {above}", "if $depth > $number:", "    $number = $depth"]
-        )
         found = [
             f"$meta = {name}._autograd",
             f"$edge_{name} = None if $meta is None else $meta.edge",
             f"if $edge_{name} is None:",
             f"    $edge_{name} = $leaf_edge({name})",
-            *number,
         ]
+        if len(self.tensors) == 1 and str(argument.type) == "Tensor":
+            return found  # the only tensor is the reason for this call
         return [*_under(test, found), "else:", f"    $edge_{name} = $NO_EDGE"]
 
-    def _if_needed(self, users: list[str], lines: list[str]) -> list[str]:
-        """Put the lines under the condition that one of these arguments needs a gradient, unless that is certain."""
+    def _if_needed(self, name: str, lines: list[str]) -> list[str]:
+        """Put the lines that save a value under the condition that one of its users needs a gradient."""
+        users = self.users[name]
         if len(self.differentiable) == 1 or len(self.lists) > 1:
             return lines  # the only differentiable argument is the reason for this call; see also _needed
         tests = [
@@ -147,57 +158,66 @@ class Writer:
             else f"$edge_{user}[0] is not None"
             for user in users
         ]
-        return _under(" or ".join(tests), lines)
+        return [*_under(" or ".join(tests), lines), "else:", f"    $node.saved_{name} = None"]
 
-    def _save_lines(self) -> list[str]:
+    def _save_lines(self, *, on_cpu: bool) -> list[str]:
         lines: list[str] = []
-        for name, users in self.users.items():
+        for name in self.users:
             argument = self.by_role.get(name)
             if name == "out":
-                saved = [
-                    "$storage = $out._storage",
-                    "if $storage is None:",
-                    "    $storage = $out._storage = $new($Storage)",
-                    "    $storage.buffer = $data",
-                    "    $storage.device = $DEVICE or $out.device",
-                    "    $storage.version = 0",
-                    "if $storage.__class__ is $Storage:",
-                    "    $saved = $node.saved_out = $new($SavedOutput)",
-                    "    $saved.data = None if $storage.buffer is $data else $data",
-                    "    $saved.word = $out._word",
-                    "    $saved.storage = $storage",
-                    "    $saved.version = $storage.version",
-                    "    $saved.output_nr = 0",
-                    "else:",
-                    "    $node.saved_out = $SavedOutput($out)",
-                ]
-                lines += self._if_needed(users, saved)
+                saved = ["$node.saved_out = $SavedOutput.of($out)"]
+                if on_cpu:
+                    saved = [
+                        "if $out._storage is None and $data.__class__ is $ndarray:",
+                        "    $storage = $node.saved_out = $out._storage = $new($Storage)",
+                        "    $storage.buffer = $data",
+                        "    $storage.device = $CPU",
+                        "    $storage.version = 0",
+                        "else:",
+                        *[f"    {line}" for line in saved],
+                    ]
+                lines += self._if_needed(name, saved)
             elif argument is None:  # "x_meta": shape, dtype and device of the argument x
                 tensor = name.removesuffix("_meta")
                 if _is_list(self.arguments[tensor]):
                     metas = f"[$TensorMeta($t.shape, $t.dtype, $t.device) for $t in {tensor}]"
-                    lines += self._if_needed(users, [f"$node.saved_{name} = {metas}"])
+                    lines += self._if_needed(name, [f"$node.saved_{name} = {metas}"])
                     continue
-                described = [
-                    f"$meta = $node.saved_{name} = $new($TensorMeta)",
-                    f"$source = {tensor}._data",
-                    "$meta.shape = $source.shape",
-                    "$meta.dtype = $source.dtype",
-                    f"$meta.device = $DEVICE or {tensor}.device",
+                described = f"$node.saved_{name} = $TensorMeta({tensor}.shape, {tensor}.dtype, {tensor}.device)"
+                if not self._has_own_meta(name):
+                    lines += self._if_needed(name, [described])
+                    continue
+                known = [  # 0: the node has several outputs, or is on another device
+                    f"if {'' if len(self.tensors) == 1 else f'$edge_{tensor}[0] is None or '}$edge_{tensor}[0]._word:",
+                    f"    $node.saved_{name} = None",
+                    "else:",
+                    f"    {described}",
                 ]
-                lines += self._if_needed(users, described)
+                lines += known
             elif str(argument.type) == "Tensor":
-                saved = [
-                    f"$saved = $node.saved_{name} = $new($SavedTensor)",
-                    f"$saved.tensor = {argument.name}",
-                    f"$saved.version = 0 if {argument.name}._storage is None else $version_of({argument.name})",
+                saved = [  # Note [Values saved as they are]
+                    f"if {argument.name}._storage is None:",
+                    f"    $node.saved_{name} = {argument.name}",
+                    "else:",
+                    f"    $saved = $node.saved_{name} = $SavedTensor()",
+                    f"    $saved.tensor = {argument.name}",
+                    f"    $saved.version = $version_of({argument.name})",
                 ]
-                lines += self._if_needed(users, saved)
+                lines += self._if_needed(name, saved)
             elif argument.type.is_tensor_like:
-                lines += self._if_needed(users, [f"$node.saved_{name} = $save_input({argument.name})"])
+                lines += self._if_needed(name, [f"$node.saved_{name} = $save_input({argument.name})"])
             else:
                 lines.append(f"$node.saved_{name} = {argument.name}")
         return lines
+
+    def _has_own_meta(self, name: str) -> bool:
+        """Return whether a saved name is the ``x_meta`` of an argument whose formula alone needs it.
+
+        Where this argument needs a gradient, the node that its edge leads to has shape, dtype and device already, and
+        takes the place of the metadata in the formula.
+        """
+        tensor = name.removesuffix("_meta")
+        return name not in self.by_role and name != "out" and self.users[name] == [tensor] and tensor not in self.lists
 
     def _apply_source(self) -> str:
         lines: list[str] = []
@@ -214,8 +234,11 @@ class Writer:
                 if name in self.saved:
                     value = [
                         f"saved = self.saved_{name}",
-                        "if saved.__class__ is SavedTensor and ((storage := saved.tensor._storage) is None",
-                        "        or storage.__class__ is Storage and storage.version == saved.version):",
+                        "if saved.__class__ is Tensor and saved._storage is None:",
+                        f"    value_{name} = saved",
+                        "elif (saved.__class__ is SavedTensor",
+                        "        and (storage := saved.tensor._storage).__class__ is Storage",
+                        "        and storage.version == saved.version):",
                         f"    value_{name} = saved.tensor",
                         "else:",
                         f"    value_{name} = unpack(saved, self, {name!r})",
@@ -223,6 +246,9 @@ class Writer:
                     own += _under(f"value_{name} is None" if name in shared else "", value)
                 elif name != "g":
                     own.append(f"value_{name} = self.saved_{name}")
+                    if self._has_own_meta(name):
+                        place = f"self.next_edges[{self._place(index)}][0]"
+                        own += _under(f"value_{name} is None", [f"value_{name} = {place}"])
             passed = ", ".join("g" if name == "g" else f"value_{name}" for name in formula.names)
             self.scope[f"formula_{a.name}"] = formula.function
             own.append(f"grad_{a.name} = formula_{a.name}({passed})")
@@ -246,7 +272,12 @@ class Writer:
         if is_list[index]:
             part = f"edges[{index}:len(edges) - {count - index - 1}]"
             return f"any([edge[0] is not None for edge in {part}])", f"[None] * len({part})"
-        return f"edges[{index - count if any(is_list[:index]) else index}][0] is not None", "None"
+        return f"edges[{self._place(index)}][0] is not None", "None"
+
+    def _place(self, index: int) -> int:
+        """Return the position of the edge of a differentiable argument that is not a list, from the end behind one."""
+        is_list = [a.name in self.lists for a in self.differentiable]
+        return index - len(is_list) if any(is_list[:index]) else index
 
     def node_class(self, *, on_cpu: bool = False) -> type[Node]:
         """Return the class of the nodes, with ``apply`` and ``release``."""
@@ -260,13 +291,14 @@ class Writer:
             for name in saved:  # a saved Python number is not worth freeing: x * 2 can run backward again
                 lines += [
                     f"saved = self.saved_{name}",
-                    "if saved.__class__ is not SavedTensor or not saved.tensor._word & WEAK_MASK:",
+                    "if saved.__class__ is not Tensor or not saved._word & WEAK_MASK:",
                     f"    self.saved_{name} = None",
                 ]
             source = "\n    ".join([*lines, "self._released = True"]) + "\n"
             body["release"] = codegen.define(source, self.scope, f"<release of {operator.name}>")
+        body["__slots__"] = (*_FIELDS, *[f"saved_{name}" for name in self.users])
+        body["_kept_values"] = _kept_values
         for name in self.users:
-            body[f"saved_{name}"] = None
             if name in saved:
                 body[f"_saved_{name}"] = property(_saved_reader(name))
                 body[f"_raw_saved_{name}"] = property(functools.partial(raw_saved, name=name))
@@ -292,3 +324,9 @@ def node_name(operator: Operator) -> str:
 def _saved_reader(name: str) -> Callable[[Any], Any]:
     field = f"saved_{name}"
     return lambda node: unpack(getattr(node, field), node, name)
+
+
+def _kept_values(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values that the formula needs, without unpacking tensors."""
+    for field in type(node).__slots__[len(_FIELDS) :]:
+        yield field[6:], as_saved(getattr(node, field), node)

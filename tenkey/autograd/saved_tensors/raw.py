@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .saved import SavedList
+from .saved import SavedList, as_saved
 from .saved_tensor_hooks import HookedTensor, HookPair, HookStack, check_hooks
 
 __all__ = ["RawSavedTensor", "raw_saved"]
@@ -29,7 +29,7 @@ class RawSavedTensor:
     def __init__(self, node: Node, name: str, place: Any, key: Any) -> None:
         self._node = node
         self._name = name
-        self._place = place  # the dict or list that holds the value
+        self._place = place  # the list that holds the value, or the node
         self._key = key
 
     def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -45,7 +45,8 @@ class RawSavedTensor:
                 "intermediate values of the graph are freed by backward() or grad(). Specify retain_graph=True if you "
                 "need them afterwards."
             )
-        saved = self._place[self._key]
+        listed = isinstance(self._place, list)
+        saved = self._place[self._key] if listed else as_saved(getattr(self._place, self._key), self._node)
         if saved is None:
             raise RuntimeError(
                 f"[register_hooks] Calling register_hooks on a saved tensor with value None is forbidden {where}."
@@ -56,7 +57,11 @@ class RawSavedTensor:
                 "only one pair of hooks is allowed at a time: nest saved_tensors_hooks contexts around the forward "
                 f"pass instead. {where}"
             )
-        self._place[self._key] = saved.packed(HookStack([HookPair(pack_hook, unpack_hook)]), self._node, self._name)
+        packed = saved.packed(HookStack([HookPair(pack_hook, unpack_hook)]), self._node, self._name)
+        if listed:
+            self._place[self._key] = packed
+        else:
+            setattr(self._place, self._key, packed)
 
     def __repr__(self) -> str:
         return f"<saved tensor {self._name} of {self._node.name()}>"
@@ -65,7 +70,7 @@ class RawSavedTensor:
 def raw_saved(node: Node, name: str) -> Any:
     """Return the handle of ``saved_<name>``, or a tuple of handles for a list of tensors."""
     field = f"saved_{name}"
-    saved = vars(node).setdefault(field, None)
+    saved = getattr(node, field)
     if isinstance(saved, SavedList):
         return tuple([RawSavedTensor(node, f"{name}[{i}]", saved, i) for i in range(len(saved))])
-    return RawSavedTensor(node, name, vars(node), field)
+    return RawSavedTensor(node, name, node, field)

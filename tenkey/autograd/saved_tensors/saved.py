@@ -8,15 +8,22 @@ name)`` is what hooks put in its place. A node that saved its own output tensor 
 is saved as a tensor without history on the same memory and storage; unpacking attaches it to its node again, so
 derivatives of higher order exist. Guarded by
 ``tests/autograd/engine/test_autograd_memory.py::test_saved_output_makes_no_cycle``.
+
+Note [Values saved as they are]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Most tensors have no storage when they are saved, and so version 0. A generated kernel keeps such an input itself, and
+the new storage of such an output, in place of an object with the version; :func:`as_saved` makes that object where it
+is needed. Guarded by ``tests/autograd/test_saved_tensors.py::test_values_saved_as_they_are``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
+from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
 from ...core.word import INFERENCE, INHERITED, WEAK_MASK
 from ...core.wrapper import Wrapper
@@ -26,7 +33,8 @@ from ..grad_mode import is_grad_enabled
 from ..tape.node import Edge, Node, edge_of, set_history
 
 __all__ = [
-    "FREED", "Saved", "SavedList", "SavedOutput", "SavedTensor", "alone", "refuse_to_save", "save_input", "unpack",
+    "FREED", "Saved", "SavedList", "SavedOutput", "SavedTensor", "alone", "as_saved", "refuse_to_save", "save_input",
+    "unpack",
 ]  # fmt: skip
 
 FREED: Final = (
@@ -62,11 +70,17 @@ class Saved:
 class SavedTensor(Saved):
     """An input: the tensor itself, with the version it had."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("tensor", "version")  # set by ``of`` and by generated kernels: a class without __init__ is faster
+    tensor: Tensor
+    version: int
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-        self.version = 0 if tensor._storage is None else version_of(tensor)
+    @classmethod
+    def of(cls, tensor: Tensor) -> Self:
+        """Save a tensor."""
+        made = cls()
+        made.tensor = tensor
+        made.version = 0 if tensor._storage is None else version_of(tensor)
+        return made
 
     @property
     def nbytes(self) -> int:
@@ -104,14 +118,23 @@ class SavedOutput(Saved):
     """An output, without its history (Note [Saved tensors])."""
 
     __slots__ = ("data", "output_nr", "storage", "version", "word")
+    data: Any
+    output_nr: int
+    storage: Storage
+    version: int
+    word: int
 
-    def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
-        self.word = tensor._word & INHERITED
-        self.storage = storage_of(tensor)
+    @classmethod
+    def of(cls, tensor: Tensor, output_nr: int = 0) -> Self:
+        """Save an output."""
+        made = cls()
+        made.word = tensor._word & INHERITED
+        made.storage = storage_of(tensor)
         # No second reference to the storage's own array: in-place operations count the references to the memory.
-        self.data = None if self.storage.buffer is tensor._data else tensor._data
-        self.version = self.storage.version
-        self.output_nr = output_nr
+        made.data = None if made.storage.buffer is tensor._data else tensor._data
+        made.version = made.storage.version
+        made.output_nr = output_nr
+        return made
 
     @property
     def _array(self) -> Any:
@@ -179,13 +202,27 @@ def save_input(tensor: Any) -> Any:
     """Save an input, which may be None or a list of tensors."""
     if isinstance(tensor, (list, tuple)):
         return SavedList(map(save_input, tensor))
-    return None if tensor is None else SavedTensor(tensor)
+    return None if tensor is None else SavedTensor.of(tensor)
+
+
+def as_saved(value: Any, node: Node) -> Any:
+    """Return what a generated kernel saved, in one of the forms above (Note [Values saved as they are])."""
+    if value.__class__ is Storage:
+        output = SavedOutput()
+        output.data, output.storage, output.version, output.output_nr = None, value, 0, 0
+        output.word = node._word & INHERITED
+        return output
+    if isinstance(value, Tensor):
+        saved = SavedTensor()
+        saved.tensor, saved.version = value, 0
+        return saved
+    return value
 
 
 def unpack(saved: Any, node: Node, name: str) -> Any:
     """Return the tensor or list of tensors that was saved; raise RuntimeError if it was freed."""
     if saved is not None:
-        return saved.unpack(node, name)
+        return as_saved(saved, node).unpack(node, name)
     if node._released:
         raise RuntimeError(FREED.format(node=node.name()))
     return None

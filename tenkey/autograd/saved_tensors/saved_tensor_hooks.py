@@ -41,7 +41,7 @@ from ...dispatch.local_state import (
 )
 from ..grad_mode import OwnedGuard, is_grad_enabled
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
-from .saved import Saved, SavedTensor, alone
+from .saved import Saved, SavedTensor, alone, as_saved
 
 __all__ = [
     "HOOKED", "Chooser", "HookStack", "HookedTensor", "Saver", "active_hooks", "check_hooks",
@@ -210,7 +210,7 @@ def active_hooks() -> HookStack:
 
 def save(tensor: Tensor, node: Node, name: str) -> Saved:
     """Save an input, packed if hooks are active."""
-    saved: Saved = SavedTensor(tensor)
+    saved: Saved = SavedTensor.of(tensor)
     stack = active_hooks()
     return saved.packed(stack, node, name) if stack else saved
 
@@ -228,7 +228,7 @@ def with_hooks(kernel: Callable[..., Any], node_class: type[Node], names: list[s
             for field, name in fields:
                 saved = getattr(node, field)
                 if saved is not None:
-                    setattr(node, field, saved.packed(stack, node, name))
+                    setattr(node, field, as_saved(saved, node).packed(stack, node, name))
         return out
 
     return hooked if names else kernel

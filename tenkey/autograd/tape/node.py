@@ -25,6 +25,7 @@ import numpy as np
 
 from ..._util.locks import new_lock
 from ...core.device import CPU, Device
+from ...core.storage import HostMemory
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, dtypes_of
 from ...core.wrapper import Wrapper
@@ -32,7 +33,7 @@ from ..grad_mode import is_grad_enabled
 
 __all__ = [
     "DTYPE_OF_WORD", "ENDED", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge",
-    "HookHandle", "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "making", "mark_leaf", "meta_of",
+    "HookHandle", "Hooks", "Node", "OutputMeta", "TensorMeta", "edge_of", "leaf_edge", "making", "mark_leaf", "meta_of",
     "record_node", "set_history", "settle", "walk",
 ]  # fmt: skip
 
@@ -80,6 +81,12 @@ class AutogradMeta:
     leaf_hooks: Any = None
     post_accumulate_hooks: Any = None
     run: int = 0  # the number of the run, for a leaf that a transform made
+
+
+class OutputMeta(AutogradMeta):
+    """Autograd's data on the only output of a generated node, in slots: assigning to these is five times as fast."""
+
+    __slots__ = ("edge", "node")
 
 
 class Hooks(dict[int, Callable[..., Any]]):
@@ -149,6 +156,25 @@ class _DtypeOfWord:
 DTYPE_OF_WORD: Final = _DtypeOfWord()
 
 
+class _Height:
+    """The length of the longest path from a node to a leaf, computed at the first use and then remembered."""
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        stack = [node] if getattr(node, "_height", None) is None else []
+        while stack:
+            top = stack[-1]
+            below = [edge[0] for edge in top.next_edges if edge[0] is not None]
+            unknown = [each for each in below if getattr(each, "_height", None) is None]
+            if unknown:
+                stack += unknown
+            else:
+                top._height = max([each._height for each in below], default=-1) + 1
+                stack.pop()
+        return node._height
+
+
 class Node:
     """A recorded call.
 
@@ -168,7 +194,8 @@ class Node:
     """
 
     sequence_nr: int = 0
-    topological_nr: int = 0
+    topological_nr: Any = _Height()
+    _height: int | None = None
     next_edges: tuple[Edge, ...] = ()
     shape: Any = None  # of the only output; a node with several has ``outputs``
     dtype: np.dtype | None = None
@@ -289,6 +316,7 @@ class DelayedError(Node):
         return self._name
 
 
+_OWN: Final = (type(None), HostMemory)  # the classes of the base of an array that shares its memory with no other
 # The lock that guards a leaf's gradient is chosen by address: a lock per leaf would cost more than the addition.
 _locks: Final = tuple(new_lock() for _ in range(64))
 
@@ -318,7 +346,7 @@ class AccumulateGrad(Node):
     """
 
     sequence_nr = _LAST
-    topological_nr = 0
+    topological_nr = _height = 0
     saves = False
     fresh_count: ClassVar[int] = 0  # set by the engine's ``calibrate``
     fresh_data_count: ClassVar[int] = 0
@@ -352,7 +380,7 @@ class AccumulateGrad(Node):
                     references > AccumulateGrad.fresh_count
                     or grad._storage is not None
                     or getrefcount(grad._data) > AccumulateGrad.fresh_data_count
-                    or getattr(grad._data, "base", None) is not None
+                    or getattr(grad._data, "base", None).__class__ not in _OWN
                 ):
                     grad = grad.clone()
                 meta.grad = grad
@@ -450,15 +478,6 @@ def set_history(tensor: Tensor, node: Node, output_nr: int) -> None:
     tensor._word |= REQUIRES_GRAD
 
 
-def longest(edges: tuple[Edge, ...]) -> int:
-    """Return the length of the longest path to a leaf through the edges."""
-    result = 0
-    for node, _ in edges:
-        if node is not None and node.topological_nr >= result:
-            result = node.topological_nr + 1
-    return result
-
-
 def record_node(node: Node, edges: tuple[Edge, ...], outputs: Sequence[Any], *, attach: bool = True) -> None:
     """Number a node, set its edges and the metadata of its outputs, and make it the history of the floating outputs.
 
@@ -467,7 +486,6 @@ def record_node(node: Node, edges: tuple[Edge, ...], outputs: Sequence[Any], *, 
     node.describe(outputs)
     node.sequence_nr = SEQUENCE.next()
     node.next_edges = edges
-    node.topological_nr = longest(edges)
     if attach:
         for nr, tensor in enumerate(outputs):
             if isinstance(tensor, Tensor) and tensor.dtype.kind in "fcV":

@@ -89,6 +89,7 @@ class _VersionedMeta(AutogradMeta):
 class ViewMeta(_VersionedMeta):
     """Autograd's data on a view: its history at a version of the memory (Note [Views and in-place])."""
 
+    __slots__ = ("at", "data", "own", "root")
     root: Tensor
     data: Any  # the view's native data, which gives its window
 
@@ -195,12 +196,11 @@ def view_lines(plain: list[str]) -> list[str]:
     return [
         "$root = $out._storage",
         "if $root.__class__ is $Tensor or $isinstance($root, $Tensor):",
-        "    $meta = $new($ViewMeta)",
+        "    $meta = $ViewMeta()",
         "    $meta.own = ($node, 0)",
         "    $meta.root = $root",
         "    $meta.data = $data",
-        "    if $root._storage is not None:",
-        "        $meta.at = $root._storage.version",
+        "    $meta.at = 0 if $root._storage is None else $root._storage.version",
         "else:",
         *[f"    {line}" for line in plain],
     ]
@@ -294,7 +294,7 @@ def _replace(root: Tensor, edge: Edge) -> None:
 def become_view(x: Tensor, root: Tensor) -> None:
     """Give a view without history that of its root."""
     meta = ViewMeta()
-    meta.root, meta.data, meta.at = root, x._data, -1
+    meta.own, meta.root, meta.data, meta.at = None, root, x._data, -1
     before = x._autograd
     if before is not None:
         meta.grad = before.grad

@@ -29,7 +29,7 @@ from ..allocation.host import allocate
 from ..llvm.compiled import Case, UnavailableError
 from ..llvm.compiled import kernel as compiled
 from ..llvm.value_types import of_dtype
-from .fp_warnings import QUIET, errors, ignore, restore
+from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
 from .loops.products import batched_product, packed_product
 from .pool import STATE
@@ -53,31 +53,22 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
     own = computed.name in ("float32", "float64") or computed.kind in "iu"
     small = SMALL if computed.kind == "f" else 64
+    plain = computed is dtype
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a, b = x1._data, x2._data
         if not same:
             a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
         try:
-            found = errors()
-            try:
-                ignore(QUIET)
-                data = large(a, b) if own and a.size > small else None
-                # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
-                if data is not None:
-                    pass
-                elif a.ndim == 2 and b.ndim == 2:
-                    data = a.dot(b)
-                elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
-                    data = np.asarray(a.dot(b))
-                elif a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
-                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one shared matrix
-                else:
-                    data = np.asarray(np.matmul(a, b))
+            if a.ndim == 2 == b.ndim and a.size <= small and plain:
+                try:
+                    data = quietly(a.dot, b)
+                except RuntimeError:  # Note [A context without warnings]
+                    data = silenced(a.dot, b)
+            else:
+                data = silenced(any_product, a, b, own and a.size > small)
                 if computed is not dtype:
-                    data = data.astype(dtype, copy=False)
-            finally:
-                restore(found)
+                    data = silenced(data.astype, dtype, copy=False)
         except ValueError:
             check("matmul", x1, x2)
             raise
@@ -89,6 +80,19 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         return made
 
     return kernel
+
+
+def any_product(a: np.ndarray, b: np.ndarray, is_large: bool) -> np.ndarray:
+    """Return a product of any shapes."""
+    data = large(a, b) if is_large else None
+    if data is not None:
+        return data
+    # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
+    if 0 < a.ndim < 3 and 0 < b.ndim < 3:
+        return np.asarray(a.dot(b))
+    if a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
+        return np.asarray(a[:, 0].dot(b[0])[:, None])  # rows of a batch times one shared matrix
+    return np.asarray(np.matmul(a, b))
 
 
 def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:

@@ -67,24 +67,28 @@ def _direct(
     # a short vector is summed by its product with ones, in half the time of np.add.reduce
     is_sum = ufunc is np.add and dtype.name in ("float32", "float64")
     ones = [np.ones(size, dtype) for size in range(SHORT + 1)] if is_sum else []
+    limit, ndarray = len(ones), np.ndarray
+    empty: Any = np.empty
 
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
+        size = a.size
         if dtype is not None and dtype != wanted:
             return _in_dtype(operator, facet, a, dtype, axis, keepdims)
-        if a.size >= LARGE:
+        if size >= LARGE:
             return general(a, axis, keepdims)
         try:
             try:
-                if is_sum and axis is None and a.size <= SHORT and a.ndim and not keepdims:
-                    data = quietly(a.ravel().dot, ones[a.size])
+                if axis is None and size < limit and not keepdims:
+                    data = empty((), wanted)  # not the scalar that NumPy returns: its conversion takes longer
+                    quietly((a if a.ndim == 1 else a.ravel()).dot, ones[size], data)
                 else:
                     data = quietly(reduce, a, axis, wanted, None, keepdims)
             except RuntimeError:  # Note [A context without warnings]
                 data = silenced(reduce, a, axis, wanted, None, keepdims)
         except (ValueError, IndexError, OverflowError):
             data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
-        if data.__class__ is not np.ndarray:
+        if data.__class__ is not ndarray:
             data = np.asarray(data)
         made: Tensor = _new(Tensor)
         made._data = data

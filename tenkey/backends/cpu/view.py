@@ -20,7 +20,7 @@ __all__ = ["KERNELS", "view_kernel"]
 _new: Final = object.__new__
 
 
-def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
+def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tensor:
     a = x._data
     try:
         for n in shape:
