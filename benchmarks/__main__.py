@@ -47,6 +47,7 @@ class Benchmark:
 
 BENCHMARKS: Final = (
     Benchmark("cpu", "Large calls on the CPU", ["--busy"]),
+    Benchmark("pool", "The launch of a parallel region"),
     Benchmark("programs", "Whole programs"),
     Benchmark("dispatch", "The cost of a call", ["--rounds", "30"]),
     Benchmark("arrays", "Small arrays", ["--rounds", "15"]),

@@ -48,6 +48,7 @@ from ...llvm.value_types import i8, i32, i64, pointer, void
 from .state_block import (
     ASLEEP,
     BELL,
+    BLOCKED,
     CHUNK,
     CLOCK,
     CORES,
@@ -66,6 +67,7 @@ from .state_block import (
     REGION,
     RUN,
     SHARES,
+    SIGMASK,
     SLOT_WORDS,
     SLOTS,
     SPIN,
@@ -86,6 +88,7 @@ INSIDE = OPEN - 1  # bits of the ticket: the number of workers inside
 NEVER = 1 << 40  # the number of no region
 LOOKS = 16  # between two looks at the clock
 PATIENCE = 1000  # pauses for which the caller keeps its core while a worker completes its last chunk
+BLOCK = 0  # of pthread_sigmask
 WAIT, WAKE = 128, 129  # operations of futex, on memory of this process alone
 
 
@@ -225,6 +228,8 @@ def serve(place: pointer(i8), *, NATIVE) -> i64:
     asleep = cast(slot + ASLEEP, pointer(i32))
     seen: i64 = NEVER
     turns = 0
+    if NATIVE:
+        call(_function(words[SIGMASK]), BLOCK, words + BLOCKED, 0, returns=i32)
     deadline = _now(words) + words[SPIN] if NATIVE else 0
     while True:
         ticket = atomic_load(words + TICKET)

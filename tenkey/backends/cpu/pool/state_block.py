@@ -16,9 +16,10 @@ import ctypes
 from typing import Final
 
 __all__ = [
-    "ASLEEP", "BELL", "CHUNK", "CLOCK", "CORES", "DATA", "END", "FUTEX", "GETCPU", "HELPERS", "INDEX", "INTERRUPT",
-    "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "POOL", "REGION", "RUN", "SHARES", "SLOTS", "SLOT_WORDS",
-    "SPIN", "STATE", "SYSCALL", "TASK", "TEAM", "TICKET", "WAKES", "WORKERS", "YIELD", "block", "slot_address",
+    "ASLEEP", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "FUTEX", "GETCPU", "HELPERS", "INDEX",
+    "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "POOL", "REGION", "RUN", "SHARES", "SIGMASK",
+    "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM", "TICKET", "WAKES", "WORKERS", "YIELD", "block",
+    "slot_address",
 ]  # fmt: skip
 
 MAX_THREADS: Final = 64
@@ -37,7 +38,8 @@ FUTEX: Final = 6
 GETCPU: Final = 7
 YIELD: Final = 8
 CLOCK: Final = 9
-SPIN: Final = 10  # nanoseconds that a worker looks out for a region before it sleeps
+SIGMASK: Final = 10
+SPIN: Final = 11  # nanoseconds that a worker looks out for a region before it sleeps
 # written by regions, each word by one thread at a time
 REGION: Final = LINE  # 1 while a region runs
 TICKET: Final = 2 * LINE  # number of the region << 32 | whether workers may join << 16 | workers inside
@@ -45,7 +47,8 @@ TASK: Final = 3 * LINE
 DATA, N, CHUNK, SHARES, MINE, TEAM = range(TASK + 1, TASK + 7)
 WAKES: Final = 4 * LINE  # how many workers have been woken for the region
 JOINED: Final = 5 * LINE  # how often a worker joined a region
-CORES: Final = 6 * LINE  # the core to which each worker is pinned, or -1
+BLOCKED: Final = 6 * LINE  # the signals that workers do not take, as a sigset_t
+CORES: Final = 7 * LINE  # the core to which each worker is pinned, or -1
 
 # A slot belongs to a worker, and to the share of the same number.
 SLOTS: Final = CORES + MAX_THREADS

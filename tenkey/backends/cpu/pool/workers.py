@@ -36,6 +36,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ...._util.locks import new_lock
 from ..thresholds import SPIN_SECONDS
 from . import state_block as at
 from .state_block import MAX_THREADS, SLOT_WORDS, SLOTS, STATE, block, slot_address
@@ -49,10 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["cases", "is_native", "workers"]
 
 _FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-_SYNCHRONOUS: Final = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE} if os.name == "posix" else set()
 _machine: Final = os.uname().machine if hasattr(os, "uname") else ""
 _FREE: Final = -1  # in the place of a core
-_lock = threading.Lock()
+_lock: Final = new_lock()
 workers: list[Any] = []
 """The workers: handles of threads of the system, or Python threads."""
 
@@ -68,14 +68,19 @@ class _System:
         library = ctypes.CDLL(None)
         self.create = library.pthread_create
         self.pin = library.pthread_setaffinity_np
+        self.name = library.pthread_setname_np
         self.detach = library.pthread_detach
         self.addresses = {
             at.SYSCALL: _address(library.syscall),
             at.GETCPU: _address(library.sched_getcpu),
             at.CLOCK: _address(library.clock_gettime),
+            at.SIGMASK: _address(library.pthread_sigmask),
             at.FUTEX: _FUTEX[_machine],
             at.SPIN: round(SPIN_SECONDS * 1e9),
         }
+        library.sigfillset(ctypes.c_void_p(STATE + 8 * at.BLOCKED))
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE):  # of faults in the worker itself
+            block[at.BLOCKED] &= ~(1 << number - 1)
 
 
 def _find_system() -> _System | None:
@@ -115,7 +120,7 @@ def _arrange_locked() -> None:
         return
     run, serve = code
     limit, cores = get_num_threads(), allowed_cores()
-    if limit == len(cores) and _system is not None:
+    if limit == len(cores) <= MAX_THREADS and _system is not None:
         places = cores if limit > 1 else []
     else:
         places = [_FREE] * (min(limit, MAX_THREADS) - 1)
@@ -162,18 +167,13 @@ def _start(index: int, serve: int) -> None:
         workers.append(worker)
         worker.start()
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)  # the worker inherits it
-    try:
-        handle = ctypes.c_void_p()
-        failed = _system.create(
-            ctypes.byref(handle), None, ctypes.c_void_p(serve), ctypes.c_void_p(slot_address(index))
-        )
-        if failed:
-            raise OSError(failed, os.strerror(failed))
-        workers.append(handle)
-        _system.detach(handle)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    handle = ctypes.c_void_p()
+    failed = _system.create(ctypes.byref(handle), None, ctypes.c_void_p(serve), ctypes.c_void_p(slot_address(index)))
+    if failed:
+        raise OSError(failed, os.strerror(failed))
+    workers.append(handle)
+    _system.name(handle, b"tenkey worker")
+    _system.detach(handle)
 
 
 def _pin(handle: Any, cores: list[int]) -> None:
@@ -206,8 +206,6 @@ class _PythonWorker(threading.Thread):
 
 def _after_fork() -> None:
     """Forget the parent's workers and its region: the child has the memory, but not the threads."""
-    global _lock
-    _lock = threading.Lock()
     workers.clear()
     block[at.RUN] = block[at.REGION] = block[at.TICKET] = 0
     for k in range(MAX_THREADS):
