@@ -26,6 +26,7 @@ from ...ops.shapes import broadcast_shapes
 from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
+from .programs.number_powers import power_program
 from .programs.program import Program, compute_into, program_of
 
 __all__ = ["converted", "pointwise_kernel"]
@@ -157,7 +158,8 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
     """Return a kernel for a tensor and a Python scalar, which is converted once and then remembered."""
     word = cpu_word(program.result)
     name, dtype = operator.name, program.dtype
-    # By the identity of a scalar's tensor: the function to call, the converted scalar, and the tensor to keep it alive.
+    # By the identity of a scalar's tensor: the function to call, the converted scalar, and the tensor to keep it alive;
+    # None in place of a function leaves the call to ``general``.
     converted: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
     is_power = program.call is np.power and dtype.kind in "fc"
 
@@ -168,8 +170,12 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
                 converted.clear()
             refuse_out_of_range(name, weak, dtype)
             number = silenced(weak._data.astype, dtype)
-            squares = is_power and number == 2
-            found = converted[id(weak)] = (_square if squares else program.call, number, weak)
+            call: Any = program.call
+            if is_power and number == 2:
+                call = _square
+            elif is_power and power_program(dtype, complex(number).real) is not None:
+                call = None
+            found = converted[id(weak)] = (call, number, weak)
         return found[1]
 
     def general(x1: Tensor, x2: Tensor) -> Tensor:
@@ -178,6 +184,11 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
         except OverflowError:
             return _exact_comparison(operator, x1, x2)
+        special = power_program(dtype, float(b)) if is_power and dtype.kind == "f" and x2._word & WEAK_MASK else None
+        if special is not None:
+            if a.size >= LARGE:
+                return make_tensor(large(special, (a,), a.shape), word)
+            return make_tensor(_calmly(special, a), word)
         if a.size >= LARGE or b.size >= LARGE:
             return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
         if not program.is_ufunc:
