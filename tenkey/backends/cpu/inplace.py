@@ -13,6 +13,7 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
+from .loops.strided_copies import copy_into
 from .pointwise import converted, pointwise_into
 from .programs.program import program_of
 
@@ -75,6 +76,9 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
     check_copy(operator, x, source)
     values = source._values(operator.schema.base_name)
+    if values.dtype == x._data.dtype:
+        copy_into(x._data, values)
+        return x
     found = errors()
     try:
         ignore(QUIET)

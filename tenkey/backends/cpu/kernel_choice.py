@@ -11,11 +11,12 @@ from typing import Any, Final
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
-from . import factories, indexing, kernels, matmul, view
+from . import factories, kernels, matmul, view
 from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
 from .inplace import inplace_kernel
 from .kernels import Specialized
+from .moving import copies, indexing
 from .numpy_kernels import numpy_kernel_rule
 from .pointwise import pointwise_kernel
 from .reduction import reduction_kernel
@@ -24,7 +25,7 @@ __all__ = ["install_kernel"]
 
 _Function = Callable[..., Any]
 _WRITTEN: Final[dict[str, _Function | Specialized]] = {
-    **kernels.KERNELS, **matmul.KERNELS, **factories.KERNELS, **indexing.KERNELS, **view.KERNELS,
+    **kernels.KERNELS, **matmul.KERNELS, **factories.KERNELS, **copies.KERNELS, **indexing.KERNELS, **view.KERNELS,
 }  # fmt: skip
 
 

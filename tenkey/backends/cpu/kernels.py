@@ -10,10 +10,8 @@ import numpy as np
 
 from ...core.device import Device
 from ...core.dtypes import names as dtypes
-from ...core.dtypes.promotion import result_dtype
 from ...core.random import draws
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
@@ -57,10 +55,6 @@ def check(name: str, *args: Any, **kwargs: Any) -> Any:
     return own_error(facets["View"].window if "View" in facets else facets["Meta"].rule, *args, **kwargs)
 
 
-def clone(x: Tensor) -> Tensor:
-    return make_tensor(x._data.copy(), x._word & INHERITED)
-
-
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     found = errors()
     try:
@@ -81,41 +75,6 @@ def to_device_kernel(x: Tensor, device: Device) -> Tensor:
     return device.backend.from_host(x._data, device)  # type: ignore[no-any-return]
 
 
-_BACKWARDS: Final = slice(None, None, -1)
-
-
-def flip(x: Tensor, *, axis: Any = None) -> Tensor:
-    a = x._data
-    try:
-        if axis is None:
-            data = a[(_BACKWARDS,) * a.ndim]
-        elif len(axis) == 1:
-            i = axis[0] if axis[0] >= 0 else axis[0] + a.ndim
-            if not 0 <= i < a.ndim:
-                raise IndexError
-            data = a[(slice(None),) * i + (_BACKWARDS,)]
-        else:
-            data = np.flip(a, axis)
-    except (IndexError, ValueError):
-        check("flip", x, axis=axis)
-        raise
-    return wrap(np.array(data, order="C"))
-
-
-def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
-    data = [x._data for x in arrays]
-    try:
-        dtype = data[0].dtype
-        for a in data:
-            if a.dtype is not dtype:
-                dtype = result_dtype(tuple([x.dtype for x in arrays]))
-                return wrap(np.asarray(np.concatenate(data, axis, dtype=dtype), order="C"))
-        return wrap(np.asarray(np.concatenate(data, axis), order="C"))
-    except (ValueError, TypeError, IndexError, OverflowError):
-        check("concatenate", arrays, axis=axis)
-        raise
-
-
 def _position(name: str, method: Callable[..., Any]) -> Callable[..., Tensor]:
     def kernel(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         if x.dtype.kind == "c":
@@ -129,10 +88,6 @@ def _position(name: str, method: Callable[..., Any]) -> Callable[..., Tensor]:
             raise
 
     return kernel
-
-
-def conj(x: Tensor) -> Tensor:
-    return wrap(np.conjugate(x._data) if x.dtype.kind == "c" else x._data.copy())
 
 
 def complex_from(real: Tensor, imag: Tensor) -> Tensor:
@@ -242,10 +197,9 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
 
 
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
-    "tk::clone": clone, "tk::cast": cast, "tk::to_device": to_device_kernel,
-    "tk::flip": flip, "tk::concatenate": concatenate, "tk::argmax": _position("argmax", np.ndarray.argmax),
-    "tk::argmin": _position("argmin", np.ndarray.argmin), "tk::conj": conj,
-    "tk::real": lambda x: wrap(x._data.real.copy()), "tk::imag": lambda x: wrap(x._data.imag.copy()),
+    "tk::cast": cast, "tk::to_device": to_device_kernel,
+    "tk::argmax": _position("argmax", np.ndarray.argmax),
+    "tk::argmin": _position("argmin", np.ndarray.argmin),
     "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,
     "tk::random_uniform": random_uniform, "tk::random_normal": random_normal, "tk::random_integers": random_integers,
     "tk::random_standard": random_standard,

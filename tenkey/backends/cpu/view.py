@@ -14,6 +14,8 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
 from ...ops.shapes import infer_reshape, refuse_shape
 from .kernels import check, own_error
+from .loops.strided_copies import copied
+from .thresholds import COPIED
 
 __all__ = ["KERNELS", "view_kernel"]
 
@@ -26,7 +28,7 @@ def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tenso
         for n in shape:
             if n < -1:  # NumPy treats every negative length as -1
                 raise ValueError
-        data = a.reshape(shape)
+        data = a.reshape(shape) if a.nbytes < COPIED else _large_reshape(a, shape)
     except (ValueError, TypeError):
         own_error(infer_reshape, a.shape, shape)
         own_error(refuse_shape, "reshape", shape)
@@ -34,7 +36,7 @@ def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tenso
     base = data.base
     if base is a or (base is not None and base is a.base):
         if copy:
-            return make_tensor(data.copy(), x._word & INHERITED)
+            return make_tensor(copied(data), x._word & INHERITED)
         made: Tensor = _new(Tensor)
         made._data = data
         made._word = x._word & INHERITED
@@ -45,6 +47,16 @@ def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tenso
     if copy is False:
         check("reshape", x, shape, copy=False)
     return make_tensor(data, x._word & INHERITED)
+
+
+def _large_reshape(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Return a view if the layout allows it, otherwise a copy that several threads make."""
+    if not a.flags.c_contiguous:
+        try:
+            return np.reshape(a, shape, copy=False)
+        except ValueError:
+            a = copied(a)
+    return a.reshape(shape)
 
 
 def _select(x: Tensor, axis: int, index: int) -> Tensor:

@@ -3,7 +3,7 @@
 from .along_axes import arg_reduction, place_meta, scan, scan_axis
 from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
-from .facets import Decomposition, ElementPlan, TensorSpec, linear
+from .facets import FEW, Decomposition, ElementPlan, TensorSpec, linear
 from .methods import attach_methods
 from .promotion import (
     ARITHMETIC,
@@ -22,7 +22,7 @@ from .samples import normal
 from .short_forms import elementwise, scalar_function, unary_function
 
 __all__ = [
-    "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
+    "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "FEW", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
     "REAL_TO_FLOAT", "SAME", "SUM", "Decomposition", "ElementPlan", "Entry", "TensorSpec", "along",
     "arg_reduction", "attach_methods", "broadcast", "composite", "core_dims", "elementwise", "factory",
     "gather", "linear", "loop", "normal", "operator_of", "place_meta", "pointwise", "prepend", "reduction", "same_dim",

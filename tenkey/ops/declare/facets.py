@@ -21,7 +21,7 @@ from .promotion import Promotion
 
 __all__ = [
     "ArgReduce", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
-    "Elements", "EntryOption", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable",
+    "FEW", "Elements", "EntryOption", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable",
     "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp",
     "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
@@ -196,6 +196,10 @@ class Meta(Record):
     """``rule(arguments...)`` returns the TensorSpec of each result, or raises on bad arguments."""
 
     rule: Callable[..., Any]
+
+
+FEW: Final = 1 << 16
+"""Bytes up to which NumPy's function is the faster kernel of a composition; beyond, backends have their own loops."""
 
 
 class NumPyKernel(Record):

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, linear, prepend, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import zeros
@@ -197,7 +197,7 @@ index_backward: Entry = structured(
 
 
 def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
-    if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1):
+    if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1) or indices.nbytes > FEW:
         return NotImplemented
     return x.take(indices, axis)
 

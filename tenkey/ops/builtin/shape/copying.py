@@ -14,7 +14,7 @@ from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import arange
 from ..elementwise.complex import like_operand
@@ -190,6 +190,8 @@ def _concat_any_vjp(g: Tensor, arrays_meta: Any, axis: int | None) -> list[Tenso
 
 def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     dtype = arrays[0].dtype
+    if arrays[0].nbytes * len(arrays) > FEW:
+        return NotImplemented
     for a in arrays:
         if a.dtype is not dtype:
             return NotImplemented
@@ -224,7 +226,7 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
     for a in arrays:
         if a.dtype is not dtype or a.shape != shape:
             return NotImplemented
-    if not 0 <= axis < len(shape):
+    if not 0 <= axis < len(shape) or first.nbytes * len(arrays) > FEW:
         return NotImplemented
     return numpy_functions.concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
 

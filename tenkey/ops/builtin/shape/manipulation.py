@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, composite, normal
+from ...declare import FEW, Entry, composite, normal
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from .copying import clone, concatenate, flip
 from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
@@ -108,7 +108,7 @@ def _tiled(x: Tensor, counts: tuple[int, ...], shape: tuple[int, ...]) -> Tensor
 
 
 def _numpy_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
-    if axis is None or len(axis) != 1 or len(shift) != 1:
+    if axis is None or len(axis) != 1 or len(shift) != 1 or x.nbytes > FEW:
         return NotImplemented
     i = axis[0] if axis[0] >= 0 else axis[0] + x.ndim
     length = x.shape[i] if i >= 0 else 0

@@ -8,15 +8,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..._util import numpy_internals as numpy_functions
-from ...core.lift import refuse_out_of_range
-from ...core.tensor import Tensor
-from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
-from ...dispatch.registry import registry
-from ...ops.builtin.indexing.setitem import check_basic_put, check_put
-from ...ops.builtin.primitives import check_range
-from .fp_warnings import quietly, silenced
-from .kernels import check, own_error, wrap
+from ...._util import numpy_internals as numpy_functions
+from ....core.lift import refuse_out_of_range
+from ....core.tensor import Tensor, make_tensor
+from ....core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
+from ....dispatch.operator import Operator
+from ....dispatch.registry import registry
+from ....ops.builtin.indexing.setitem import check_basic_put, check_put
+from ....ops.builtin.primitives import check_range
+from ...allocation.host import allocate
+from ..fp_warnings import quietly, silenced
+from ..kernels import Specialized, check, own_error, wrap
+from ..loops.gathering import in_range, walk_along, walk_of
+from ..loops.strided_copies import copied, copy_into, filled
+from ..numpy_kernels import numpy_kernel
+from ..thresholds import COPIED, GATHERED
+from .selections import gathered, scattered
 
 __all__ = ["KERNELS"]
 
@@ -30,6 +37,10 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
 
 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
+    if max(x._data.size, indices._data.size) >= GATHERED and -x.ndim <= axis < x.ndim:
+        data = gathered(x._data, walk_along(x._data, indices._data, axis))
+        if data is not None:
+            return wrap(data)
     try:
         return wrap(np.take_along_axis(x._data, indices._data, axis))
     except (ValueError, IndexError, OverflowError):
@@ -40,26 +51,48 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
 
 def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
     check("scatter_add_zeros", source, indices, shape, axis)
-    out = np.zeros(shape, source.dtype)
-    _check_range("scatter_add", indices._data, shape[axis], axis)
-    at: list[Any] = list(np.indices(indices.shape, sparse=True))
-    at[axis] = indices._data
-    silenced(np.add.at, out, tuple(at), np.broadcast_to(source._data, indices.shape))
+    out = filled(tuple(shape), 0, source.dtype)
+    at = indices._data
+    if at.size >= GATHERED and scattered(out, walk_along(out, at, axis), source._data, "add"):
+        return wrap(out)
+    _check_range("scatter_add", at, shape[axis], axis)
+    places: list[Any] = list(np.indices(at.shape, sparse=True))
+    places[axis] = at
+    silenced(np.add.at, out, tuple(places), np.broadcast_to(source._data, at.shape))
     return wrap(out)
 
 
 def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int, step: int) -> Tensor:
-    out = np.zeros(shape, g_slice.dtype)
-    length = g_slice.shape[axis]
+    g = g_slice._data
+    lead = (slice(None),) * axis
+    length = g.shape[axis]
+    stop = start + (length - 1) * step + 1
+    if step != 1 or not length:
+        out = filled(tuple(shape), 0, g.dtype)
+    else:  # zeros before and behind the slice only
+        out = allocate(tuple(shape), g.dtype)
+        zero = np.zeros((), g.dtype)
+        for part in (slice(0, start), slice(stop, None)):
+            copy_into(out[(*lead, part)], zero)
     if length:
-        out[(slice(None),) * axis + (slice(start, start + (length - 1) * step + 1, step),)] = g_slice._data
+        copy_into(out[(*lead, slice(start, stop, step))], g)
     return wrap(out)
 
 
 def basic_index_backward(g_view: Tensor, shape: Sequence[int], index: tuple[Any, ...]) -> Tensor:
-    out = np.zeros(shape, g_view.dtype)
-    out[index] = g_view._data
+    g = g_view._data
+    out = filled(tuple(shape), 0, g.dtype)
+    _assign(out, index, g)
     return wrap(out)
+
+
+def _assign(a: np.ndarray, index: tuple[Any, ...], values: np.ndarray) -> None:
+    """Assign ``a[index] = values`` for a basic index and values of the dtype of ``a``."""
+    part = a[index] if a.nbytes >= COPIED else None
+    if part.__class__ is np.ndarray:
+        copy_into(part, values)
+    else:  # little, or an element, which NumPy returns as a scalar
+        a[index] = values
 
 
 def _subscript(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
@@ -84,6 +117,10 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     a = x._data
     try:
         last = indices[-1]
+        if last is not None and max(a.size, last._data.size) >= GATHERED:
+            data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
+            if data is not None:
+                return make_tensor(data, x._word & INHERITED)
         several = False
         for tensor in indices[:-1]:
             if tensor is not None:
@@ -112,12 +149,17 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 
 
 def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
-    out = np.zeros(shape, g_out.dtype)
+    out = filled(tuple(shape), 0, g_out.dtype)
+    g = g_out._data
+    if g.size >= GATHERED:
+        walk = walk_of(out, [None if i is None else i._data for i in indices])
+        if scattered(out, walk, g, "add"):
+            return wrap(out)
     at = _subscript(indices)
     if len(at) == 1 and indices[0] is not None and at[0].dtype.kind == "b":  # no element twice
-        out[at] = g_out._data
+        out[at] = g
     else:
-        silenced(np.add.at, out, at, g_out._data)
+        silenced(np.add.at, out, at, g)
     return wrap(out)
 
 
@@ -129,7 +171,10 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
         check_basic_put(registry.find("tk::basic_put_"), x, index, source)
     try:
         if values.dtype is a.dtype:
-            a[index] = values
+            if a.nbytes < COPIED:
+                a[index] = values
+            else:
+                _assign(a, index, values)
         else:
             try:
                 quietly(_setitem, a, index, values)
@@ -164,6 +209,10 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
+    if values.dtype is dtype and max(a.size, indices[-1]._data.size if indices[-1] is not None else 0) >= GATHERED:
+        walk = walk_of(a, [None if i is None else i._data for i in indices])
+        if walk is not None and in_range(walk) and scattered(a, walk, _apart(values, a), "set"):
+            return x
     try:
         mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
         where = at = None
@@ -193,6 +242,11 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     return x
 
 
+def _apart(values: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Return values that an assignment to ``a`` does not change while it reads them."""
+    return values.copy() if np.may_share_memory(values, a) else values
+
+
 _COMBINED: Final[dict[str, np.ufunc]] = {
     "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
 }  # fmt: skip
@@ -204,6 +258,8 @@ def scatter_rows_(x: Tensor, index: Tensor, source: Tensor, mode: str, operator:
     shape = (a.shape[0], np.broadcast_shapes(index.shape, source.shape)[1], a.shape[2])
     at, values = np.broadcast_to(index._data, shape), np.broadcast_to(source._data, shape)
     check_range(at, a.shape[1], operator)
+    if values.size >= GATHERED and scattered(a, walk_along(a, at, 1), values, mode):
+        return x
     rows, _, columns = np.indices(shape, sparse=True)
     places = (rows, at, columns)
     if mode == "set":
@@ -213,9 +269,27 @@ def scatter_rows_(x: Tensor, index: Tensor, source: Tensor, mode: str, operator:
     return x
 
 
-KERNELS: Final[dict[str, Callable[..., Tensor]]] = {
+def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
+    """Return the kernel of ``index_sum`` and ``index_reduce``, which combine a copy of ``x`` with sources."""
+    general = numpy_kernel(operator)
+
+    def kernel(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str = "add") -> Tensor:
+        a, values = x._data, source._data
+        more = () if operator.schema.base_name == "index_sum" else (reduce,)
+        if values.size >= GATHERED and values.dtype == a.dtype:
+            check(operator.schema.base_name, x, indices, source, *more)
+            out = copied(a)
+            if scattered(out, walk_of(out, [None if i is None else i._data for i in indices]), values, reduce):
+                return wrap(out)
+        return general(x, indices, source, *more)  # type: ignore[no-any-return]
+
+    return kernel
+
+
+KERNELS: Final[dict[str, Callable[..., Tensor] | Specialized]] = {
     "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,
     "tk::slice_backward": slice_backward, "tk::basic_index_backward": basic_index_backward, "tk::index": index,
     "tk::index_backward": index_backward, "tk::basic_put_": basic_put_, "tk::put_": put_,
-    "tk::scatter_rows_": scatter_rows_,
+    "tk::scatter_rows_": scatter_rows_, "tk::index_sum": Specialized(_combining_rule),
+    "tk::index_reduce": Specialized(_combining_rule),
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""CPU kernels that move elements: copies, and selections by indices."""

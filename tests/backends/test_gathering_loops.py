@@ -1,0 +1,313 @@
+"""Gathers and scatters in compiled loops, and the operators that use them, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.backends.cpu.loops import gathering
+from tenkey.backends.cpu.moving import selections
+from tenkey.backends.llvm import UnavailableError
+from tests._tiers import Failures, tier
+
+Array = np.ndarray[Any, Any]
+Indices = list[Array | None]
+_DTYPES = (np.float32, np.bool_, np.uint8, np.int32, np.float16, np.float64, np.complex64, np.complex128)
+_UFUNCS = {"add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum}
+
+
+def _subscript(indices: Indices) -> tuple[Any, ...]:
+    return tuple([slice(None) if i is None else i for i in indices])
+
+
+def _random_indices(rng: np.random.Generator, x: Array) -> Indices:
+    """One to three tensors of indices, which broadcast, for leading axes; some count 0, 1, 2, ..."""
+    count = int(rng.integers(1, x.ndim + 1))
+    chosen = set(rng.choice(count, min(count, int(rng.integers(1, tier(3, 4)))), replace=False).tolist())
+    common = tuple(int(n) for n in rng.integers(1, 6, rng.integers(0, 3)))
+    dtype = rng.choice([np.int64, np.int32]) if x.dtype in tier([np.bool_], _DTYPES) else np.int64
+    indices: Indices = []
+    for axis in range(max(chosen) + 1):
+        if axis not in chosen:
+            indices.append(None)
+            continue
+        shape = tuple([n if rng.random() < 0.7 else 1 for n in common][int(rng.integers(0, 2)) if common else 0 :])
+        n = x.shape[axis]
+        index = rng.integers(-n, n, shape).astype(dtype)
+        longest = max(shape, default=0)
+        if longest == index.size and 1 < longest <= n and rng.random() < 0.5:
+            index = np.arange(longest, dtype=dtype).reshape(shape)
+        indices.append(np.asarray(index))
+    return indices
+
+
+def _array(rng: np.random.Generator, dtype: Any) -> Array:
+    shape = tuple(int(n) for n in rng.integers(1, 9, rng.integers(1, 5)))
+    if rng.random() < 0.15:
+        shape = (*shape[:-1], 300)
+    a = rng.integers(0, 50, shape).astype(dtype)
+    if rng.random() < 0.5:
+        a = a.transpose(rng.permutation(a.ndim))
+    return a[::-1] if rng.random() < 0.3 else a
+
+
+def _source(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    source = rng.integers(0, 50, shape).astype(dtype)
+    return np.broadcast_to(source[..., :1], shape) if source.ndim and rng.random() < 0.3 else source
+
+
+def test_selections_of_every_form() -> None:
+    rng = np.random.default_rng(0)
+    failures, walked = Failures(), 0
+    for dtype in tier((np.float32, np.bool_, np.complex128), _DTYPES):  # every form is a kernel of its own
+        modes = tier(["add", "maximum"], list(_UFUNCS)) if dtype is np.float32 else ["add"]
+        for _ in range(tier(80 if dtype is np.float32 else 30, 400)):
+            x = _array(rng, dtype)
+            indices = _random_indices(rng, x)
+            at = _subscript(indices)
+            walk = gathering.walk_of(x, indices)
+            if walk is None:
+                continue
+            walked += 1
+            want = np.asarray(x[at])
+            label = f"{np.dtype(dtype)} {x.shape} {x.strides} at {[None if i is None else i.shape for i in indices]}"
+            with failures.of(f"gather {label}"):
+                out = np.empty(walk.shape, dtype)
+                assert gathering.gather_into(x, walk, out)
+                np.testing.assert_array_equal(out, want, strict=True)
+            source = _source(rng, want.shape, dtype)
+            with failures.of(f"set {label}"):
+                made, expected = x.copy(), x.copy()
+                again = gathering.walk_of(made, indices)
+                assert again is not None
+                assert gathering.in_range(again)
+                assert gathering.scatter_from(made, again, source)
+                expected[at] = source
+                np.testing.assert_array_equal(made, expected)
+            for mode in {"add", str(rng.choice(modes))}:
+                if not gathering.combines(x.dtype, mode):
+                    continue
+                with failures.of(f"{mode} {label}"), np.errstate(all="ignore"):
+                    made, expected = x.copy(), x.copy()
+                    again = gathering.walk_of(made, indices)
+                    assert again is not None
+                    assert gathering.scatter_from(made, again, source, mode)
+                    _UFUNCS[mode].at(expected, at, source)
+                    np.testing.assert_array_equal(made, expected)
+    failures.check()
+    assert walked > 80
+
+
+def test_duplicates_keep_their_order() -> None:
+    rng = np.random.default_rng(1)
+    x = np.zeros(1000, np.float32)
+    index = rng.integers(-1000, 1000, 200_000)
+    source = rng.standard_normal(index.size).astype(np.float32) * 10.0 ** rng.integers(-6, 6, index.size)
+    source = source.astype(np.float32)
+    last, total = x.copy(), x.copy()
+    last[index] = source
+    np.add.at(total, index, source)
+    for count in (1, 2, 5):
+        before = tk.get_num_threads()
+        tk.set_num_threads(count)
+        try:
+            for mode, want in (("set", last), ("add", total)):
+                made = x.copy()
+                walk = gathering.walk_of(made, [index])
+                assert walk is not None
+                assert gathering.scatter_from(made, walk, source, mode)
+                np.testing.assert_array_equal(made, want)  # sums of floats too: their order is that of the indices
+        finally:
+            tk.set_num_threads(before)
+
+
+def test_nan_and_signed_zeros() -> None:
+    x = np.array([1.0, np.nan, -0.0, 0.0])
+    index = np.array([0, 1, 2, 3, 0])
+    source = np.array([np.nan, 1.0, 0.0, -0.0, 5.0])
+    for mode in ("minimum", "maximum"):
+        made, want = x.copy(), x.copy()
+        walk = gathering.walk_of(made, [index])
+        assert walk is not None
+        assert gathering.scatter_from(made, walk, source, mode)
+        with np.errstate(invalid="ignore"):
+            _UFUNCS[mode].at(want, index, source)
+        np.testing.assert_array_equal(made, want)
+
+
+def test_every_index_is_checked() -> None:
+    n = 40_000
+    x = np.zeros(n, np.float32)
+    rows = np.zeros((50, 8), np.float32)
+    failures = Failures()
+    for dtype in (np.int64, np.int32):
+        for place in (0, 7, 8191, 8192, n - 1):
+            for bad in (n, -n - 1, 2**31 - 1, -(2**31)):
+                index = np.zeros(n, dtype)
+                index[place] = bad
+                with failures.of(f"{np.dtype(dtype)}: {bad} at {place}"):
+                    for array, given in ((x, [index]), (rows, [index]), (x, [index[::-1]]), (rows, [None, index])):
+                        walk = gathering.walk_of(array, given)
+                        assert walk is not None
+                        assert not gathering.in_range(walk)
+                        assert not gathering.gather_into(array, walk, np.empty(walk.shape, np.float32))
+                        source = np.broadcast_to(np.float32(1), walk.shape)
+                        assert not gathering.scatter_from(array.copy(), walk, source)
+                        assert not gathering.scatter_from(array.copy(), walk, source, "add")
+                index[place] = -n
+                walk = gathering.walk_of(x, [index])
+                assert walk is not None
+                assert gathering.in_range(walk)
+                assert gathering.gather_into(x, walk, np.empty(n, np.float32))
+    failures.check()
+
+
+def test_what_the_loops_do_not_handle() -> None:
+    x = np.zeros((4, 4, 4, 4))
+    i = np.array([0, 1])
+    unaligned = np.frombuffer(bytearray(33), np.float64, 4, 1)
+    for array, indices in (
+        (x, [i, i, i, i]), (x, [i, np.array([0, 1, 2])]), (x, [i.astype(np.uint64)]), (x[:0], [i]), (unaligned, [i]),
+        (x, [i > 0]), (x, [np.zeros(0, np.int64)]), (np.zeros((2, 2)), [i, i, i]),
+    ):  # fmt: skip
+        assert gathering.walk_of(array, indices) is None
+
+
+# ---- operators
+
+_ROWS, _COLUMNS = 300, 200
+
+
+def _operators() -> dict[str, tuple[Callable[..., Any], Callable[..., Array]]]:
+    """By name: a call with tensors ``x, rows, along, y``, and the same in NumPy."""
+
+    def put(x: Any, at: Any, value: Any) -> Any:
+        copy = x.copy()
+        copy[at] = value
+        return copy
+
+    def added(a: Array, at: Any, value: Any, ufunc: np.ufunc = np.add) -> Array:
+        copy = a.copy()
+        ufunc.at(copy, at, value)
+        return copy
+
+    def grid(along: Array, axis: int) -> tuple[Array, ...]:
+        at = list(np.indices(along.shape, sparse=True))
+        at[axis] = along
+        return tuple(at)
+
+    return {
+        "rows": (lambda x, r, i, y: x[r], lambda x, r, i, y: x[r]),
+        "columns": (lambda x, r, i, y: x[:, r % 7], lambda x, r, i, y: x[:, r % 7]),
+        "pairs": (lambda x, r, i, y: x[i, i % _COLUMNS], lambda x, r, i, y: x[i, i % _COLUMNS]),
+        "take": (lambda x, r, i, y: tk.take(x, r, axis=0), lambda x, r, i, y: x.take(r, 0)),
+        "take flat": (lambda x, r, i, y: tk.take(tk.reshape(x, (-1,)), i), lambda x, r, i, y: x.reshape(-1).take(i)),
+        "along 0": (
+            lambda x, r, i, y: tk.take_along_axis(x, i, axis=0), lambda x, r, i, y: np.take_along_axis(x, i, 0),
+        ),
+        "along 1": (
+            lambda x, r, i, y: tk.take_along_axis(x, i % 200), lambda x, r, i, y: np.take_along_axis(x, i % 200, 1),
+        ),
+        "along 1 of one row": (
+            lambda x, r, i, y: tk.take_along_axis(x[:1], i % _COLUMNS),
+            lambda x, r, i, y: np.take_along_axis(x[:1], i % _COLUMNS, 1),
+        ),
+        "gather": (lambda x, r, i, y: tk.gather(x, i, 0), lambda x, r, i, y: np.take_along_axis(x, i, 0)),
+        "scatter": (lambda x, r, i, y: tk.scatter(x, i, y, 0), lambda x, r, i, y: put(x, grid(i, 0), y)),
+        "scatter_add": (lambda x, r, i, y: tk.scatter_add(x, i, y, 0), lambda x, r, i, y: added(x, grid(i, 0), y)),
+        "scatter max": (
+            lambda x, r, i, y: tk.scatter(x, i, y, 0, reduce="max"),
+            lambda x, r, i, y: added(x, grid(i, 0), y, np.maximum),
+        ),
+        "index_add": (lambda x, r, i, y: tk.index_add(x, r, y[: len(r)]), lambda x, r, i, y: added(x, r, y[: len(r)])),
+        "index_copy": (lambda x, r, i, y: tk.index_copy(x, r, y), lambda x, r, i, y: put(x, r, y)),
+        "put": (lambda x, r, i, y: put(x, r, y), lambda x, r, i, y: put(x, r, y)),
+        "put a number": (lambda x, r, i, y: put(x, i, 3), lambda x, r, i, y: put(x, i, 3)),
+        "put pairs": (
+            lambda x, r, i, y: put(x, (i, i % _COLUMNS), y), lambda x, r, i, y: put(x, (i, i % _COLUMNS), y),
+        ),
+        "put itself": (lambda x, r, i, y: _put_itself(x, r), lambda x, r, i, y: put(x, r, x)),
+    }  # fmt: skip
+
+
+def _put_itself(x: Any, rows: Any) -> Any:
+    copy = x.copy()
+    copy[rows] = copy
+    return copy
+
+
+@pytest.fixture(params=["loops", "without compiled code"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let selections run in the loops, or as where there are none; the list says which loops ran."""
+    ran: list[str] = []
+    for name in ("gather_into", "scatter_from"):
+        function = getattr(selections, name)
+
+        def observed(*args: Any, name: str = name, function: Callable[..., bool] = function) -> bool:
+            if request.param != "loops":
+                raise UnavailableError("no compiled code")
+            ran.append(name)
+            return function(*args)
+
+        monkeypatch.setattr(selections, name, observed)
+    yield ran
+    assert bool(ran) == (request.param == "loops")
+
+
+def test_operators(compiled: list[str]) -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.integers(-_ROWS, _ROWS, _ROWS)
+    along = rng.integers(-_ROWS, _ROWS, (_ROWS, _COLUMNS))
+    failures = Failures()
+    for dtype in (np.float32, np.int16, np.float64):
+        x, y = (rng.integers(0, 100, (_ROWS, _COLUMNS)).astype(dtype) for _ in range(2))
+        for name, (ours, reference) in _operators().items():
+            for kind in (np.int64, np.int32, np.int16):
+                with failures.of(f"{name} {np.dtype(dtype)} {np.dtype(kind)}"):
+                    r, i = rows.astype(kind), along.astype(kind)
+                    made = ours(*[tk.asarray(given.copy()) for given in (x, r, i, y)])
+                    np.testing.assert_array_equal(made.numpy(), reference(x, r, i, y), strict=True)
+    failures.check()
+    if compiled:
+        assert set(compiled) == {"gather_into", "scatter_from"}
+
+
+@pytest.mark.usefixtures("compiled")
+def test_errors_name_the_index() -> None:
+    x = tk.zeros((300, 200))
+    rows = np.zeros(300, np.int64)
+    rows[299] = 300
+    r = tk.asarray(rows)
+    along = tk.asarray(np.full((300, 200), -301))
+    message = r"\[{}\] index {} is out of range for axis 0 of length 300"
+    with pytest.raises(IndexError, match=message.format("index", 300)):
+        _ = x[r]
+    with pytest.raises(IndexError, match=message.format("take_along_axis", -301)):
+        tk.take_along_axis(x, along, axis=0)
+    with pytest.raises(IndexError, match=message.format("index_put", 300)):
+        x[r] = tk.ones((300, 200))
+    with pytest.raises(IndexError, match=message.format("scatter_add", -301)):
+        tk.scatter_add(x, along, x, 0)
+    assert not x.any()  # nothing was written
+
+
+@pytest.mark.usefixtures("compiled")
+def test_gradients() -> None:
+    rng = np.random.default_rng(3)
+    a, w = rng.standard_normal((2, 300, 200))
+    rows = rng.integers(-300, 300, 300)
+    along = rng.integers(-300, 300, (300, 200))
+    for function, at in (
+        (lambda x: x[tk.asarray(rows)], (rows,)),
+        (lambda x: tk.take_along_axis(x, tk.asarray(along), axis=0), (along, np.arange(200))),
+        (lambda x: x[tk.asarray(along), tk.asarray(along % 200)], (along, along % 200)),
+    ):
+        x = tk.tensor(a, requires_grad=True)
+        (function(x) * tk.asarray(w)).sum().backward()
+        want = np.zeros_like(a)
+        np.add.at(want, at, w)
+        np.testing.assert_array_equal(x.grad.numpy(), want)
