@@ -94,13 +94,6 @@ BACKENDS: Final = (
         ("tests/backends/test_cpu_threads.py",),
     ),
     Fault(
-        "cpu: the share of a worker overlaps the caller's",
-        "tenkey/backends/cpu/pool/pieces.py",
-        "start = own + (index - 1) * share",
-        "start = own + index * share",
-        ("tests/backends/test_cpu_threads.py",),
-    ),
-    Fault(
         "meta: pointwise operators do not promote",
         "tenkey/backends/meta.py",
         "return TensorSpec(shape, dtype)",

@@ -4,8 +4,7 @@ Note [One parallel region at a time]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The workers serve one call at a time. A call that finds them busy runs on its own thread only: concurrent callers
 already use the cores. Reductions are split by size, never by the number of threads, so that their results do not
-depend on it; elementwise loops are split by the number of threads. The inner loops release the GIL. Guarded by
-``tests/backends/test_cpu_threads.py``.
+depend on it. The inner loops release the GIL. Guarded by ``tests/backends/test_cpu_threads.py``.
 
 Note [Workers keep off the caller's core]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -21,16 +20,14 @@ import ctypes
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable
 
 from ..fp_warnings import QUIET, ignore
 from .thread_limit import get_num_threads
 
-__all__ = ["PIECE", "Pace", "for_pieces", "for_shares"]
+__all__ = ["PIECE", "for_pieces"]
 
 PIECE = 1 << 17  # elements: half a megabyte of float32, which fits a core's cache
-WAKING = 60e-6  # seconds between the caller's signal and a worker's first element
 Task = Callable[[int], None]
 
 
@@ -158,48 +155,3 @@ def for_pieces(task: Callable[[int, int], None], length: int, piece: int = PIECE
         task(0, length)
         return
     _team.run(lambda i: task(i * piece, min(length, (i + 1) * piece)), count)
-
-
-class Pace:
-    """The time that a loop takes per element, learned from its calls; see :func:`for_shares`."""
-
-    __slots__ = ("seconds",)
-
-    def __init__(self) -> None:
-        self.seconds = 0.2e-9
-
-
-def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> None:
-    """Call ``task(start, stop)`` for a share of ``range(length)`` on each thread, so that all end at the same time.
-
-    Note [A worker starts late]
-    ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-    A worker begins ``WAKING`` seconds after the caller, because it has to be woken and to acquire the GIL once. With
-    equal shares the caller would wait that long at the end. Of a loop that takes T seconds on one thread, each of n
-    workers therefore gets (T - WAKING) / (n + 1), and the caller the rest; if a worker's part would be tiny, the caller
-    does everything. T follows from the pace of the caller's shares in earlier calls.
-    """
-    workers = get_num_threads() - 1
-    share = int((length - WAKING / pace.seconds) / (workers + 1)) if workers else 0
-    own = length - workers * share if share * pace.seconds > WAKING / 4 else length
-
-    def timed(start: int, stop: int) -> None:
-        began = time.perf_counter()
-        task(start, stop)
-        if stop <= start:
-            return
-        taken = (time.perf_counter() - began) / (stop - start)
-        pace.seconds += (min(taken, 4 * pace.seconds) - pace.seconds) / 4
-
-    if own >= length:
-        timed(0, length)
-        return
-
-    def piece(index: int) -> None:
-        if index == 0:
-            timed(0, own)
-        else:
-            start = own + (index - 1) * share
-            task(start, min(length, start + share))
-
-    _team.run(piece, workers + 1)
