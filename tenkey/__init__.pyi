@@ -231,6 +231,7 @@ __all__ = [
     "isnan",
     "jvp",
     "kron",
+    "layer_norm",
     "lcm",
     "leaky_relu",
     "less",
@@ -737,6 +738,15 @@ def isnan(x: Tensor) -> Tensor:
     """Return True where an element is nan."""
 def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Compute the Kronecker product: copies of ``x2`` multiplied by each element of ``x1``."""
+def layer_norm(
+    x: Tensor,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    *,
+    axis: int = -1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Subtract the mean along an axis, divide by the standard deviation, multiply by ``weight`` and add ``bias``."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the least common multiple of two integers, element by element, with broadcasting; never negative."""
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:

@@ -67,7 +67,7 @@ def _recording(operator: Operator) -> list[Handle]:
         kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
     elif "Vjp" in facets or "Pointwise" in facets or "Reduce" in facets:
         kernel = _kernel(autograd_kernel)
-    elif "Composite" in facets and facets["Composite"].implicit and {"NumPyKernel", "Scan"} & set(facets):
+    elif "Composite" in facets and facets["Composite"].implicit and {"NumPyKernel", "Rows", "Scan"} & set(facets):
         # A backend has a shorter kernel, for calls that are not recorded.
         parts = facets["Composite"].function
         kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=REQUIRES_GRAD, composed=True)

@@ -44,7 +44,7 @@ FLOAT32: Final = frozenset(
         "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "pow", "reciprocal", "rsqrt", "cosh",
         "sinh", "tan", "acos", "asin", "acosh", "special_erf", "special_erfinv", "sum", "prod", "mean", "var", "std",
         "cumulative_prod", "cumulative_sum", "logsumexp", "linalg_vector_norm", "softmax", "log_softmax",
-        "cross_entropy",
+        "cross_entropy", "layer_norm",
     }
 )  # fmt: skip
 """Functions that exceed the range of the lower dtypes, sums of many elements, and losses."""

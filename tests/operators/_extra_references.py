@@ -127,6 +127,61 @@ _SPECIAL: Final = (
     "digamma psi i0e k0 k1 k0e k1e betaincc chdtr chdtrc fdtr fdtrc stdtr"
 )
 
+
+def _softmax_gradient(g: Array, out: Array, axis: int) -> Array:
+    total = np.sum(g * np.conj(out), axis, keepdims=True)
+    return np.conj(out) * (g - total)
+
+
+def _log_softmax_gradient(g: Array, out: Array, axis: int) -> Array:
+    return g - np.conj(np.exp(out)) * np.sum(g, axis, g.dtype if g.dtype.kind in "fc" else None, keepdims=True)
+
+
+def _logsumexp_gradient(g: Array, x: Array, out: Array, axis: Any, keepdims: bool) -> Array:
+    if not keepdims:
+        g, out = [np.expand_dims(a, tuple(range(x.ndim)) if axis is None else axis) for a in (g, out)]
+    return g * np.conj(np.exp(x - out))
+
+
+def _var_gradient(g: Array, x: Array, axis: Any, correction: float, keepdims: bool) -> Array:
+    count = x.size // max(1, np.asarray(np.sum(x, axis)).size)
+    if not keepdims:
+        g = np.expand_dims(g, tuple(range(x.ndim)) if axis is None else axis)
+    return g * (x - np.mean(x, axis, keepdims=True)) * (2 / (count - correction))
+
+
+def _row_losses(logits: Array, target: Array) -> Array:
+    return scipy.special.logsumexp(logits, -1) - logits[np.arange(len(target)), target]
+
+
+def _row_losses_gradient(g: Array, logits: Array, target: Array) -> Array:
+    found = scipy.special.softmax(logits, -1)
+    found[np.arange(len(target)), target] -= 1
+    return g[:, None] * np.conj(found)
+
+
+def _normalized(x: Array, axis: int, eps: float) -> tuple[Array, Array]:
+    deviations = x - np.mean(x, axis, keepdims=True)
+    scale = 1 / np.sqrt(np.mean(deviations * deviations, axis, keepdims=True) + eps)
+    return deviations * scale, scale
+
+
+def _along(x: Array, ndim: int, axis: int) -> Array:
+    return np.expand_dims(x, [i for i in range(ndim) if i != axis % ndim])
+
+
+def _layer_norm(x: Array, weight: Any = 1, bias: Any = 0, *, axis: int = -1, eps: float = 1e-5) -> Array:
+    weight, bias = [a if np.ndim(a) == 0 else _along(a, x.ndim, axis) for a in (weight, bias)]
+    return _normalized(x, axis, eps)[0] * weight + bias
+
+
+def _layer_norm_gradient(g: Array, x: Array, weight: Array, axis: int, eps: float) -> Array:
+    normalized, scale = _normalized(x, axis, eps)
+    inner = g * _along(weight, x.ndim, axis)
+    product = np.mean(inner * normalized, axis, keepdims=True)
+    return scale * (inner - np.mean(inner, axis, keepdims=True) - normalized * product)
+
+
 EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "linalg_diagonal": lambda x, *, offset=0: np.diagonal(x, offset, -2, -1),
     **{f"special_{name}": _double(name) for name in _SPECIAL.split()},
@@ -137,6 +192,15 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "special_gammaln": _gammaln,
     "special_beta": _of_positive("beta", np.inf, 0.0),
     "special_betaln": _betaln,
+    "softmax_backward": _softmax_gradient,
+    "log_softmax_backward": _log_softmax_gradient,
+    "logsumexp_backward": _logsumexp_gradient,
+    "var_backward": _var_gradient,
+    "row_cross_entropy": _row_losses,
+    "row_cross_entropy_backward": _row_losses_gradient,
+    "layer_norm": _layer_norm,
+    "layer_norm_backward": _layer_norm_gradient,
+    "layer_norm_weight_backward": lambda g, x, axis, eps: np.sum(g * _normalized(x, axis, eps)[0], 1 + axis % -2),
     "special_logsumexp": scipy.special.logsumexp,
     "special_softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
     "special_log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),

@@ -19,6 +19,7 @@ _TABLE: Final = json.loads(TABLE.read_text())
 _TIES = "equal elements share the gradient, which takes more than the places of the chosen ones"
 _LATER = "computes its factors in backward, from the input, and PyTorch in forward"
 _JUSTIFIED: Final[dict[str, str]] = {
+    "cross_entropy": "keeps the logits, and PyTorch its logarithms of the softmax, a tensor more",
     "expm1": "PyTorch's out + 1 has lost all digits of exp(x) where x is far below 0",
     "special_erfinv": "keeps the result, and PyTorch the input, of which backward computes the result again",
     "special_ndtr": "keeps the input, and PyTorch's composition a third tensor",

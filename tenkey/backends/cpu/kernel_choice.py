@@ -16,6 +16,8 @@ from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
 from .inplace import inplace_kernel
 from .kernels import Specialized
+from .loops.reductions.axis_operators import arg_reduction_kernel, scan_kernel
+from .loops.reductions.row_operators import rows_kernel
 from .moving import copies, indexing
 from .numpy_kernels import numpy_kernel_rule
 from .pointwise import pointwise_kernel
@@ -30,6 +32,8 @@ _WRITTEN: Final[dict[str, _Function | Specialized]] = {
 
 
 _DERIVED: Final[dict[str, Callable[[Operator], _Function | Specialized]]] = {
+    "Rows": rows_kernel,
+    "Scan": scan_kernel,
     "NumPyKernel": lambda operator: Specialized(numpy_kernel_rule(operator)),
     "Pointwise": lambda operator: Specialized(following_defaults(pointwise_kernel)),
     "Reduce": lambda operator: Specialized(following_defaults(reduction_kernel)),
@@ -48,6 +52,8 @@ def install_kernel(operator: Operator) -> list[Handle]:
         if derive is None:
             return []
         made = derive(operator)
+    if "ArgReduce" in facets and not isinstance(made, Specialized):
+        made = arg_reduction_kernel(operator, made)
     function, rule = (made.rule, made.rule) if isinstance(made, Specialized) else (made, None)
     kernel = Kernel(function, DispatchKey.CPU, origin="generated", specialize=rule)
     if not operator.schema.is_mutable and "View" not in facets:

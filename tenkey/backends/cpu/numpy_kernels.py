@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any, Final
 
 import numpy as np
 
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ...dispatch.calling import codegen
@@ -114,6 +115,8 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
     facet: NumPyKernel = operator.facets["NumPyKernel"]
     composite = operator.facets.get("Composite")
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
+    if composite is not None and not composite.implicit:  # it has a gradient of its own
+        otherwise = partial(silently, otherwise)
     schema = operator.schema
     several = len(operator.schema.returns) != 1
     fresh = "Factory" in operator.facets  # a new array is contiguous

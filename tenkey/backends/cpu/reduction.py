@@ -16,9 +16,11 @@ from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
+from .loops.reductions.calls import reduce_array
 from .pointwise import LARGE
 from .pool.pieces import PIECE, for_pieces
 from .programs.program import Program, program_of
+from .thresholds import COMPILED_REDUCTION
 
 __all__ = ["reduction_kernel"]
 
@@ -75,7 +77,7 @@ def _direct(
         size = a.size
         if dtype is not None and dtype != wanted:
             return _in_dtype(operator, facet, a, dtype, axis, keepdims)
-        if size >= LARGE:
+        if size >= COMPILED_REDUCTION:
             return general(a, axis, keepdims)
         try:
             try:
@@ -118,6 +120,11 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
     may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
 
     def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
+        if a.size >= COMPILED_REDUCTION:
+            axes = None if axis is None else normalize_axes(operator.schema.base_name, axis, a.ndim)
+            made = reduce_array(facet, a, dtype, axes, keepdims)
+            if made is not None:
+                return make_tensor(made, word)
         found = errors()
         try:
             ignore(QUIET)

@@ -1,31 +1,67 @@
-"""Softmax, its logarithm, and cross entropy."""
+"""Softmax, its logarithm, cross entropy and layer norm, whose gradients are operators as well."""
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+import numpy as np
+
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
-from ..declare import Entry, composite, normal, operator_of
+from ...dispatch.tags import Tag
+from .. import scalar as s
+from ..declare import Entry, Rows, Sweep, composite, normal, operator_of
 from ..shapes import normalize_axis
-from .creation import full
+from .creation import arange, full
+from .elementwise.arithmetic import remainder
+from .elementwise.comparison import equal, where
 from .elementwise.complex import conjugated, real_part
-from .elementwise.exponential import exp
+from .elementwise.exponential import exp, rsqrt
 from .indexing.advanced_indexing import take_along_axis
-from .reductions.reduction import logsumexp, max, mean, sum
+from .reductions.reduction import LOG_OF_SUM, logsumexp, max, mean, sum
 from .shape.copying import floating
-from .shape.views import expand_dims, squeeze
+from .shape.views import expand_dims, reshape, squeeze
 
 _samples = normal([3, 4], ([3, 4], {"axis": 0}))
+_gradient_samples = normal(([3, 4], [3, 4], -1), ([3, 4], [3, 4], 0))
 
 
-def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
+@composite(
+    "softmax_backward(Tensor g, Tensor out, int axis) -> Tensor",
+    rows=Rows(
+        {"g": "row", "out": "row"},
+        {"found": "row"},
+        (
+            Sweep(folds={"total": ("add", lambda g, out: g * out)}),
+            Sweep(elements={"found": lambda g, out, total: out * (g - total)}),
+        ),
+    ),
+    sample_inputs=_gradient_samples,
+    tags=(Tag.INTERNAL,),
+)
+def softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    """Return the gradient of ``softmax`` from its result."""
     shares = conjugated(out)
     return shares * (g - sum(g * shares, axis=axis, keepdims=True))
 
 
 @composite(
     "softmax(Tensor x, int axis=-1) -> Tensor",
-    vjp={"x": _softmax_vjp},
+    vjp={"x": softmax_backward},
     jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
+    rows=Rows(
+        {"x": "row"},
+        {"out": "row"},
+        (
+            Sweep(folds={"largest": ("maximum", lambda x: x)}),
+            Sweep(
+                elements={"out": lambda x, largest: s.exp(x - largest)},
+                folds={"total": ("add", lambda out: out)},
+                then={"share": lambda total: 1 / total},
+            ),
+            Sweep(elements={"out": lambda out, share: out * share}),
+        ),
+    ),
     sample_inputs=_samples,
 )
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -41,9 +77,32 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 @composite(
+    "log_softmax_backward(Tensor g, Tensor out, int axis) -> Tensor",
+    rows=Rows(
+        {"g": "row", "out": "row"},
+        {"found": "row"},
+        (
+            Sweep(folds={"total": ("add", lambda g: g)}),
+            Sweep(elements={"found": lambda g, out, total: g - s.exp(out) * total}),
+        ),
+    ),
+    sample_inputs=_gradient_samples,
+    tags=(Tag.INTERNAL,),
+)
+def log_softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    """Return the gradient of ``log_softmax`` from its result."""
+    return g - conjugated(exp(out)) * sum(g, axis=axis, keepdims=True)
+
+
+@composite(
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
-    vjp={"x": lambda g, out, axis: g - conjugated(exp(out)) * sum(g, axis=axis, keepdims=True)},
+    vjp={"x": log_softmax_backward},
     jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
+    rows=Rows(
+        {"x": "row"},
+        {"out": "row"},
+        (*LOG_OF_SUM, Sweep(elements={"out": lambda x, log_of_sum: x - log_of_sum})),
+    ),
     sample_inputs=_samples,
 )
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -56,10 +115,73 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     return x - logsumexp(x, axis=axis, keepdims=True)
 
 
+# ---- cross entropy
+
+
+def _classes(logits: np.ndarray, target: np.ndarray) -> bool:
+    return target.size > 0 and int(target.min()) >= 0 and int(target.max()) < logits.shape[-1]
+
+
+def _entropy_samples(rng: np.random.Generator) -> list[Any]:
+    return [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})]
+
+
 @composite(
-    "cross_entropy(Tensor logits, Tensor target) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})],
+    "row_cross_entropy_backward(Tensor g, Tensor logits, Tensor target) -> Tensor",
+    rows=Rows(
+        {"logits": "row", "g": "each", "target": "each"},
+        {"found": "row"},
+        (
+            Sweep(folds={"largest": ("maximum", lambda logits: logits)}),
+            Sweep(
+                elements={"found": lambda logits, largest: s.exp(logits - largest)},
+                folds={"total": ("add", lambda found: found)},
+                then={"share": lambda total, g: g / total},
+            ),
+            Sweep(
+                elements={"found": lambda found, share, g, target: found * share - s.where(s.index(0) == target, g, 0)}
+            ),
+        ),
+        accepts=lambda logits, g, target: _classes(logits, target),
+    ),
+    sample_inputs=lambda rng: [((rng.standard_normal(3), *args), {}) for args, _ in _entropy_samples(rng)],
+    tags=(Tag.INTERNAL,),
 )
+def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Tensor:
+    """Return the gradient of ``row_cross_entropy``."""
+    n = logits.shape[-1]
+    chosen = equal(expand_dims(remainder(target, n), -1), arange(n, device=logits.device))
+    found = conjugated(exp(log_softmax(logits)))
+    return expand_dims(g, -1) * where(chosen, found - 1.0, found)
+
+
+@composite(
+    "row_cross_entropy(Tensor logits, Tensor target) -> Tensor",
+    vjp={"logits": row_cross_entropy_backward},
+    rows=Rows(
+        {"logits": "row", "target": "each"},
+        {"loss": "each"},
+        (
+            Sweep(folds={"largest": ("maximum", lambda logits: logits)}),
+            Sweep(
+                folds={
+                    "total": ("add", lambda logits, largest: s.exp(logits - largest)),
+                    "chosen": ("add", lambda logits, target: s.where(s.index(0) == target, logits, 0)),
+                },
+                then={"loss": lambda total, largest, chosen: s.log(total) + (largest - chosen)},
+            ),
+        ),
+        accepts=_classes,
+    ),
+    sample_inputs=_entropy_samples,
+    tags=(Tag.INTERNAL,),
+)
+def row_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the negative log-likelihood of each row's class."""
+    return -squeeze(take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1), -1)
+
+
+@composite("cross_entropy(Tensor logits, Tensor target) -> Tensor", sample_inputs=_entropy_samples)
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the mean negative log-likelihood of integer classes, a 0-d tensor.
 
@@ -78,12 +200,140 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
             f"shape {logits.shape[:-1]}."
         )
     try:
-        chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
+        return mean(row_cross_entropy(logits, target))
     except IndexError as error:
         raise IndexError(
             f"[cross_entropy] the target holds a class that is not in [0, {logits.shape[-1]}): {error}"
         ) from None
-    return -mean(squeeze(chosen, -1))
+
+
+# ---- layer norm
+
+_NORMALIZED: Final = (
+    Sweep(folds={"total": ("add", lambda x: x)}, then={"mean": lambda total, count: total / count}),
+    Sweep(
+        folds={"squares": ("add", lambda x, mean: s.square(x - mean))},
+        then={"scale": lambda squares, count, eps: 1 / s.sqrt(squares / count + eps)},
+    ),
+)
+_NORM: Final = "Tensor x, Tensor? weight=None, Tensor? bias=None, *, int axis=-1, float eps=1e-05"
+
+
+def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
+    """Return a vector in the shape in which it broadcasts along an axis."""
+    return reshape(x, tuple([-1 if i == axis % ndim else 1 for i in range(ndim)]))
+
+
+def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Return the normalized elements, and the factor by which their deviations were scaled."""
+    deviations = x - mean(x, axis=axis, keepdims=True)
+    scale = rsqrt(mean(deviations * deviations, axis=axis, keepdims=True) + eps)
+    return deviations * scale, scale
+
+
+def _others(ndim: int, axis: int) -> tuple[int, ...]:
+    return tuple([i for i in range(ndim) if i != axis % ndim])
+
+
+@composite(
+    "layer_norm_backward(Tensor g, Tensor x, Tensor? weight, int axis, float eps) -> Tensor",
+    rows=Rows(
+        {"x": "row", "g": "row", "weight": "column"},
+        {"found": "row"},
+        (
+            *_NORMALIZED,
+            Sweep(
+                folds={
+                    "total": ("add", lambda g, weight: g * weight),
+                    "product": ("add", lambda g, weight, x, mean: g * weight * (x - mean)),
+                },
+                then={
+                    "shift": lambda total, count: total / count,
+                    "tilt": lambda product, count, scale: scale * scale * product / count,
+                },
+            ),
+            Sweep(
+                elements={
+                    "found": lambda x, g, weight, mean, scale, shift, tilt: (
+                        scale * (g * weight - shift - (x - mean) * tilt)
+                    )
+                }
+            ),
+        ),
+        ("eps",),
+        {"weight": 1.0},
+    ),
+    sample_inputs=normal(([3, 4], [3, 4], [4], -1, 1e-5), ([3, 4], [3, 4], [3], 0, 0.1)),
+    tags=(Tag.INTERNAL,),
+)
+def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, eps: float) -> Tensor:
+    """Return the gradient of ``layer_norm`` by the elements."""
+    normalized, scale = _normalized(x, axis, eps)
+    inner = g if weight is None else g * _along(weight, x.ndim, axis)
+    shift = mean(inner, axis=axis, keepdims=True)
+    tilt = mean(inner * normalized, axis=axis, keepdims=True)
+    return scale * (inner - shift - normalized * tilt)
+
+
+@composite(
+    "layer_norm_weight_backward(Tensor g, Tensor x, int axis, float eps) -> Tensor",
+    rows=Rows(
+        {"x": "row", "g": "row"},
+        {"found": "column"},
+        (*_NORMALIZED, Sweep(columns={"found": lambda g, x, mean, scale: g * ((x - mean) * scale)})),
+        ("eps",),
+    ),
+    sample_inputs=normal(([3, 4], [3, 4], -1, 1e-5), ([3, 4], [3, 4], 0, 0.1)),
+    tags=(Tag.INTERNAL,),
+)
+def layer_norm_weight_backward(g: Tensor, x: Tensor, axis: int, eps: float) -> Tensor:
+    """Return the gradient of ``layer_norm`` by its weight."""
+    return sum(g * _normalized(x, axis, eps)[0], axis=_others(x.ndim, axis))
+
+
+@composite(
+    f"layer_norm({_NORM}) -> Tensor",
+    vjp={
+        "x": lambda g, x, weight, axis, eps: layer_norm_backward(g, x, weight, axis, eps),
+        "weight": lambda g, x, axis, eps: layer_norm_weight_backward(g, x, axis, eps),
+        "bias": lambda g, axis: sum(g, axis=_others(g.ndim, axis)),
+    },
+    rows=Rows(
+        {"x": "row", "weight": "column", "bias": "column"},
+        {"out": "row"},
+        (
+            *_NORMALIZED,
+            Sweep(elements={"out": lambda x, mean, scale, weight, bias: (x - mean) * scale * weight + bias}),
+        ),
+        ("eps",),
+        {"weight": 1.0, "bias": 0.0},
+    ),
+    sample_inputs=normal([3, 4], ([3, 4], [4], [4]), ([3, 4], [3], [3], {"axis": 0, "eps": 0.1})),
+)
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, axis: int = -1, eps: float = 1e-5
+) -> Tensor:
+    """Subtract the mean along an axis, divide by the standard deviation, multiply by ``weight`` and add ``bias``.
+
+    Args: weight, bias: vectors as long as the axis. eps: added to the variance. Raises ValueError for other shapes,
+    TypeError for integers.
+
+    >>> tk.layer_norm(tk.asarray([1.0, 3.0]), eps=0.0).tolist()
+    [-1.0, 1.0]
+    """
+    i = normalize_axis("layer_norm", axis, x.ndim)
+    if x.dtype.kind not in "fV":
+        raise TypeError(f"[layer_norm] got x of dtype {x.dtype}: it takes real floating dtypes.")
+    for name, given in (("weight", weight), ("bias", bias)):
+        if given is not None and given.shape != (x.shape[i],):
+            raise ValueError(
+                f"[layer_norm] {name} of shape {given.shape} must be a vector of {x.shape[i]} elements, the length of "
+                f"axis {axis} of x, whose shape is {x.shape}."
+            )
+    out, _ = _normalized(x, i, eps)
+    if weight is not None:
+        out = out * _along(weight, x.ndim, i)
+    return out if bias is None else out + _along(bias, x.ndim, i)
 
 
 # ---- names in ``tk.special``, which are SciPy's

@@ -49,6 +49,7 @@ from .facets import (
 )
 from .leaf import LEAF
 from .promotion import BOOLEAN, SAME, SUM, Promotion
+from .sweeps import Rows
 
 __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structured", "view"]
 
@@ -369,6 +370,7 @@ def composite(
     positional: int = 0,
     replace: Iterable[str] = (),
     leaf: bool = False,
+    rows: Rows | None = None,
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator in terms of others, by decorating the function that computes it.
@@ -377,6 +379,7 @@ def composite(
     instead. ``differentiable=False`` says that no gradient flows through (for example to integer results). ``numpy`` is
     a faster kernel on NumPy arrays for calls that record no gradient or have a formula for it; it returns
     NotImplemented, or raises, to leave a call to the composition. ``leaf``: callers may pass ``requires_grad=True``.
+    ``rows`` are the sweeps that compute the same on backends that have a template for them.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
@@ -392,6 +395,8 @@ def composite(
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
         if compared is not None:
             facets.append(Compared(compared))
+        if rows is not None:
+            facets.append(rows)
         options: dict[str, Any] = {"tags": tags, "positional": positional, "replace": replace, "methods": methods}
         return _define(parsed, facets, **options, batch=batch, doc=doc or function.__doc__)
 

@@ -132,6 +132,7 @@ class Reduce(Record):
     promotion: Promotion
     domain: tuple[float, float] = (-4.0, 4.0)
     parts: dict[Any, Pointwise] = made(default_factory=dict, repr=False)  # its two functions, prepared by a backend
+    kernels: dict[Any, Any] = made(default_factory=dict, repr=False)  # compiled by a backend, by dtypes
 
     @cached_property
     def expression(self) -> Any:
@@ -148,6 +149,7 @@ class ArgReduce(Record):
     """The place of the best element: ``better(T)(a, b)`` tells whether ``a`` takes the place of an earlier ``b``."""
 
     better: Callable[[Any], Callable[[Any, Any], Any]]
+    kernels: dict[Any, Any] = made(default_factory=dict, repr=False)  # compiled by a backend, by dtypes
 
     @cached_property
     def expression(self) -> Any:
@@ -167,6 +169,7 @@ class Scan(Record):
     combine: Callable[[Any], Callable[..., Any]]
     identity: Any
     promotion: Promotion
+    kernels: dict[Any, Any] = made(default_factory=dict, repr=False)  # compiled by a backend, by dtypes
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:

@@ -10,14 +10,15 @@ import numpy as np
 
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, Entry, arg_reduction, composite, linear, normal, reduction
+from ...declare import BOOLEAN, ORDERED, Entry, Rows, Sweep, arg_reduction, composite, linear, normal, reduction
 from ...shapes import normalize_axes
 from ..elementwise.comparison import isfinite, where
 from ..elementwise.complex import conjugated, real_part
 from ..elementwise.exponential import exp, log
 from ..primitives import gather_rows
-from ..shape.copying import cast
+from ..shape.copying import cast, floating
 from ..shape.views import broadcast_to, reshape
 
 
@@ -185,16 +186,43 @@ argmin = _index_of("argmin", "smallest", lambda a, b: a < b, 2)
 
 def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
     """Return the derivatives of ``logsumexp``: the share of each element in the sum."""
-    return exp(x - restore_axes(out, x.shape, axis, keepdims))
+    return exp(floating(x) - restore_axes(out, x.shape, axis, keepdims))
 
 
-def _logsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
+@composite(
+    "logsumexp_backward(Tensor g, Tensor x, Tensor out, int[1]? axis, bool keepdims) -> Tensor",
+    rows=Rows(
+        {"x": "row", "g": "each", "out": "each"},
+        {"found": "row"},
+        (Sweep(elements={"found": lambda x, g, out: g * s.exp(x - out)}),),
+    ),
+    sample_inputs=normal(
+        ([3], [3, 4], [3], 1, False), ([3, 1], [3, 4], [3, 1], 1, True), ([], [3, 4], [], None, False)
+    ),
+    tags=(Tag.INTERNAL,),
+)
+def logsumexp_backward(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """Return the gradient of ``logsumexp``."""
     return restore_axes(g, x.shape, axis, keepdims) * conjugated(_shares(x, out, axis, keepdims))
+
+
+LOG_OF_SUM: Final = (
+    Sweep(
+        folds={"largest": ("maximum", lambda x: x)},
+        then={"shift": lambda largest: s.where(s.isfinite(largest), largest, 0)},
+    ),
+    Sweep(
+        folds={"total": ("add", lambda x, shift: s.exp(x - shift))},
+        then={"log_of_sum": lambda total, shift: s.log(total) + shift},
+    ),
+)
+"""The sweeps that compute the logarithm of the sum of the exponentials of a row."""
 
 
 @composite(
     "logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    vjp={"x": _logsumexp_vjp},
+    vjp={"x": logsumexp_backward},
+    rows=Rows({"x": "row"}, {"log_of_sum": "each"}, LOG_OF_SUM),
     jvp=lambda tangents, x, out, axis, keepdims: sum(
         tangents["x"] * _shares(x, out, axis, keepdims), axis=axis, keepdims=keepdims
     ),

@@ -12,7 +12,8 @@ from ....core.dtypes.names import default_float, float64, real_of
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite, normal
+from ... import scalar as s
+from ...declare import Rows, Sweep, composite, normal
 from ...shapes import normalize_axes, refuse_empty
 from ..creation import concrete, full_like
 from ..elementwise.comparison import equal, not_equal, where
@@ -34,14 +35,36 @@ def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     return (x - total / count if count else x), count
 
 
-def _var_vjp(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
+_MEAN: Final = Sweep(folds={"total": ("add", lambda x: x)}, then={"mean": lambda total, count: total / count})
+
+
+@composite(
+    "var_backward(Tensor g, Tensor x, int[1]? axis, float correction, bool keepdims) -> Tensor",
+    rows=Rows(
+        {"x": "row", "g": "each"},
+        {"found": "row"},
+        (
+            Sweep(
+                folds=_MEAN.folds,
+                then={**_MEAN.then, "twice": lambda g, count, correction: 2 * g / s.maximum(count - correction, 0)},
+            ),
+            Sweep(elements={"found": lambda x, mean, twice: (x - mean) * twice}),
+        ),
+        ("correction",),
+        accepts=lambda x, g: x.size > g.size,
+    ),
+    sample_inputs=normal(([3], [3, 4], 1, 0.0, False), ([1, 4], [3, 4], 0, 1.0, True), ([], [3, 4], None, 0.5, False)),
+    tags=(Tag.INTERNAL,),
+)
+def var_backward(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
+    """Return the gradient of ``var``."""
     deviations, count = _deviations(x, axis)
     free = builtins.max(count - correction, 0)
     return restore_axes(g, x.shape, axis, keepdims) * deviations * (2.0 / free if free else float("nan"))
 
 
 def _std_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
-    return _var_vjp(where(equal(out, 0), 0.0, g / (2 * _not_zero(out))), x, axis, correction, keepdims)
+    return var_backward(where(equal(out, 0), 0.0, g / (2 * _not_zero(out))), x, axis, correction, keepdims)
 
 
 def _not_zero(x: Tensor) -> Tensor:
@@ -75,7 +98,19 @@ _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool kee
 @composite(
     f"var({_MOMENT}) -> Tensor",
     numpy=_numpy_var,
-    vjp={"x": _var_vjp},
+    vjp={"x": var_backward},
+    rows=Rows(
+        {"x": "row"},
+        {"variance": "each"},
+        (
+            _MEAN,
+            Sweep(
+                folds={"squares": ("add", lambda x, mean: s.square(x - mean))},
+                then={"variance": lambda squares, count, correction: squares / s.maximum(count - correction, 0)},
+            ),
+        ),
+        ("correction",),
+    ),
     sample_inputs=_moment_samples,
     methods=("var",),
 )

@@ -1,0 +1,184 @@
+"""Operators that are sweeps over rows: the compiled templates against references, along any axis, with gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import scipy.special
+
+import tenkey as tk
+from tenkey.backends.cpu.loops.reductions import row_operators
+from tenkey.dispatch.registry import registry
+from tests._tiers import Failures
+from tests.operators._extra_references import EXTRA_REFERENCES
+
+Array = np.ndarray[Any, Any]
+_SHAPES: Final = [(1, 1), (5, 3), (4, 16), (3, 100), (2, 70_000), (130, 33), (3, 5, 40)]
+
+
+def computed(name: str, *args: Any) -> Any:
+    """Compute with the template alone; fail if it declines."""
+    operator = registry.find(f"tk::{name}")
+    given = [tk.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+    found = row_operators._Large(operator, operator.facets["Rows"]).run(*given)
+    assert found is not None, "declined"
+    return found.numpy()
+
+
+def _cases(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> dict[str, tuple[Any, ...]]:
+    x, g = rng.standard_normal(shape), rng.standard_normal(shape)
+    short = rng.standard_normal([m for i, m in enumerate(shape) if i != axis % len(shape)])
+    weight, bias = rng.standard_normal(shape[axis]), rng.standard_normal(shape[axis])
+    found: dict[str, tuple[Any, ...]] = {
+        "softmax": (x, axis),
+        "softmax_backward": (g, scipy.special.softmax(x, axis), axis),
+        "log_softmax": (x, axis),
+        "log_softmax_backward": (g, scipy.special.log_softmax(x, axis), axis),
+        "logsumexp": (x, axis, False),
+        "logsumexp_backward": (short, x, scipy.special.logsumexp(x, axis), axis, False),
+        "layer_norm": (x, weight, bias, axis, 1e-5),
+        "layer_norm_backward": (g, x, weight, axis, 1e-5),
+    }
+    if shape[axis] > 1:
+        found |= {"var": (x, axis, 1.0, True), "var_backward": (short, x, axis, 1.0, False)}
+    if axis == -1:
+        target = rng.integers(0, shape[-1], shape[:-1])
+        found |= {
+            "row_cross_entropy": (x, target), "row_cross_entropy_backward": (short, x, target),
+            "layer_norm_weight_backward": (g, x, axis, 1e-5),
+        }  # fmt: skip
+    return found
+
+
+def _row_losses(logits: Array, target: Array) -> Array:
+    chosen = np.take_along_axis(logits, target[..., None], -1)[..., 0]
+    return scipy.special.logsumexp(logits, -1) - chosen
+
+
+def _row_losses_gradient(g: Array, logits: Array, target: Array) -> Array:
+    chosen = np.arange(logits.shape[-1]) == target[..., None]
+    return g[..., None] * (scipy.special.softmax(logits, -1) - chosen)
+
+
+_REFERENCES: Final[dict[str, Callable[..., Any]]] = {
+    **EXTRA_REFERENCES,
+    "softmax": scipy.special.softmax,
+    "log_softmax": scipy.special.log_softmax,
+    "logsumexp": lambda x, axis, keepdims: scipy.special.logsumexp(x, axis, keepdims=keepdims),
+    "var": lambda x, axis, correction, keepdims: np.var(x, axis, ddof=correction, keepdims=keepdims),
+    "layer_norm": lambda x, w, b, axis, eps: EXTRA_REFERENCES["layer_norm"](x, w, b, axis=axis, eps=eps),
+    "row_cross_entropy": _row_losses,
+    "row_cross_entropy_backward": _row_losses_gradient,
+    "layer_norm_weight_backward": lambda g, x, axis, eps: np.sum(
+        g * EXTRA_REFERENCES["layer_norm"](x, axis=axis, eps=eps), tuple(range(x.ndim - 1))
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    failures = Failures()
+    eps = float(np.finfo(dtype).eps)
+    for shape in _SHAPES:
+        for axis in (-1, 0):
+            for name, args in _cases(rng, shape, axis).items():
+                with failures.of(f"{name} {shape} axis={axis}"):
+                    given = [a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in args]
+                    wide = [a.astype(float) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in given]
+                    expected = np.asarray(_REFERENCES[name](*wide))
+                    got = computed(name, *given)
+                    assert got.shape == expected.shape
+                    np.testing.assert_allclose(
+                        got, expected, rtol=100 * eps, atol=300 * eps * max(1, np.abs(expected).max())
+                    )
+    failures.check()
+
+
+def test_infinities_and_nan() -> None:
+    row = np.zeros((4, 40), np.float32)
+    row[0] = -np.inf
+    row[1, 3] = np.inf
+    row[2, 5] = np.nan
+    expected = [-np.inf, np.inf, np.nan, np.log(40)]
+    np.testing.assert_allclose(computed("logsumexp", row, 1, False), expected, rtol=1e-6)
+    np.testing.assert_allclose(computed("logsumexp", np.ascontiguousarray(row.T), 0, False), expected, rtol=1e-6)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(computed("softmax", row, 1), scipy.special.softmax(row, 1), rtol=1e-6)
+
+
+def test_several_axes_and_a_long_row() -> None:
+    x = np.random.default_rng(1).standard_normal((3, 200, 300))
+    np.testing.assert_allclose(computed("var", x, None, 0.0, False), x.var(), rtol=1e-12)
+    np.testing.assert_allclose(computed("var", x, (1, 2), 0.0, True), x.var((1, 2), keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(computed("logsumexp", x, (0, 1), False), scipy.special.logsumexp(x, (0, 1)), rtol=1e-12)
+
+
+def test_variances_of_numbers_far_from_zero() -> None:
+    x = (1e4 + np.random.default_rng(2).standard_normal((3, 5000))).astype(np.float32)
+    np.testing.assert_allclose(computed("var", x, 1, 0.0, False), x.astype(float).var(1), rtol=1e-4)
+
+
+def test_the_operators_use_the_template_and_differentiate(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: set[str] = set()
+    inner = row_operators._Large.run
+
+    def counted(self: Any, *values: Any) -> Any:
+        taken.add(self._name)
+        return inner(self, *values)
+
+    monkeypatch.setattr(row_operators._Large, "run", counted)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((40, 50))
+    target = rng.integers(0, 50, 40)
+    functions: dict[str, Callable[[Any], Any]] = {
+        "softmax": lambda t: tk.sum(tk.softmax(t) ** 2),
+        "log_softmax": lambda t: tk.sum(tk.log_softmax(t) ** 2),
+        "logsumexp": lambda t: tk.sum(tk.logsumexp(t, axis=1) ** 2),
+        "var": lambda t: tk.sum(tk.var(t, axis=1) ** 2),
+        "layer_norm": lambda t: tk.sum(tk.layer_norm(t, tk.asarray(x[0]), tk.asarray(x[1])) ** 3),
+        "cross_entropy": lambda t: tk.cross_entropy(t, tk.asarray(target)),
+    }
+    direction = rng.standard_normal(x.shape)
+    step = 1e-6
+    for name, function in functions.items():
+        given = tk.tensor(x, requires_grad=True)
+        function(given).backward()
+        slope = float((given.grad.numpy() * direction).sum())
+        found = [function(tk.asarray(x + sign * step * direction)).item() for sign in (1, -1)]
+        assert slope == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-6, abs=1e-8), name
+        _, tangent = tk.jvp(function, (tk.asarray(x),), (tk.asarray(direction),))
+        assert tangent.item() == pytest.approx(slope, rel=1e-9, abs=1e-12), name
+        each = tk.vmap(lambda row, f=function: f(row[None]))(tk.asarray(x)) if name != "cross_entropy" else None
+        if each is not None:
+            np.testing.assert_allclose(each.numpy()[7], function(tk.asarray(x[7:8])).item(), rtol=1e-12)
+    assert taken >= {
+        "softmax", "softmax_backward", "log_softmax", "log_softmax_backward", "logsumexp", "logsumexp_backward", "var",
+        "var_backward", "layer_norm", "layer_norm_backward", "row_cross_entropy", "row_cross_entropy_backward",
+    }  # fmt: skip
+
+
+def test_second_derivatives() -> None:
+    x = tk.tensor(np.random.default_rng(4).standard_normal((3, 4)), requires_grad=True)
+    assert tk.autograd.gradcheck(lambda t: tk.layer_norm(t, axis=0), (x,))
+    assert tk.autograd.gradgradcheck(lambda t: tk.layer_norm(t), (x,))
+    assert tk.autograd.gradgradcheck(lambda t: tk.cross_entropy(t, tk.asarray([0, 3, 1])), (x,))
+
+
+def test_classes_out_of_range() -> None:
+    logits = tk.zeros((40, 50))
+    for bad in (50, 1000):
+        with pytest.raises(IndexError, match="cross_entropy"):
+            tk.cross_entropy(logits, tk.full((40,), bad))
+
+
+def test_a_wrong_sweep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = registry.find("tk::softmax")
+    facet = operator.facets["Rows"]
+    monkeypatch.setattr(facet, "programs", {})
+    monkeypatch.setattr(facet, "sweeps", (facet.sweeps[0], facet.sweeps[1]))
+    x = np.random.default_rng(5).standard_normal((4, 40))
+    assert not np.allclose(computed("softmax", x, 1), scipy.special.softmax(x, 1))
