@@ -1,8 +1,8 @@
-"""Peak memory of programs with gradients: ``python -m benchmarks.memory``.
+"""Peak memory of programs with gradients, and the time of large results: ``python -m benchmarks.memory``.
 
 A training step of an MLP, and forward and backward of chains of 50 pointwise operators on matrices of 1500 x 1500
 float32 elements, compared with PyTorch on the CPU. PyTorch's column requires ``pip install torch==2.13.0``; without it
-tenkey's is measured. Linux only.
+tenkey's is measured. Linux only. Then additions into new memory, which tenkey reuses (``fresh``: it does not).
 
 Note [Peak of a process]
     Every program runs in a process of its own, with one thread. After some steps, in which kernels are compiled, the
@@ -20,9 +20,11 @@ import importlib
 import importlib.util
 import itertools
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,6 +172,40 @@ def peak_of(library: str, program: str, size: int = SIZE) -> int:
     return int(found.stdout.split()[-1])
 
 
+def time_additions(exponents: Sequence[int] = (22, 23, 24, 25), rounds: int = 15) -> dict[int, dict[str, list[float]]]:
+    """Return the seconds of ``a + b`` on 2^k float32 elements by contestant, interleaved."""
+    import tenkey as tk
+
+    torch = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+    found = {}
+    before = tk.backends.set_memory_limit("cpu", None, cached=1 << 31)
+    try:
+        for exponent in exponents:
+            a = np.ones(1 << exponent, np.float32)
+            x = tk.asarray(a)
+            contestants: dict[str, Any] = {"tenkey": x, "fresh": x, "numpy": a}
+            if torch is not None:
+                contestants["torch"] = torch.from_numpy(a)
+            times: dict[str, list[float]] = {name: [] for name in contestants}
+            for turn in range(-2, rounds):
+                for name, operand in contestants.items():
+                    if name == "fresh":
+                        tk.backends.empty_cache("cpu")
+                    start = time.perf_counter()
+                    made = operand + operand
+                    end = time.perf_counter()
+                    del made
+                    if turn >= 0:
+                        times[name].append(end - start)
+                    if name == "fresh":
+                        x + x  # fills the cache again
+            found[exponent] = times
+    finally:
+        tk.backends.set_memory_limit("cpu", before[0], cached=before[1])
+        tk.backends.empty_cache("cpu")
+    return found
+
+
 def main() -> None:
     """Measure and print the table, or one program in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -198,6 +234,11 @@ def main() -> None:
             targets.append(Target(f"Peak memory over PyTorch's: {program}", ours / theirs, LIMIT))
         print(line, flush=True)
     print(f"(at most {LIMIT:.2f} x PyTorch)")
+    print("\nAddition of float32 vectors: median milliseconds (tenkey and fresh differ by the memory of the result)")
+    additions = time_additions()
+    print(f"{'':10}" + "".join(f"{name:>12}" for name in additions[22]))
+    for exponent, times in additions.items():
+        print(f"2^{exponent:<8}" + "".join(f"{statistics.median(row) * 1e3:12.2f}" for row in times.values()))
     if options.json is not None:
         write_json(options.json, machine, {}, targets)
 

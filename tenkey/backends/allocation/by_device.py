@@ -25,10 +25,13 @@ def _memory(name: str, device: Device | str) -> tuple[Any, int]:
 def memory_statistics(device: Device | str = "cpu") -> MemoryStatistics:
     """Return what tensors hold on a device, what is kept for later tensors, and which operators allocated it.
 
-    On the CPU, results of 1 MiB and more are counted whose kernels allocate through the package's allocator: those of
-    pointwise operators, for example. Memory that NumPy allocates itself is not counted: arrays of the program,
-    ``tk.asarray`` of them, and results of kernels that only call NumPy. ``tk.autograd.profile(profile_memory=True)``
-    attributes the memory of every tensor. On other devices every tensor is counted.
+    On the CPU, results of 1 MiB and more are counted whose kernels allocate them through the package's allocator: all
+    that the package computes by loops of its own or by a NumPy ufunc into a given array (pointwise operators, products,
+    random numbers), and ``empty`` and ``ones``. Memory that NumPy allocates itself is not counted: arrays of the
+    program and ``tk.asarray`` of them, ``zeros``, whose pages do not exist until they are written to, and results and
+    intermediate values of kernels that call NumPy functions (``fft``, ``linalg``). Memory is counted once, until its
+    last view is gone. ``tk.autograd.profile(profile_memory=True)`` attributes the memory of every tensor. On other
+    devices every tensor is counted.
 
     >>> before = tk.backends.memory_statistics("cpu").allocated_bytes
     >>> x = tk.ones((1024, 1024)) + 1

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.dtypes.names import get_defaults
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
-from ...ops.builtin.creation import array_of_ones
+from ..allocation.host import COUNTED, allocate
 from .kernels import WORDS, Specialized
 from .numpy_kernels import numpy_kernel
 
@@ -24,6 +24,17 @@ _new: Final = object.__new__
 _arange: Final[Any] = np.arange
 
 
+def _new_memory(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    made = np.empty(shape, dtype)  # costs nothing until it is written to
+    return allocate(made.shape, dtype) if made.nbytes >= COUNTED else made
+
+
+def _ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    made = _new_memory(shape, dtype)
+    made.fill(1)
+    return made
+
+
 def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Tensor]]:
     def rule(operator: Operator, word: int) -> Callable[..., Tensor]:
         general = numpy_kernel(operator)
@@ -31,7 +42,8 @@ def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[...,
         def kernel(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Tensor:
             wanted = get_defaults().real_floating if dtype is None else dtype
             try:
-                data, word = make(shape, wanted), WORDS[wanted]
+                word = WORDS[wanted]
+                data = make(shape, wanted)
             except Exception:
                 data = word = None
             if data is None or word is None:
@@ -76,6 +88,6 @@ def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 
 KERNELS: Final = {
-    "tk::zeros": Specialized(_filled(np.zeros)), "tk::ones": Specialized(_filled(array_of_ones)),
-    "tk::empty": Specialized(_filled(np.empty)), "tk::arange": Specialized(_arange_rule),
+    "tk::zeros": Specialized(_filled(np.zeros)), "tk::ones": Specialized(_filled(_ones)),
+    "tk::empty": Specialized(_filled(_new_memory)), "tk::arange": Specialized(_arange_rule),
 }  # fmt: skip
