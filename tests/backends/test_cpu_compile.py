@@ -13,9 +13,10 @@ import pytest
 import tenkey as tk
 from tenkey._util.record import replaced
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
-from tenkey.backends.cpu.pointwise import LARGE, large
+from tenkey.backends.cpu.pointwise import large
 from tenkey.backends.cpu.programs import inner_loops
 from tenkey.backends.cpu.programs.program import Program, program_of
+from tenkey.backends.cpu.thresholds import LARGE
 from tenkey.backends.llvm import UnavailableError
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
@@ -280,3 +281,48 @@ def test_silent_programs_never_warn(dtype: str) -> None:
             program.call(*operands)
             program.call(*[operand.reshape(-1)[:1].reshape(()) for operand in operands])
     assert seen > 5
+
+
+# ---- casts and layouts
+
+
+def test_large_casts() -> None:
+    """Between all dtypes; floats that an integer type cannot hold are undefined."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(0)
+    codes = [*["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"], ml_dtypes.bfloat16]
+    failed = []
+    for given, wanted in itertools.product(codes, repeat=2):
+        values = (rng.standard_normal((2, LARGE)) * 60).astype("f4")
+        values[0, ::7] = 0
+        values = np.abs(values).astype(given)
+        if np.dtype(given).kind == "c":
+            values = values + 1j * values[::-1]
+        for array in (values, values.T, values[:, ::2]):
+            if array.dtype.kind == "c" and np.dtype(wanted).kind in "iufV":
+                continue
+            got = tk.astype(tk.asarray(array), np.dtype(wanted)).numpy()
+            if not np.array_equal(got, array.astype(wanted)):
+                failed.append((np.dtype(given).name, np.dtype(wanted).name, array.strides))
+    assert not failed
+
+
+def test_results_have_the_layout_of_their_operands() -> None:
+    """As in NumPy, and as in small calls."""
+    for shape in ((4, 5, 6), (40, 50, 60)):
+        x = np.random.default_rng(0).standard_normal(shape)
+        for order in itertools.permutations(range(3)):
+            moved = x.transpose(order)
+            for made in (tk.exp(tk.asarray(moved)), tk.asarray(moved) + 1, tk.sigmoid(tk.asarray(moved))):
+                assert made.numpy().strides == np.exp(moved).strides
+            np.testing.assert_allclose(tk.exp(tk.asarray(moved)).numpy(), np.exp(moved), rtol=1e-14)
+
+
+def test_mixed_operands_in_large_calls() -> None:
+    """Tensors of different dtypes, and numbers."""
+    a, b = np.arange(2.0 * LARGE).astype("f4"), np.arange(2 * LARGE, dtype="i4")[::-1].copy()
+    condition = (b % 3 == 0).astype("i8")
+    got = tk.where(tk.asarray(condition), tk.asarray(a), tk.asarray(b)).numpy()
+    np.testing.assert_array_equal(got, np.where(condition, a, b.astype("f4")))
+    np.testing.assert_array_equal((tk.asarray(a) * tk.asarray(b)).numpy(), a * b.astype("f4"))
+    np.testing.assert_array_equal((tk.asarray(b) * 3 + tk.asarray(a)).numpy(), (b * 3).astype("f4") + a)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.pointwise import LARGE
+from tenkey.backends.cpu.thresholds import LARGE
 from tenkey.dispatch import registry
 from tenkey.library import scalar as s
 from tests._threads import run_threads

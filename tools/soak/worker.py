@@ -19,9 +19,11 @@ LIMIT: Final = 60.0  # seconds for one program, which takes some milliseconds, o
 _START: Final = 120.0  # seconds to import everything
 # In the workers that compile, small calls take the way of large ones, in small pieces on several threads.
 _SMALL: Final = (
-    ("backends.cpu.pointwise", "LARGE", 4), ("backends.cpu.reduction", "PIECE", 4),
-    ("backends.cpu.thresholds", "HEAVY_CHUNK", 4), ("backends.cpu.thresholds", "HEAVY_LIMIT", 4),
-    ("backends.cpu.thresholds", "LIGHT_CHUNK_BYTES", 64), ("backends.cpu.thresholds", "LIGHT_LIMIT_BYTES", 64),
+    ("backends.cpu.programs.program", "LARGE", 4), ("backends.cpu.reduction", "PIECE", 4),
+    ("backends.cpu.programs.inner_loops", "HEAVY_CHUNK", 4), ("backends.cpu.programs.inner_loops", "HEAVY_LIMIT", 4),
+    ("backends.cpu.programs.inner_loops", "LIGHT_CHUNK_BYTES", 64),
+    ("backends.cpu.programs.inner_loops", "LIGHT_LIMIT_BYTES", 64),
+    ("backends.cpu.programs.program", "LIGHT_LIMIT_BYTES", 64),
     ("backends.cpu.kernels", "_MUCH", 4), ("backends.cpu.programs.program", "_CALLS_BEFORE_COMPILING", 1),
     ("ops.builtin.reductions.reduction", "_SMALL", 4), ("ops.builtin.elementwise.limiting", "_SMALL", 4),
     ("ops.builtin.sorting.sort", "_SMALL", 4),

@@ -16,6 +16,7 @@ from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .loops.strided_copies import copy_into
 from .pointwise import converted, pointwise_into
 from .programs.program import program_of
+from .thresholds import LARGE
 
 __all__ = ["inplace_kernel"]
 
@@ -39,7 +40,8 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
                 plan = plans[bits] = _plan(functional, bits, 1 + len(args))
             target = x._data
             # a contiguous writeable target, and another operand of its shape or 0-d: the result certainly fits
-            if plan is not None and target.flags.carray and (not other._data.ndim or other._data.shape == target.shape):
+            fits = target.flags.carray and (not other._data.ndim or other._data.shape == target.shape)
+            if plan is not None and fits and target.size < LARGE:
                 ufunc, dtype = plan
                 operands = (target, converted(operator.schema.base_name, other, dtype)) if args else (target,)
                 try:

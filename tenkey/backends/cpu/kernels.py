@@ -15,8 +15,11 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
+from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .loops import random_draws
+from .programs.program import compute_into, program_of
+from .thresholds import LARGE
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "own_error", "wrap"]
 
@@ -62,9 +65,28 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
         data = x._data
         if data.dtype.kind == "c" and dtype.kind in "iufV":
             data = data.real
+        if data.size >= LARGE and data.dtype.kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
+            from .programs.inner_loops import cast_loop  # Note [Delayed modules]
+
+            loop = cast_loop(data.dtype, dtype)
+            if loop is not None:
+                out = allocate_like(data, dtype)
+                if not loop.run((data, out)):
+                    return wrap(out)
         return wrap(data.astype(dtype))
     finally:
         restore(found)
+
+
+_IN_LOOPS: Final = "biufcV"  # kinds of dtypes that compiled loops convert
+
+
+def allocate_like(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return memory for a result of an array's shape, whose axes are in the same order, as in NumPy."""
+    if a.flags.c_contiguous or a.ndim < 2:
+        return allocate(a.shape, dtype)
+    order = sorted(range(a.ndim), key=lambda i: -abs(a.strides[i]))
+    return allocate(tuple([a.shape[i] for i in order]), dtype).transpose(np.argsort(order))
 
 
 def to_device_kernel(x: Tensor, device: Device) -> Tensor:
@@ -182,6 +204,10 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
     """Return ``x + y``, written into ``x`` with ``in_place``, which callers pass if they alone refer to ``x``."""
     a = x._data
     if in_place:
+        if a.size >= _MUCH:
+            facet = registry.find("tk::add").facets["Pointwise"]
+            if compute_into(program_of("tk::add", facet, a.dtype, a.dtype), (a, y._data), a):
+                return x
         try:
             quietly(_add, a, y._data, a)
         except RuntimeError:  # Note [A context without warnings]

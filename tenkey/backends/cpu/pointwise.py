@@ -25,14 +25,15 @@ from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
 from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
-from .kernels import own_error
+from .kernels import allocate_like, own_error
 from .programs.number_powers import power_program
 from .programs.program import Program, compute_into, program_of
+from .thresholds import LARGE
 
 __all__ = ["converted", "pointwise_kernel"]
 
-LARGE: Final = 1 << 14  # elements from which the driver of elementwise calls pays
 _square: Final = np.square
+_IN_LOOPS: Final = "biuf"  # kinds of dtypes that compiled loops convert
 
 
 def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -133,12 +134,12 @@ def _maker(form: str, count: int) -> Callable[..., Any]:
 
 
 def _make(
-    form: str, count: int, operator: Operator, program: Program, general: Callable[..., Tensor], limit: int = LARGE,
-    *, wanted: Any = None, converted: Any = None,
+    form: str, count: int, operator: Operator, program: Program, general: Callable[..., Tensor], *,
+    wanted: Any = None, converted: Any = None,
 ) -> Callable[..., Tensor]:  # fmt: skip
     word = cpu_word(program.result)
     make = _maker(form, count)
-    return make(program.call, limit, general, program, word, operator.name, wanted, converted)  # type: ignore[no-any-return]
+    return make(program.call, program.limit, general, program, word, operator.name, wanted, converted)  # type: ignore[no-any-return]
 
 
 def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., Tensor]:
@@ -186,10 +187,10 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             return _exact_comparison(operator, x1, x2)
         special = power_program(dtype, float(b)) if is_power and dtype.kind == "f" and x2._word & WEAK_MASK else None
         if special is not None:
-            if a.size >= LARGE:
+            if a.size >= special.limit:
                 return make_tensor(large(special, (a,), a.shape), word)
             return make_tensor(_calmly(special, a), word)
-        if a.size >= LARGE or b.size >= LARGE:
+        if a.size >= program.limit or b.size >= program.limit:
             return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
         if not program.is_ufunc:
             return make_tensor(_calmly(program, a, b), word)
@@ -241,6 +242,13 @@ def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
         refuse_out_of_range(name, value, dtype)
     else:
         refuse_number(name, value, dtype)
+    return quiet_cast(a, dtype)
+
+
+def quiet_cast(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return an array as another dtype, without warnings."""
+    if a.dtype == dtype:
+        return a
     try:
         return quietly(a.astype, dtype)  # type: ignore[no-any-return]
     except RuntimeError:  # Note [A context without warnings]
@@ -257,20 +265,26 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     def kernel(*args: Any) -> Tensor:
         operands = []
         bound = 1  # on the elements of the result
+        other = False  # whether operands have other dtypes, from which the loop converts
         for value, dtype in zip(args, wanted):
             a = value._data if value.__class__ is Tensor else None
             if a is None or a.dtype is not dtype:
-                a = converted(name, value, dtype)
+                if a is None or a.size < LARGE or a.dtype.kind not in _IN_LOOPS or value._word & WEAK_MASK:
+                    a = converted(name, value, dtype)
+                else:
+                    other = True
             operands.append(a)
             bound *= a.size
         if indexed:
             shape = _shape(name, operands)
             operands += _index_arrays(facet, shape, program.dtype)
             bound = prod(shape)
-        if bound >= LARGE:
+        if bound >= program.limit:
             shape = _shape(name, operands)
-            if prod(shape) >= LARGE:
+            if prod(shape) >= program.limit:
                 return make_tensor(large(program, tuple(operands), shape), word)
+        if other:
+            operands = [quiet_cast(a, dtype) for a, dtype in zip(operands, program.signature)]
         if not program.is_ufunc:
             program.count()
         found = errors()
@@ -319,7 +333,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
         arrays.append(converted(operator.name, value, dtype))
     if facet.indices:
         arrays += _index_arrays(facet, out.shape, compute)
-    if out.size < LARGE or _overlap(arrays, out) or not compute_into(program, tuple(arrays), out):
+    if out.size < program.limit or _overlap(arrays, out) or not compute_into(program, tuple(arrays), out):
         assign(program, tuple(arrays), out)
 
 
@@ -334,10 +348,18 @@ def _overlap(arrays: list[np.ndarray], out: np.ndarray) -> bool:
 
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Run a program over many elements, on several threads."""
-    out = allocate(shape, program.result)
+    out = _allocated(arrays, shape, program.result)
     if not compute_into(program, arrays, out):
         assign(program, arrays, out)
     return out
+
+
+def _allocated(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return memory for a result whose axes are in the order of those of the first whole operand, as in NumPy."""
+    for a in arrays:
+        if a.shape == shape:
+            return allocate_like(a, dtype)
+    return allocate(shape, dtype)
 
 
 def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:

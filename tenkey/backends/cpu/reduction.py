@@ -17,10 +17,9 @@ from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .loops.reductions.calls import reduce_array
-from .pointwise import LARGE
 from .pool.pieces import PIECE, for_pieces
 from .programs.program import Program, program_of
-from .thresholds import COMPILED_REDUCTION
+from .thresholds import COMPILED_REDUCTION, LARGE
 
 __all__ = ["reduction_kernel"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = [
     "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED", "GATHERED",
-    "HEAVY_CHUNK", "HEAVY_LIMIT", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS", "SPIN_SECONDS",
+    "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS", "SPIN_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
@@ -21,6 +21,10 @@ RANDOM_NUMBERS: Final = 128
 """Elements of a draw from which it is compiled: NumPy takes 60 us for any small number of them, a kernel 5 us."""
 
 # ---- elementwise loops
+
+LARGE: Final = 1 << 14
+"""Elements from which the driver pays: it costs 0.6 us more than a call of a ufunc. In one thread ``exp`` gains from
+2**12 elements on, ``tanh`` never does; several threads gain from here on."""
 
 HEAVY_LIMIT: Final = 1 << 14
 """Elements from which loops that are limited by arithmetic use several threads (``exp``: 3.8 -> 2.3 us)."""

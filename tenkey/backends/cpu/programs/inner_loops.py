@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Final, NamedTuple, Protocol
+from functools import cache, partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ....ops.scalar import Expression, operations
+from ....ops.scalar import Expression, operations, variable
 from ...llvm.array_fields import supported
 from ...llvm.compiled import UnavailableError, address_of, kernel
 from ...llvm.complaints import complain, utter
@@ -18,12 +18,9 @@ from ..loops.numpy_loops import Loop, numpy_loop
 from ..loops.pointwise_loop import lanes_for, pointwise
 from ..pool import STATE
 from ..thresholds import HEAVY_CHUNK, HEAVY_LIMIT, LIGHT_CHUNK_BYTES, LIGHT_LIMIT_BYTES
-from .by_numpy import LEFT_TO_NUMPY
+from .by_numpy import LIGHT
 
-__all__ = ["WorkLoop", "find_loop"]
-
-_LIGHT: Final = LEFT_TO_NUMPY - {"sqrt", "pow", "nextafter"} | {"where", "sign", "fma", "eps", "reciprocal"}
-"""Operations that are limited by memory."""
+__all__ = ["WorkLoop", "cast_loop", "find_loop"]
 
 
 class _Program(Protocol):
@@ -64,12 +61,31 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
         if found is None:
             return None
         address, context = found
-    if operations(program.expression) <= _LIGHT:
+    if operations(program.expression) <= LIGHT:
         size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
         chunk, limit = LIGHT_CHUNK_BYTES // size, LIGHT_LIMIT_BYTES // size
     else:
         chunk, limit = HEAVY_CHUNK, HEAVY_LIMIT
     return WorkLoop(address, partial(drive, STATE, address, context, chunk, limit))
+
+
+@cache
+def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
+    """Return the loop that converts elements of one dtype to another, or None: NumPy converts."""
+    try:
+        drive = kernel(elementwise)
+        address = address_of(pointwise, **_cast_statics(given, wanted))
+    except (UnavailableError, KeyError, ValueError):
+        return None
+    size = given.itemsize + wanted.itemsize
+    shared = (LIGHT_CHUNK_BYTES // size, LIGHT_LIMIT_BYTES // size)
+    return WorkLoop(address, partial(drive, STATE, address, 0, *shared))
+
+
+def _cast_statics(given: np.dtype, wanted: np.dtype) -> dict[str, object]:
+    function = to_loop(variable("x"), ("x",), given, wanted)
+    lanes = lanes_for(function, (given,), (wanted,))
+    return {"FUNCTION": function, "INPUTS": (given,), "OUTPUTS": (wanted,), "LANES": lanes}
 
 
 def _compiled(program: _Program, dtypes: tuple[np.dtype, ...]) -> Loop | None:

@@ -23,7 +23,8 @@ import numpy as np
 
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import Expression
-from .by_numpy import LEFT_TO_NUMPY, numpy_function, single_ufunc, whole_power
+from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
+from .by_numpy import LIGHT, is_left_to_numpy, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ class Program:
 
     ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
     the inner loop for large calls. ``is_ufunc`` tells whether ``call`` is a ufunc of NumPy's own, ``compiled`` whether
-    it is a compiled one; ``silent``, whether NumPy never warns in it (Note [Floating-point flags]).
+    it is a compiled one; ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy
+    never warns in it (Note [Floating-point flags]).
     """
 
     __slots__ = (
-        "_calls", "_loops", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "name",
-        "parameters", "result", "signature", "silent", "ufunc",
+        "_calls", "_loops", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "limit",
+        "name", "parameters", "result", "signature", "silent", "ufunc",
     )  # fmt: skip
 
     def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
@@ -73,7 +75,11 @@ class Program:
             or operation.startswith(("is", "logical_", "bitwise_"))
             or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
         )
-        self.left_to_numpy = operation in LEFT_TO_NUMPY and dtype != np.float16
+        self.left_to_numpy = is_left_to_numpy(operation, dtype)
+        self.limit = LARGE
+        if ufunc is not None and self.left_to_numpy and operation in LIGHT:  # one thread of NumPy's is as fast
+            size = sum([one.itemsize for one in self.signature]) + result.itemsize
+            self.limit = max(LARGE, LIGHT_LIMIT_BYTES // size)
         self.ufunc = ufunc
         if ufunc is np.power and dtype.kind in "iu":
             self.call = whole_power
