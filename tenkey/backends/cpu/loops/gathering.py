@@ -66,7 +66,7 @@ from ...llvm.compiled import Case
 from ...llvm.values import emit
 from ..pool.region import parallel
 from ..pool.state_block import STATE
-from .strided_copies import copy_run
+from .strided_copies import copied, copy_run
 
 __all__ = ["Walk", "cases", "combines", "gather_into", "in_range", "scatter_from", "walk_along", "walk_of"]
 
@@ -88,6 +88,7 @@ _PART_LENGTH: Final = _BLOCK_ROWS  # in a plan by parts, which has no other bloc
 _PART: Final = 1 << 20  # bytes of a vector into which a thread scatters at once: they stay in its cache
 _PARTS: Final = 8  # the most parts; each costs a look at all indices
 _SLAB: Final = 64  # columns of a block whose rows come from anywhere: what it reads stays in the cache
+_LINE: Final = 64  # bytes that come from memory together
 _UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
 _INT64: Final = np.dtype(np.int64)
 _INT32: Final = np.dtype(np.int32)
@@ -345,7 +346,7 @@ def _integers(arrays: list[np.ndarray]) -> list[np.ndarray] | None:
     """Return indices as arrays of one dtype that the loops read; None if there is none."""
     kinds = {index.dtype for index in arrays}
     if (kinds in ({_INT64}, {_INT32})) and all(index.flags.aligned for index in arrays):
-        return arrays
+        return [copied(index) if index.ndim > 1 and abs(index.strides[-1]) > _LINE else index for index in arrays]
     if not all(index.dtype.kind in "iu" and index.dtype != np.uint64 for index in arrays):
         return None
     return [index.astype(np.int64) for index in arrays]

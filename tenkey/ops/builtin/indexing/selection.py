@@ -230,7 +230,7 @@ def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
     table = places[0].base  # NumPy returns the columns of one array, which has a row for each element
     if table is None or table.shape != (len(places[0]), len(places)):
         return np.array(places)
-    return table.T.copy()
+    return np.ascontiguousarray(table.T)  # of one dimension: the table itself
 
 
 def flat_places(x: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def vector(values: Any, like: Tensor) -> Tensor:
     return made if device is CPU else to_device(made, device)
 
 
-def _pairs(given: Any, ndim: int, what: str, shape: Any) -> list[tuple[Any, Any]]:
+def pairs_of(given: Any, ndim: int, what: str, shape: Any) -> list[tuple[Any, Any]]:
     """Return one pair for each dimension."""
     if len(given) == 2 and len(given[0]) == len(given[1]) == 1:  # (before, after), for all dimensions
         return [(given[0][0], given[1][0])] * ndim
@@ -182,7 +182,7 @@ def _lengths(mode: str, given: Any, shape: Any) -> list[tuple[int, int]]:
         return [(n, n) for n in shape]
     if mode not in _STATISTICS:
         raise ValueError(f"[pad] mode {mode!r} takes no stat_length: that is for the modes {', '.join(_STATISTICS)}.")
-    lengths = _pairs(given, len(shape), "stat_length", shape)
+    lengths = pairs_of(given, len(shape), "stat_length", shape)
     if any(n < 1 for pair in lengths for n in pair):
         raise ValueError(f"[pad] got stat_length {given}: a statistic needs at least 1 element.")
     return lengths
@@ -235,19 +235,19 @@ def pad(
     [2, 1, 3, 8, 6]
     """
     ndim = x.ndim
-    widths = _pairs(pad_width, ndim, "pad_width", x.shape)
+    widths = pairs_of(pad_width, ndim, "pad_width", x.shape)
     if any(a < 0 or b < 0 for a, b in widths):
         raise ValueError(
             f"[pad] pad_width {pad_width} has a negative number: widths are at least 0. To cut, index with x[1:-1]."
         )
     if mode == "constant":
         _lengths(mode, stat_length, x.shape)
-        values = _pairs(constant_values, ndim, "constant_values", x.shape)
+        values = pairs_of(constant_values, ndim, "constant_values", x.shape)
         before, after = tuple([a for a, _ in widths]), tuple([b for _, b in widths])
         return pad_constant(x, before, after, tuple([v for pair in values for v in pair]))
     if mode not in _MODES:
         raise ValueError(f"[pad] there is no mode {mode!r}: it is one of {', '.join(_MODES)}.")
-    ends = _pairs(end_values, ndim, "end_values", x.shape)
+    ends = pairs_of(end_values, ndim, "end_values", x.shape)
     lengths = _lengths(mode, stat_length, x.shape)
     result = x
     for axis, (start, end) in enumerate(widths):
