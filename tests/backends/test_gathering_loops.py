@@ -226,6 +226,10 @@ def _operators() -> dict[str, tuple[Callable[..., Any], Callable[..., Array]]]:
         "index_add": (lambda x, r, i, y: tk.index_add(x, r, y[: len(r)]), lambda x, r, i, y: added(x, r, y[: len(r)])),
         "index_copy": (lambda x, r, i, y: tk.index_copy(x, r, y), lambda x, r, i, y: put(x, r, y)),
         "put": (lambda x, r, i, y: put(x, r, y), lambda x, r, i, y: put(x, r, y)),
+        "fill a mask": (lambda x, r, i, y: put(x, x > 50, 3), lambda x, r, i, y: put(x, x > 50, 3)),
+        "fill masked rows": (lambda x, r, i, y: put(x, r > 50, 3), lambda x, r, i, y: put(x, r > 50, 3)),
+        "masked": (lambda x, r, i, y: x[x > 50], lambda x, r, i, y: x[x > 50]),
+        "put masked": (lambda x, r, i, y: put(x, r > 50, y[:1]), lambda x, r, i, y: put(x, r > 50, y[:1])),
         "put a number": (lambda x, r, i, y: put(x, i, 3), lambda x, r, i, y: put(x, i, 3)),
         "put pairs": (
             lambda x, r, i, y: put(x, (i, i % _COLUMNS), y), lambda x, r, i, y: put(x, (i, i % _COLUMNS), y),

@@ -22,6 +22,7 @@ from ..kernels import Specialized, check, own_error, wrap
 from ..loops.gathering import in_range, walk_along, walk_of
 from ..loops.strided_copies import copied, copy_into, filled
 from ..numpy_kernels import numpy_kernel
+from ..pointwise import pointwise_into
 from ..thresholds import COPIED, GATHERED
 from .selections import gathered, scattered
 
@@ -219,6 +220,9 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
             # one number for all elements needs no list of positions
             where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
+            if plain and a.size >= GATHERED and dtype.kind != "V":
+                pointwise_into(registry.find("tk::where"), a, (wrap(where), source, x))
+                return x
         else:
             at = _subscript(indices)
         try:
