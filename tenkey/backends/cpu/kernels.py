@@ -10,7 +10,6 @@ import numpy as np
 
 from ...core.device import Device
 from ...core.dtypes import names as dtypes
-from ...core.random import draws
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
@@ -190,10 +189,6 @@ def random_standard(
     return wrap(random_draws.standard(kind, (seed, stream), math.prod(shape), dtype, start).reshape(shape))
 
 
-def random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
-    return wrap(draws.permutation((seed, stream), n, start))
-
-
 # ---- gradients
 
 _add: Final = np.add
@@ -229,5 +224,5 @@ KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,
     "tk::random_uniform": random_uniform, "tk::random_normal": random_normal, "tk::random_integers": random_integers,
     "tk::random_standard": random_standard,
-    "tk::random_permutation": random_permutation, "tk::accumulate": accumulate,
+    "tk::accumulate": accumulate,
 }  # fmt: skip

@@ -9,7 +9,8 @@ from typing import Final
 
 __all__ = [
     "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED", "GATHERED",
-    "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS", "SPIN_SECONDS",
+    "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS",
+    "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
@@ -60,3 +61,14 @@ COMPILED_SCAN: Final = 1 << 12
 
 COMPILED_ROWS: Final = 1 << 9
 """Elements from which sweeps over rows are compiled: the composition takes 10 us and more for any small number."""
+
+# ---- sorting
+
+SORTED_ELEMENTS: Final = 1 << 12
+"""Elements from which a sort may use several threads, or sort keys with indices."""
+
+SORTED_IN_PARTS: Final = 1 << 15
+"""Elements of one row from which it is divided among the threads."""
+
+SEARCHED_ELEMENTS: Final = 1 << 8
+"""Elements to be found in a sorted vector from which the searches are compiled."""

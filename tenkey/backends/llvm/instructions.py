@@ -14,10 +14,10 @@ from .values import Value, as_value, body, constant, convert, emit, same_type, t
 
 __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
-    "call_external", "cast", "ceil", "compare_exchange", "compress", "compress_store", "copy_bytes", "copysign", "ctlz",
-    "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes",
-    "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of", "load",
-    "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint", "select", "shuffle", "splat",
+    "call_external", "cast", "ceil", "compare_exchange", "compress", "compress_store", "copy_bytes", "copysign",
+    "count_true", "ctlz", "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence",
+    "fill_bytes", "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of",
+    "load", "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint", "select", "shuffle", "splat",
     "sqrt", "stack", "store", "trunc", "type_of", "unroll", "zeros",
 ]  # fmt: skip
 
@@ -141,6 +141,14 @@ def compress(value: Value, mask: Value) -> Value:
     name = f"llvm.experimental.vector.compress.v{T.lanes}{'f' if T.kind == 'f' else 'i'}{T.bits}"
     body().declare(f"declare {T.ir} @{name}({T.ir}, <{T.lanes} x i1>, {T.ir})")
     return emit(T, f"call {T.ir} @{name}({value.text}, {mask.text}, {T.ir} poison)")
+
+
+def count_true(mask: Value) -> Value:
+    """Count the lanes in which a mask is True, as i64."""
+    lanes = mask.type.lanes
+    bits = emit(Type(f"u{lanes}", f"i{lanes}", max(1, lanes // 8), "u"), f"bitcast {mask.text} to i{lanes}")
+    count = ctpop(bits)
+    return emit(i64, f"zext {count.text} to i64") if lanes < 64 else Value(i64, count.name)
 
 
 def first_lanes(count: Any, lanes: int) -> Value:

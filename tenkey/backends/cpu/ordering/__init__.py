@@ -1,0 +1,1 @@
+"""Sorting, searching and sets on the CPU: which loops an array takes."""
