@@ -40,8 +40,7 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
                 plan = plans[bits] = _plan(functional, bits, 1 + len(args))
             target = x._data
             # a contiguous writeable target, and another operand of its shape or 0-d: the result certainly fits
-            fits = target.flags.carray and (not other._data.ndim or other._data.shape == target.shape)
-            if plan is not None and fits and target.size < LARGE:
+            if plan is not None and target.flags.carray and target.size < LARGE and _fits(other._data, target):
                 ufunc, dtype = plan
                 operands = (target, converted(operator.schema.base_name, other, dtype)) if args else (target,)
                 try:
@@ -73,6 +72,10 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
         return None
     call = program_of(functional.name, facet, compute, result).call
     return (call, compute) if isinstance(call, np.ufunc) else None
+
+
+def _fits(a: np.ndarray, target: np.ndarray) -> bool:
+    return not a.ndim or a.shape == target.shape
 
 
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
