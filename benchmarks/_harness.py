@@ -30,7 +30,6 @@ Note [Two clocks]
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import os
 import statistics
@@ -280,21 +279,9 @@ def measure(
     return result
 
 
-def measure_rows(
-    rows: Sequence[Row], options: Options, *, settle: Callable[[], None] | None = None
-) -> list[Measurement]:
-    """Measure the rows in order, with progress on the error stream.
-
-    If there is ``settle``, every contestant first runs each row once, and it is called then; it should wait until all
-    requested kernels are compiled, so that the compiler does not run during a measurement.
-    """
+def measure_rows(rows: Sequence[Row], options: Options) -> list[Measurement]:
+    """Measure the rows in order, with progress on the error stream."""
     rows = [row for row in rows if options.only in row.name]
-    if settle is not None:
-        for row in rows:
-            for work in row.works.values():
-                with contextlib.suppress(Exception):  # measure() tells of it
-                    work.timer().timeit(1)
-        settle()
     results = []
     for position, row in enumerate(rows, start=1):
         _progress(f"{position}/{len(rows)} {row.name}")

@@ -1,15 +1,14 @@
-"""tenkey's side of the benchmarks: custom operators, and a pause for the compiler."""
+"""tenkey's side of the benchmarks: custom operators."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import tenkey as tk
 from tenkey.library import scalar
 
-__all__ = ["REGISTER", "Square", "counted", "custom", "load_saxpy", "settle", "silu", "square"]
+__all__ = ["REGISTER", "Square", "counted", "custom", "load_saxpy", "silu", "square"]
 
 
 # At module level, because the schema is read from the annotations.
@@ -113,11 +112,3 @@ for i in range(1000):
 print(time.perf_counter() - t)
 """,
 }
-
-
-def settle(seconds: float = 3.0) -> None:
-    """Wait until the kernels requested during the warm-up are compiled, before anything is timed.
-
-    Kernels are compiled in the background while NumPy serves the calls; nothing else runs during the pause.
-    """
-    time.sleep(seconds)

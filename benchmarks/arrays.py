@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 import tenkey as tk
-from benchmarks import _tenkey
 from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
 from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 
@@ -136,7 +135,7 @@ def main() -> None:
     options = parse_options(__doc__ or "", rounds=25, one_thread=True)
     if importlib.util.find_spec("torch") is None:
         print(INSTALL_TORCH)
-    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    machine = describe_machine(["tenkey", "torch", "numpy"])
     print(f"{machine}\n{options.heading}")
     reads = [text for text in INDEXING if " = " not in text]
     results: dict[str, list[Measurement]] = {}
@@ -146,7 +145,7 @@ def main() -> None:
         ("Indexing and slicing", make_rows((text,) * 4 for text in INDEXING), ["PyTorch", "NumPy"], 1.0),
         ("Indexing, gradient recorded", make_rows(((text,) * 4 for text in reads), gradient=True), ["PyTorch"], 1.0),
     ):
-        results[title] = measure_rows(rows, options, settle=_tenkey.settle)
+        results[title] = measure_rows(rows, options)
         targets += targets_of(title, results[title], against[0], mean=limit)
         print("\n" + format_table(title, results[title], ["tenkey", "NumPy", "PyTorch"], against=against, limit=limit))
     if options.json:

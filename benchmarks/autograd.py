@@ -24,7 +24,6 @@ from typing import Any, Final
 import numpy as np
 
 import tenkey as tk
-from benchmarks import _tenkey
 from benchmarks._autograd_transforms import TRANSFORMS, transform_names
 from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
 from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
@@ -191,12 +190,12 @@ def main() -> None:
         libraries["PyTorch"] = torch
     else:
         print(INSTALL_TORCH)
-    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    machine = describe_machine(["tenkey", "torch", "numpy"])
     print(f"{machine}\n{options.heading}\n")
     results: dict[str, Sequence[Measurement]] = {}
     targets: list[Target] = []
     for table in TABLES:
-        rows = measure_rows(make_rows(table, libraries), options, settle=_tenkey.settle)
+        rows = measure_rows(make_rows(table, libraries), options)
         if rows:
             results[table.title] = rows
             targets += targets_of(table.title, rows, "PyTorch", mean=table.limit)

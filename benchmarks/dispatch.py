@@ -245,7 +245,7 @@ def main() -> None:
     else:
         print(INSTALL_TORCH)
     with_numpy = {**plain, "NumPy": numpy_names()}
-    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    machine = describe_machine(["tenkey", "torch", "numpy"])
     print(f"{machine}\n{options.heading}\n")
     contestants = ["tenkey", "PyTorch", "NumPy"]
     tables: dict[str, list[Measurement]] = {}
@@ -258,7 +258,7 @@ def main() -> None:
         against: Sequence[str],
         limit: float,
     ) -> None:
-        results = measure_rows(make_rows(statements, libraries), options, settle=_tenkey.settle)
+        results = measure_rows(make_rows(statements, libraries), options)
         if results:
             tables[title] = results
             targets.extend(targets_of(title, results, against[0], mean=limit))
@@ -282,7 +282,7 @@ def main() -> None:
             show("Native code, float32 (tenkey: at most 3 us)", NATIVE, native, ["PyTorch"], 0.5)
     if options.only in "mode":
         title = f"A DispatchMode that counts, per call (tenkey: at most 1 us; mean of {MODE_CALLS})"
-        both = measure_rows(make_rows(MODE, plain), replace(options, only=""), settle=_tenkey.settle)
+        both = measure_rows(make_rows(MODE, plain), replace(options, only=""))
         tables[title] = [cost_of_mode(both)]
         print(format_table(title, tables[title], contestants, against=["PyTorch"]) + "\n", flush=True)
     few = max(3, min(options.rounds, 9))

@@ -131,10 +131,6 @@ def _measure(library: str, program: str, size: int) -> int:
     step = PROGRAMS[program](module, size)
     for _ in range(_WARM_UP):
         step()
-    if library == "tenkey":
-        from benchmarks import _tenkey
-
-        _tenkey.settle()
     peaks = []
     for _ in range(_STEPS):
         gc.collect()
@@ -220,7 +216,7 @@ def main() -> None:
     has_torch = importlib.util.find_spec("torch") is not None
     if not has_torch:
         print(INSTALL_TORCH)
-    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    machine = describe_machine(["tenkey", "torch", "numpy"])
     targets: list[Target] = []
     print(machine)
     print(f"\nPeak of a process above its size before the step, matrices of {options.size} x {options.size} float32")

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import tenkey as tk
-from benchmarks import _models, _numerics, _tenkey
+from benchmarks import _models, _numerics
 from benchmarks._harness import INSTALL_TORCH, Measurement, Row, Work, measure_rows, parse_options
 from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 from benchmarks.cpu._rows import disagreement
@@ -105,7 +105,7 @@ def main() -> None:
     for against, title in (("PyTorch", "Programs beside PyTorch"), ("NumPy", "Programs beside NumPy")):
         entries = [entry for entry in PROGRAMS if entry.against == against and options.only in entry.name]
         with np.errstate(all="ignore"):
-            results = measure_rows([make_row(entry, modules) for entry in entries], options, settle=_tenkey.settle)
+            results = measure_rows([make_row(entry, modules) for entry in entries], options)
         if not results:
             continue
         tables[title] = results

@@ -14,7 +14,6 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks import _tenkey
 from benchmarks._harness import INSTALL_TORCH, Measurement, Options, parse_options
 from benchmarks._tables import Target, describe_machine, format_table, geometric_mean, targets_of, write_json
 
@@ -75,7 +74,7 @@ def _groups(report: _Report, options: Options) -> None:
         if values.group and group.name not in values.group:
             continue
         title = f"{group.title}, {where}" if group.sized else group.title
-        quiet = measure_group(group, 1 << values.size, options, settle=_tenkey.settle)
+        quiet = measure_group(group, 1 << values.size, options)
         if not quiet:
             continue
         report.table(title, quiet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -69,14 +69,12 @@ GROUPS: Final = (
 )  # fmt: skip
 
 
-def measure_group(
-    group: Group, size: int, options: Options, *, step: int = 1, settle: Callable[[], None] | None = None
-) -> list[Measurement]:
+def measure_group(group: Group, size: int, options: Options, *, step: int = 1) -> list[Measurement]:
     """Measure every ``step``-th row of a group at one size."""
     rows = list(group.rows(size, options.only, step))
     # NumPy warns about overflow and invalid values at the edges of domains.
     with np.errstate(all="ignore"):
-        return measure_rows(rows, options, settle=settle)
+        return measure_rows(rows, options)
 
 
 @contextmanager
