@@ -38,7 +38,7 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
 
 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
-    if max(x._data.size, indices._data.size) >= GATHERED and -x.ndim <= axis < x.ndim:
+    if indices._data.size >= GATHERED and -x.ndim <= axis < x.ndim:
         data = gathered(x._data, walk_along(x._data, indices._data, axis))
         if data is not None:
             return wrap(data)
@@ -102,6 +102,16 @@ def _subscript(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
     return tuple([slice(None) if i is None else i._data for i in indices])
 
 
+def _many(a: np.ndarray, indices: Sequence[Tensor | None]) -> bool:
+    """Tell whether tensors of integers select so many elements that the loops may be faster."""
+    count, rest = 1, a.size
+    for n, i in zip(a.shape, indices):
+        if i is not None:
+            count = max(count, i._data.size)
+            rest //= n or 1
+    return count * rest >= GATHERED
+
+
 def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
     """Raise the operator's own error for indices that NumPy refused; masks have been compared with shapes before."""
     if not any(i is not None and i.dtype.kind == "b" for i in indices):
@@ -118,7 +128,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     a = x._data
     try:
         last = indices[-1]
-        if last is not None and max(a.size, last._data.size) >= GATHERED:
+        if last is not None and (a.size >= GATHERED or last._data.size >= GATHERED) and _many(a, indices):
             data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
             if data is not None:
                 return make_tensor(data, x._word & INHERITED)
@@ -152,7 +162,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
     out = filled(tuple(shape), 0, g_out.dtype)
     g = g_out._data
-    if g.size >= GATHERED:
+    if _many(out, indices):
         walk = walk_of(out, [None if i is None else i._data for i in indices])
         if scattered(out, walk, g, "add"):
             return wrap(out)
@@ -210,7 +220,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
-    if values.dtype is dtype and max(a.size, indices[-1]._data.size if indices[-1] is not None else 0) >= GATHERED:
+    if values.dtype is dtype and _many(a, indices):
         walk = walk_of(a, [None if i is None else i._data for i in indices])
         if walk is not None and in_range(walk) and scattered(a, walk, _apart(values, a), "set"):
             return x
@@ -280,7 +290,7 @@ def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
     def kernel(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str = "add") -> Tensor:
         a, values = x._data, source._data
         more = () if operator.schema.base_name == "index_sum" else (reduce,)
-        if values.size >= GATHERED and values.dtype == a.dtype:
+        if values.dtype == a.dtype and _many(a, indices):
             check(operator.schema.base_name, x, indices, source, *more)
             out = copied(a)
             if scattered(out, walk_of(out, [None if i is None else i._data for i in indices]), values, reduce):
