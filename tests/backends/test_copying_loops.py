@@ -11,6 +11,7 @@ import pytest
 import tenkey as tk
 from tenkey.backends.cpu.loops import strided_copies as copies
 from tenkey.backends.cpu.pool import STATE
+from tenkey.backends.cpu.thresholds import STREAMED
 from tenkey.backends.llvm import UnavailableError, kernel
 from tests._tiers import Failures, tier
 
@@ -102,6 +103,15 @@ def test_every_kind_on_several_threads(dtype: Any) -> None:
                 assert found == _KINDS[kind]
             np.testing.assert_array_equal(out, np.broadcast_to(source, out.shape))
     failures.check()
+
+
+def test_copies_that_bypass_the_caches() -> None:
+    count = STREAMED + 100_003
+    source = np.arange(count + 5, dtype=np.uint64).astype(np.uint8)[5:]
+    for offset in (0, 3):  # of a vector's address
+        out = np.zeros(count + 64, np.uint8)[offset : offset + count]
+        assert _copy(out, source) == _KINDS["run"]
+        assert np.array_equal(out, source)
 
 
 def test_the_loops_decline() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 __all__ = [
     "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED", "GATHERED",
     "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS",
-    "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS",
+    "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
@@ -43,6 +43,10 @@ COPIED: Final = 1 << 17
 """Bytes of a result from which copies run in compiled loops. NumPy against them, in us: contiguous 1.7 : 3.1 at 2^16
 bytes, 3.0 : 3.5 at 2^17, 5.6 : 5.1 at 2^18; reversed 4.9 : 4.4, 9.4 : 6.2, 18 : 5.8; transposed 8.7 : 4.5, 8.6 : 8.8,
 64 : 11."""
+
+STREAMED: Final = 1 << 25
+"""Bytes of a result from which contiguous copies bypass the caches: 433 -> 407 us at 2^24 bytes, 914 -> 803 at 2^25,
+3800 -> 1620 at 2^26 (NumPy: 788, 1610, 8290)."""
 
 GATHERED: Final = 1 << 14
 """Elements from which selections by indices run in compiled loops."""

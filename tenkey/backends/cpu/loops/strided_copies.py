@@ -31,6 +31,7 @@ from ...llvm import (
     array,
     cast,
     data,
+    fence,
     flags,
     function_pointer,
     i8,
@@ -59,12 +60,12 @@ from ...llvm import (
 from ...llvm.compiled import Case, UnavailableError
 from ..pool.region import parallel
 from ..pool.state_block import STATE
-from ..thresholds import COPIED
+from ..thresholds import COPIED, STREAMED
 
 __all__ = ["cases", "copied", "copy_into", "copy_run", "filled"]
 
 _OUT, _SOURCE, _ROWS, _COLUMNS = 0, 1, 2, 5
-_BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _AXES = 8, 9, 10, 11, 12, 13
+_BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING, _AXES = 8, 9, 10, 11, 12, 13, 14
 """Words of a plan: addresses; length, step in the result and step in the source of two axes; blocks; other axes."""
 _MOST_AXES: Final = 16
 _WORDS: Final = _AXES + 3 * (_MOST_AXES + 2)
@@ -104,6 +105,20 @@ def copy_run(to: pointer(T), source: pointer(T), n: i64, *, T) -> void:
         i += V
     if i < n:
         store(to + (n - V), load(source + (n - V), V))
+
+
+@loop(inline=False)
+def stream_run(to: pointer(u8), source: pointer(u8), n: i64) -> void:
+    """Copy many bytes past the caches: memory is not read before it is overwritten."""
+    head = minimum(-address(to) & 63, n)
+    copy_run(to, source, head, T=u8)
+    i = head + 0
+    while i + 256 <= n:
+        vectors = [load(source + (i + k * 64), 64) for k in range(4)]
+        for k in unroll(4):
+            store(to + (i + k * 64), vectors[k], streaming=True)
+        i += 256
+    copy_run(to + i, source + i, n - i, T=u8)
 
 
 @loop(inline=False)
@@ -277,11 +292,16 @@ def copy_blocks(plan: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void
             for r in range(rows):
                 p, q = cast(to + r * row[1], pointer(T)), cast(source + r * row[2], pointer(T))
                 if KIND == _RUN:
-                    copy_run(p, q, columns, T=T)
+                    if words[_STREAMING] != 0:
+                        stream_run(p, q, columns)
+                    else:
+                        copy_run(p, q, columns, T=T)
                 elif KIND == _REVERSED:
                     reverse_run(p, q, columns, T=T)
                 else:
                     fill_run(p, q[0], columns, T=T)
+    if KIND == _RUN:
+        fence()  # streaming stores are not ordered with what tells other threads that the block is complete
 
 
 @loop(inline=False)
@@ -440,6 +460,8 @@ def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i
     words[_COLUMNS + 1] = 1
     words[_COLUMNS + 2] = 1
     words[_BLOCK_COLUMNS] = words[_BLOCK_COLUMNS] * size
+    total = words[_UNITS] * words[_BLOCK_ROWS] * words[_BLOCK_COLUMNS]
+    words[_STREAMING] = i64((total >= STREAMED) & (words[_COLUMNS] >= 1 << 12))
     copy_planned(pool, plan, SIZE=1, KIND=_RUN)
     return -1
 
