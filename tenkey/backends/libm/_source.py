@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 __all__ = ["Dtype", "each", "names", "source", "sources", "version"]
 
 Dtype = Literal["float32", "float64"]
 
-_FOLDER = Path(__file__).parent
+_FOLDER = os.path.dirname(__file__)
 _FILES = ("constants", "exponentials", "logarithms", "angles", "division", "powers")
 _FLOAT64_ONLY = ("gammas",)  # float32 numbers are computed in float64
+
+
+def _read(name: str) -> bytes:
+    with open(os.path.join(_FOLDER, name), "rb") as file:  # importing pathlib takes 4 ms, in a first call
+        return file.read()
 
 
 def each(float32: Any, float64: Any) -> Any:
@@ -49,7 +54,7 @@ def _parse(dtype: Dtype) -> _Module:
     aliases: dict[str, str] = {}
     intrinsics: set[str] = set()
     for file in (*_FILES, *(_FLOAT64_ONLY if dtype == "float64" else ())):
-        for node in ast.parse((_FOLDER / f"{file}.py").read_text(encoding="utf-8")).body:
+        for node in ast.parse(_read(f"{file}.py")).body:
             if isinstance(node, ast.FunctionDef):
                 functions[node.name] = node
             elif isinstance(node, ast.ImportFrom) and (node.level, node.module) == (1, "bits"):
@@ -244,6 +249,6 @@ def version() -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    for path in sorted(_FOLDER.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in sorted(name for name in os.listdir(_FOLDER) if name.endswith(".py")):
+        digest.update(name.encode() + b"\0" + _read(name) + b"\0")
     return digest.hexdigest()

@@ -59,11 +59,7 @@ class Case(NamedTuple):
     statics: dict[str, Any]
 
 
-class _Code(NamedTuple):
-    address: int
-    signature: str  # the types of the result and of the parameters, as in _CTYPES
-
-
+_Code = tuple[int, str]  # the address; the types of the result and of the parameters, as in _CTYPES
 _compiling: Final = locks.new_lock()  # held while a kernel is loaded or compiled: Note [Forks and the compiler]
 _codes: Final[dict[Any, _Code]] = {}
 _functions: Final[dict[Any, Callable[..., Any]]] = {}
@@ -88,7 +84,7 @@ def kernel(template: Template, **statics: Any) -> Callable[..., Any]:
 
 def address_of(template: Template, **statics: Any) -> int:
     """Return the address of a kernel, which other kernels call; errors are those of `kernel`."""
-    return _found((template, *sorted(statics.items())), template, statics).address
+    return _found((template, *sorted(statics.items())), template, statics)[0]
 
 
 def module_text(template: Template, **statics: Any) -> str:
@@ -163,7 +159,7 @@ def _compiled(template: Template, text: str) -> bytes:
 
 def _loaded(content: bytes) -> _Code:
     signature, _, image = content.partition(b"\n")
-    return _Code(images.load(image)[_ENTRY], signature.decode())
+    return images.load(image)[_ENTRY], signature.decode()
 
 
 # ---- forks

@@ -6,7 +6,6 @@ A type is called to convert to it: ``f32(x)`` converts a :class:`Value`, or make
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -18,21 +17,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Type:
     """A type: its name, its spelling in LLVM's language, the size of an element in bytes and what kind it is.
 
     ``kind`` is ``i`` (signed integer), ``u`` (unsigned), ``f`` (float), ``c`` (a condition, one bit), ``b`` (a bool in
     memory: a byte of 0 or 1), ``h`` (bfloat16, stored as an integer), ``p`` (pointer) or ``v`` (void). A vector has the
-    kind of its elements. ``element`` is the type of a vector's elements, or that to which a pointer points.
+    kind of its elements. ``element`` is the type of a vector's elements, or that to which a pointer points. Each type
+    exists once, and none is changed.
     """
 
-    name: str
-    ir: str
-    size: int
-    kind: str
-    lanes: int = 1
-    element: Type | None = None
+    __slots__ = ("element", "ir", "kind", "lanes", "name", "size")  # not a dataclass, which takes 1 ms to define
+
+    def __init__(self, name: str, ir: str, size: int, kind: str, lanes: int = 1, element: Type | None = None) -> None:
+        self.name, self.ir, self.size, self.kind, self.lanes, self.element = name, ir, size, kind, lanes, element
 
     @property
     def is_float(self) -> bool:
