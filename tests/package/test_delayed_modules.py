@@ -23,7 +23,7 @@ LATE = (
     "tenkey.autograd.gradcheck.check", "tenkey.autograd.function.custom_backward",
     "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",
     "tenkey.autograd.recording.autograd_kernels",
-    "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.programs.program",
+    "tenkey.autograd.views.tracking", "tenkey.backends.llvm.machine_code", "tenkey.backends.llvm.object_files",
     "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.autograd.visualize",
     "tenkey.profiler.profile", "tenkey.autograd.tape.call_sites", "tenkey.backends.external",
     "tenkey.library.custom_operator", "tenkey.library.native", "tenkey.library.registration",
@@ -160,7 +160,7 @@ def test_operators_are_not_settled_by_the_library() -> None:
 UNDER_THE_LOCK = (
     "tenkey.autograd.function.custom_backward", "tenkey.autograd.views.inplace_kernels",
     "tenkey.autograd.recording.autograd_kernels",
-    "tenkey.autograd.tape.call_sites", "tenkey.backends.cpu.kernel_choice",
+    "tenkey.autograd.tape.call_sites",
 )  # fmt: skip
 
 

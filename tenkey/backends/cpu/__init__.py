@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from ...dispatch.kernel import Handle
-from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
+from .kernel_choice import install_kernel
 from .pool import get_num_threads, set_num_threads
 
 __all__ = ["get_num_threads", "install", "set_num_threads"]
 
 
-def _install(operator: Operator) -> list[Handle]:
-    from .kernel_choice import install_kernel  # Note [Installers that wait]
-
-    return install_kernel(operator)
-
-
 def install(registry: Registry) -> None:
     """Subscribe the CPU backend to all operators, present and future."""
-    registry.subscribe(_install)
+    registry.subscribe(install_kernel)
