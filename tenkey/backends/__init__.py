@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from .._util.lazy_import import lazy_import
 from ..core.device import add_finder
+from .allocation.counts import MemoryStatistics, OperatorMemory
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .allocation.by_device import empty_cache, memory_statistics, set_memory_limit
-    from .allocation.counts import MemoryStatistics, OperatorMemory
     from .external import (
         Backend,
         Coverage,
@@ -40,7 +40,6 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "coverage", "installed", "register", "strict_fallback", "synchronize",
         ),
         "allocation.by_device": ("empty_cache", "memory_statistics", "set_memory_limit"),
-        "allocation.counts": ("MemoryStatistics", "OperatorMemory"),
     })  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kernels of an empty cache; nothing has been warned of."""
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TENKEY_CACHE_LIMIT", raising=False)
-    monkeypatch.setattr(complaints, "_said", set())
+    _said()
     _forget()
     return tmp_path / "cache" / "kernels"
 
@@ -125,6 +125,29 @@ def test_a_changed_source_has_other_kernels(tmp_path: Path, monkeypatch: pytest.
     below = root / "cpu" / "loops" / "below"
     below.mkdir(parents=True)
     (below / "more.py").write_text("")
+    assert code_cache._sources() != usual
+
+
+def test_the_hash_of_the_sources_is_remembered(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = _copy_of_the_sources(tmp_path, monkeypatch)
+    usual = code_cache._sources()
+    assert not cache.exists() or list(cache.iterdir()) == []  # the files are new: a change might not show
+    monkeypatch.setattr(code_cache, "_SETTLED", -3600.0)
+    assert code_cache._sources() == usual
+    (remembered,) = cache.iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(code_cache, "_read", None)  # nothing is read
+        assert code_cache._sources() == usual
+        remembered.write_bytes(b"damaged")
+        with pytest.raises(TypeError):
+            code_cache._sources()
+    assert "its checksum is wrong" in _said()[0]
+    assert code_cache._sources() == usual
+    path = root / "libm" / "exponentials.py"
+    before = path.stat()
+    path.write_text(path.read_text().replace("1", "2", 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # of the same date and size
+    assert path.stat().st_size == before.st_size
     assert code_cache._sources() != usual
 
 
@@ -289,7 +312,7 @@ def test_a_full_disk_in_a_process_of_its_own(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "cannot be saved" in done.stdout
-    assert list((tmp_path / "kernels").iterdir()) == []
+    assert all(path.stat().st_size < 1000 for path in (tmp_path / "kernels").iterdir())  # the hash of the sources
 
 
 def test_a_folder_without_permission(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

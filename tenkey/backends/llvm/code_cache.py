@@ -55,6 +55,7 @@ _DEFAULT_LIMIT: Final = 256.0  # megabytes
 _KEPT: Final = 0.75  # of the limit, when files are deleted
 _LOOK_EVERY: Final = 32  # stored kernels
 _DAY: Final = 86400.0
+_SETTLED: Final = 5.0  # seconds
 _CPUINFO: Final = "/proc/cpuinfo"
 _FIELDS: Final = (b"vendor_id", b"cpu family", b"model", b"flags")
 SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool", "cpu/thresholds")
@@ -67,7 +68,26 @@ class _DamagedError(Exception):
 
 def load(key: str) -> bytes | None:
     """Return the image of the kernel that a text describes, or None if the cache does not have it."""
-    path = _path(name := _name(key))
+    return _load(_name(key))
+
+
+def store(key: str, image: bytes) -> None:
+    """Write the image of the kernel that a text describes, and delete files that are too many."""
+    _store(_name(key), image)
+
+
+def folder() -> str | None:
+    """Return the folder of kernels, or None if there is none."""
+    return cache_folder("kernels", complain)
+
+
+def _path(name: str) -> str | None:
+    place = folder()
+    return None if place is None else os.path.join(place, name + _SUFFIX)
+
+
+def _load(name: str) -> bytes | None:
+    path = _path(name)
     if path is None:
         return None
     try:
@@ -80,9 +100,8 @@ def load(key: str) -> bytes | None:
         return None
 
 
-def store(key: str, image: bytes) -> None:
-    """Write the image of the kernel that a text describes, and delete files that are too many."""
-    path = _path(name := _name(key))
+def _store(name: str, image: bytes) -> None:
+    path = _path(name)
     if path is None:
         return
     rest = bytes.fromhex(name) + image
@@ -100,16 +119,6 @@ def store(key: str, image: bytes) -> None:
             return  # another process has just written the same file, and reads it
         reason = error.strerror if isinstance(error, OSError) else error
         complain(f"compiled kernels cannot be saved in {place} ({reason}): each process compiles them.")
-
-
-def folder() -> str | None:
-    """Return the folder of kernels, or None if there is none."""
-    return cache_folder("kernels", complain)
-
-
-def _path(name: str) -> str | None:
-    place = folder()
-    return None if place is None else os.path.join(place, name + _SUFFIX)
 
 
 def _content(path: str, name: str) -> bytes:
@@ -180,12 +189,25 @@ def _llvm() -> bytes:
 
 
 def _sources() -> bytes:
-    """Return a hash of the source files that decide what is compiled."""
-    digest = blake2b(digest_size=_HASH)
+    """Return a hash of the source files that decide what is compiled.
+
+    Reading them takes a third of the time of a first call. A file in the cache therefore says what their hash was when
+    they had these places, dates and sizes. It is not written while a date is so new that a change may not show in it.
+    """
     root = os.path.dirname(os.path.dirname(__file__))
-    for part in SOURCES:
-        for name, content in _files(f"{root}/{part}", part):
-            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    files = [found for part in SOURCES for found in _files(f"{root}/{part}", part)]
+    states = [os.stat(path) for _, path in files]
+    seen = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states]
+    name = _hash(repr((files, seen)).encode()).hex()
+    known = _load(name)
+    if known is not None:
+        return known
+    digest = blake2b(digest_size=_HASH)
+    for short, path in files:
+        content = _read(path)
+        digest.update(f"{short}\0{len(content)}\0".encode() + content)
+    if all(max(state.st_mtime, state.st_ctime) < time.time() - _SETTLED for state in states):
+        _store(name, digest.digest())
     return digest.digest()
 
 
@@ -194,16 +216,16 @@ def _read(path: str) -> bytes:
         return file.readall()
 
 
-def _files(place: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the Python files in a folder, or the file of a module, by name and in a fixed order, with their content."""
+def _files(place: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the Python files in a folder, or the file of a module: a name and the path of each, in a fixed order."""
+    if os.path.exists(f"{place}.py"):
+        yield f"{name}.py", f"{place}.py"
     with suppress(FileNotFoundError):
-        yield f"{name}.py", _read(f"{place}.py")
-    with suppress(FileNotFoundError):
-        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
-            if entry.name.endswith(".py"):
-                yield f"{name}/{entry.name}", _read(entry.path)
-            elif "." not in entry.name and entry.name != "__pycache__":
-                yield from _files(entry.path, f"{name}/{entry.name}")
+        for entry in sorted(os.listdir(place)):
+            if entry.endswith(".py"):
+                yield f"{name}/{entry}", f"{place}/{entry}"
+            elif "." not in entry and entry != "__pycache__":
+                yield from _files(f"{place}/{entry}", f"{name}/{entry}")
 
 
 # ---- size

@@ -6,12 +6,8 @@ import operator
 import os
 from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING
 
 from .state_block import MAX_THREADS, RUN, block
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["allowed_cores", "get_num_threads", "set_num_threads"]
 
@@ -28,10 +24,8 @@ def allowed_cores() -> list[int]:
 @cache
 def _quota() -> float:
     """Return how many cores' time the control groups of the process grant; infinity without a limit."""
-    from pathlib import Path
-
     try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
+        groups = _text("/proc/self/cgroup").splitlines()
     except (OSError, ValueError):
         return float("inf")
     least = float("inf")
@@ -39,22 +33,27 @@ def _quota() -> float:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        root = Path("/sys/fs/cgroup", "" if not controllers else "cpu")
-        group = root / path.lstrip("/")
-        for folder in (group, *group.parents)[: len(group.relative_to(root).parts) + 1]:
-            least = min(least, _quota_of(folder))
+        group = "/sys/fs/cgroup/cpu" if controllers else "/sys/fs/cgroup"
+        for name in ("", *filter(None, path.split("/"))):
+            group = os.path.join(group, name)
+            least = min(least, _quota_of(group))
     return least
 
 
-def _quota_of(group: Path) -> float:
+def _quota_of(group: str) -> float:
     try:
-        if (limit := group / "cpu.max").exists():
-            quota, period = limit.read_text(encoding="ascii").split()
+        if os.path.exists(limit := os.path.join(group, "cpu.max")):
+            quota, period = _text(limit).split()
         else:
-            quota, period = [(group / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period")]
+            quota, period = [_text(os.path.join(group, f"cpu.cfs_{name}_us")) for name in ("quota", "period")]
         return float(quota) / float(period) if quota != "max" and float(quota) > 0 else float("inf")
     except (OSError, ValueError, ZeroDivisionError):
         return float("inf")
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:  # importing pathlib takes 4 ms, in a first call
+        return file.read()
 
 
 def get_num_threads() -> int:

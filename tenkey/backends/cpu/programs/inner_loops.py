@@ -1,4 +1,4 @@
-"""The inner loops of programs, and the driver that runs them; imported when a large call first needs one."""
+"""The inner loops of programs, and the driver that runs them."""
 
 from __future__ import annotations
 

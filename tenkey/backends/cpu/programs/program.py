@@ -17,7 +17,7 @@ Guarded by ``tests/backends/test_cpu_compile.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,9 +26,7 @@ from ....ops.scalar import Expression
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
 from .by_numpy import LIGHT, is_left_to_numpy, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
-
-if TYPE_CHECKING:
-    from .inner_loops import WorkLoop
+from .inner_loops import WorkLoop, find_loop
 
 __all__ = ["Program", "compute_into", "program_of"]
 
@@ -89,8 +87,6 @@ class Program:
         try:
             return self._loops[dtypes]
         except KeyError:
-            from .inner_loops import find_loop  # Note [Delayed modules]
-
             found = self._loops.setdefault(dtypes, find_loop(self, dtypes))
             if found is not None and dtypes == self.signature and not self.is_ufunc:
                 ufunc = as_ufunc(found.address, (*dtypes, self.result))
