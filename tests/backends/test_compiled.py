@@ -21,6 +21,7 @@ from tenkey.backends.llvm import (
     UnavailableError,
     address_of,
     array,
+    code_cache,
     compiled,
     complaints,
     data,
@@ -52,6 +53,7 @@ def total(x: array, out: array, *, T: Any, SCALE: Any = 1) -> i64:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kernels of an empty cache, in a process that has no kernels; nothing has been warned of."""
+    code_cache.environment()  # which remembers something in the folder
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TENKEY_COMPILE", raising=False)
     monkeypatch.setattr(complaints, "_said", set())

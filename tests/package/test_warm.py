@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tenkey.backends.cpu.pool import workers
-from tenkey.backends.llvm import Case, compiled, complaints, images, kernel, loop, of_dtype, pointer
+from tenkey.backends.llvm import Case, code_cache, compiled, complaints, images, kernel, loop, of_dtype, pointer
 from tenkey.commands import main, warm
 
 
@@ -39,6 +39,7 @@ def _cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kernels of an empty cache, in a process that has no kernels; a module names some."""
+    code_cache.environment()  # which remembers something in the folder
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path))
     for name in ("TENKEY_CACHE_LIMIT", "TENKEY_COMPILE"):
         monkeypatch.delenv(name, raising=False)

@@ -1,15 +1,5 @@
 """Counter-based random bits, and the distributions computed from them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ..._util.lazy_import import lazy_import
-
-if TYPE_CHECKING:  # Note [Delayed modules]
-    from . import samplers
+from . import samplers
 
 __all__ = ["samplers"]
-
-if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = lazy_import(__name__, {"samplers": ()})
