@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from ..._util.lazy_import import lazy_import
 from . import elementary
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
+from .complex_parts import real_parts
 from .composed import clip, logaddexp, sigmoid, softplus
 from .elementary import *  # noqa: F403 -- its names are public here
 from .emit.printer import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
+from .expansions import expand
 from .expression import Expression, Operand, constant, index, make, topological_order, variable
 from .operations import OPERATIONS, Kind, Operation
 from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
 from .traversal import evaluate, free_variables, indices, operations, substitute
 
 if TYPE_CHECKING:  # Note [Delayed modules]
-    from .complex_parts import real_parts
     from .differentiation import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
     from .emit.c import to_c
     from .emit.dialects import C_DIALECTS, WGSL, CDialect, WGSLDialect
-    from .expansions import expand
 
 __all__ = [
     "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "WGSL", "CDialect", "Emitter", "Expression",
@@ -43,9 +43,7 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "differentiation": (
                 "UnsupportedDerivativeError", "differentiate", "differentiate_all", "differentiate_along",
             ),
-            "complex_parts": ("real_parts",),
             "emit.c": ("to_c",),
             "emit.dialects": ("C_DIALECTS", "WGSL", "CDialect", "WGSLDialect"),
-            "expansions": ("expand",),
         },
     )  # fmt: skip
