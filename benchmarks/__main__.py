@@ -58,7 +58,7 @@ BENCHMARKS: Final = (
 
 _HEAD: Final = """# Results
 
-Written by `{command}`; do not edit. [NOTES.md](NOTES.md) has the explanations, and earlier measurements.
+Written by `{command}`; do not edit. [NOTES.md](NOTES.md) says how they are measured.
 
 - machine: {machine}
 - date: {date}

@@ -121,7 +121,7 @@ def _normalizations() -> Iterator[Line]:
         ("log_softmax", "xp.log_softmax(X{0}, axis=1)", "xp.log_softmax(X{0}, 1)", ", g"),
         (
             "layer norm",
-            "xp.layer_norm(X{0}, (columns,), row{0}, shift{0})",
+            "xp.layer_norm(X{0}, row{0}, shift{0})",
             "F.layer_norm(X{0}, (columns,), row{0}, shift{0})",
             ", g",
         ),
