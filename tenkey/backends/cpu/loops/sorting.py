@@ -24,10 +24,11 @@ Measured for 2**20 elements on two threads, in ms, with NumPy (PyTorch takes 7 t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...llvm import (
     Type,
+    across,
     address,
     array,
     bitcast,
@@ -44,29 +45,35 @@ from ...llvm import (
     i8,
     i32,
     i64,
+    iota,
     lanes_of,
     load,
     loop,
+    maximum,
     minimum,
     pointer,
     select,
-    shape,
     shuffle,
-    stack,
+    splat,
     store,
     u8,
     u64,
     unroll,
     unsigned_of,
     void,
+    zeros,
 )
 from ..pool.region import parallel
 
-__all__ = ["PIECE", "distribute", "extent", "finish", "key_bits", "pack", "sort_parts", "sort_rows", "zeros_in_order"]
+__all__ = ["BLOCK", "PIECE", "extent", "key_bits", "sort_long", "sort_rows"]
 
 PIECE: Final = 1 << 14
 """Elements of a row that one thread takes at once: 3 to 10 us of work."""
 _FEW: Final = 32  # equal upper bits are sorted by insertion up to so many elements
+
+# The block of a region: 64-bit numbers. Python fills in the first five.
+_N, _FUNCTION, _LEAST, _SHIFT, _BITS, _X, _OUT, _SPARE, _PIVOTS, _COUNTS, _ENDS = range(11)
+BLOCK: Final = 11
 
 
 # ---- keys
@@ -77,7 +84,7 @@ def key_bits(T: Type) -> int:
     return 32 if T.kind == "h" or T is f16 else T.bits if T.kind != "b" else 8
 
 
-def _key(value: Any, T: Type, descending: bool) -> Any:
+def _key(value: Any, T: Type, order: str) -> Any:
     """Return the key of an element as u64: Note [Orders by keys with indices]."""
     if T.kind == "h" or T is f16:
         value, T = convert(value, f32), f32
@@ -91,99 +98,66 @@ def _key(value: Any, T: Type, descending: bool) -> Any:
         key = select(value != value, whole, select(bits >= top, ~bits, bits | top))
     elif T.kind == "i":
         key = key ^ top
-    return convert(~key if descending else key, u64)
+    return convert(~key if order == "descending" else key, u64)
 
 
-@loop(inline=True)
-def _bounds(item: i64, fields: pointer(i64)) -> Any:
-    """Return row, and begin and end in it, of an item; the fields 2 and 3 are the length and the pieces of a row."""
-    row = item // fields[3]
-    begin = (item - row * fields[3]) * PIECE
-    return row * fields[2], begin, minimum(begin + PIECE, fields[2])
+class _Order(NamedTuple):
+    """What keys with indices are made with: the least key, the lower bits that are left out, the bits of an index."""
+
+    least: Any
+    shift: Any
+    bits: Any
+
+
+def _order_of(fields: Any) -> _Order:
+    return _Order(*[convert(fields[k], u64) for k in (_LEAST, _SHIFT, _BITS)])
+
+
+def _packed(key: Any, index: Any, order: _Order) -> Any:
+    return (((key - order.least) >> order.shift) << order.bits) | index
+
+
+def _elements(x: Any, i: Any, inside: Any, order: _Order, T: Type, ORDER: str | None) -> Any:
+    """Return the elements from ``i`` on, or their keys with indices."""
+    lanes = _lanes(T, ORDER)
+    values = load(cast(x, pointer(T)) + i, lanes, inside)
+    return values if ORDER is None else _packed(_key(values, T, ORDER), iota(u64, lanes) + u64(i), order)
+
+
+def _lanes(T: Type, ORDER: Any) -> int:
+    return lanes_of(T) if ORDER is None else lanes_of(u64)
+
+
+# ---- the range of keys
 
 
 @loop
-def _extent_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, DESCENDING: Any) -> void:
+def _extent_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: Any) -> void:
     fields = cast(block, pointer(i64))
-    x, out = cast(fields[0], pointer(T)), cast(fields[1], pointer(u64))
-    for item in range(start, stop):
-        first, begin, end = _bounds(item, fields)
-        least: u64 = -1
-        most: u64 = 0
-        for i in range(first + begin, first + end):
-            key = _key(x[i], T, DESCENDING)
-            least = minimum(least, key)
-            most = select(key > most, key, most)
-        out[2 * item] = least
-        out[2 * item + 1] = most
-
-
-@loop(vectorize=True)
-def extent(
-    pool: pointer(i8), x: array, out: array, n: i64, pieces: i64, items: i64, *, T: Any, DESCENDING: Any
-) -> void:
-    """Write the least and the greatest key of each item."""
-    fields = stack(i64, 4)
-    fields[0], fields[1], fields[2], fields[3] = address(data(x, T)), address(data(out, u64)), n, pieces
-    task = function_pointer(_extent_task, T=T, DESCENDING=DESCENDING)
-    parallel(pool, task, cast(fields, pointer(i8)), items, 1)
+    x, out = cast(fields[_X], pointer(T)), cast(fields[_OUT], pointer(u64))
+    for piece in range(start, stop):
+        end = minimum(piece * PIECE + PIECE, fields[_N])
+        least = splat(u64(-1), 8)
+        most = zeros(u64, 8)
+        for i in range(piece * PIECE, end, 8):
+            inside = first_lanes(end - i, 8)
+            key = _key(load(x + i, 8, inside), T, ORDER)
+            least = select(inside & (key < least), key, least)
+            most = select(inside & (key > most), key, most)
+        out[2 * piece] = across(least, minimum)
+        out[2 * piece + 1] = across(most, maximum)
 
 
 @loop
-def _pack_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, DESCENDING: Any) -> void:
-    fields = cast(block, pointer(i64))
-    x, out = cast(fields[0], pointer(T)), cast(fields[1], pointer(u64))
-    least, shift, bits = u64(fields[4]), u64(fields[5]), u64(fields[6])
-    for item in range(start, stop):
-        first, begin, end = _bounds(item, fields)
-        for i in range(begin, end):
-            key = (_key(x[first + i], T, DESCENDING) - least) >> shift
-            out[first + i] = (key << bits) | u64(i)
+def extent(pool: pointer(i8), block: array, x: array, out: array, *, T: Any, ORDER: Any) -> void:
+    """Write the least and the greatest key of each piece of an array."""
+    fields = data(block, i64)
+    fields[_X], fields[_OUT] = address(data(x, T)), address(data(out, u64))
+    pieces = (fields[_N] + (PIECE - 1)) // PIECE
+    parallel(pool, function_pointer(_extent_task, T=T, ORDER=ORDER), cast(fields, pointer(i8)), pieces, 4)
 
 
-@loop(vectorize=True)
-def pack(
-    pool: pointer(i8), x: array, out: array, n: i64, pieces: i64, items: i64, chunk: i64, least: u64, shift: i64,
-    bits: i64, *, T: Any, DESCENDING: Any,
-) -> void:  # fmt: skip
-    """Write keys with indices; ``bits`` are those of an index, ``shift`` the lower bits of keys that find no room."""
-    fields = stack(i64, 7)
-    fields[0], fields[1], fields[2], fields[3] = address(data(x, T)), address(data(out, u64)), n, pieces
-    fields[4], fields[5], fields[6] = i64(least), shift, bits
-    task = function_pointer(_pack_task, T=T, DESCENDING=DESCENDING)
-    parallel(pool, task, cast(fields, pointer(i8)), items, chunk)
-
-
-# ---- sorting
-
-
-@loop
-def _rows_task(block: pointer(i8), start: i64, stop: i64, *, T: Any) -> void:
-    fields = cast(block, pointer(i64))
-    x, ends, function = cast(fields[0], pointer(T)), cast(fields[1], pointer(i64)), cast(fields[2], pointer(i8))
-    n = fields[3]
-    for k in range(start, stop):
-        first, last = k * n, k * n + n
-        if fields[1] != 0:
-            first, last = ends[k], ends[k + 1]
-        if last > first + 1:
-            call(function, x + first, last - first, 0, returns=i32)
-
-
-@loop
-def sort_rows(pool: pointer(i8), x: array, function: i64, n: i64, rows: i64, chunk: i64, *, T: Any) -> void:
-    """Sort rows of a contiguous array in place, by a function of NumPy."""
-    fields = stack(i64, 4)
-    fields[0], fields[1], fields[2], fields[3] = address(data(x, T)), 0, function, n
-    parallel(pool, function_pointer(_rows_task, T=T), cast(fields, pointer(i8)), rows, chunk)
-
-
-@loop
-def sort_parts(pool: pointer(i8), x: array, ends: array, function: i64, *, T: Any) -> void:
-    """Sort the parts of a contiguous array in place, between the ends."""
-    fields = stack(i64, 4)
-    fields[0], fields[1], fields[2], fields[3] = address(data(x, T)), address(data(ends, i64)), function, 0
-    parallel(pool, function_pointer(_rows_task, T=T), cast(fields, pointer(i8)), shape(ends)[0] - 1, 1)
+# ---- one long row
 
 
 def _parts_of(values: Any, inside: Any, pivots: Any, parts: int) -> Any:
@@ -192,17 +166,23 @@ def _parts_of(values: Any, inside: Any, pivots: Any, parts: int) -> Any:
     return [below[0], *[below[k] & ~below[k - 1] for k in range(1, parts - 1)], inside & ~below[-1]]
 
 
+def _limits(fields: Any, order: _Order, T: Type, K: int, ORDER: str | None) -> list[Any]:
+    pivots = cast(fields[_PIVOTS], pointer(T))
+    return [pivots[k] if ORDER is None else _packed(_key(pivots[k], T, ORDER), 0, order) for k in range(K - 1)]
+
+
 @loop
-def _count_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, LANES: Any) -> void:
+def _count_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, ORDER: Any) -> void:
     fields = cast(block, pointer(i64))
-    x, pivots, counts = cast(fields[0], pointer(T)), cast(fields[2], pointer(T)), cast(fields[3], pointer(i64))
-    limits = [pivots[k] for k in unroll(K - 1)]
+    x, counts, order = cast(fields[_X], pointer(i8)), cast(fields[_COUNTS], pointer(i64)), _order_of(fields)
+    limits = _limits(fields, order, T, K, ORDER)
+    LANES = _lanes(T, ORDER)
     for piece in range(start, stop):
-        begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[4])
+        begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[_N])
         found = [i64(0) for k in unroll(K)]
         for i in range(begin, end, LANES):
             inside = first_lanes(end - i, LANES)
-            parts = _parts_of(load(x + i, LANES, inside), inside, limits, K)
+            parts = _parts_of(_elements(x, i, inside, order, T, ORDER), inside, limits, K)
             for k in unroll(K):
                 found[k] += count_true(parts[k])
         for k in unroll(K):
@@ -210,17 +190,18 @@ def _count_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, LA
 
 
 @loop
-def _distribute_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, LANES: Any) -> void:
+def _distribute_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, ORDER: Any) -> void:
     fields = cast(block, pointer(i64))
-    x, out = cast(fields[0], pointer(T)), cast(fields[1], pointer(T))
-    pivots, counts = cast(fields[2], pointer(T)), cast(fields[3], pointer(i64))
-    limits = [pivots[k] for k in unroll(K - 1)]
+    x, counts, order = cast(fields[_X], pointer(i8)), cast(fields[_COUNTS], pointer(i64)), _order_of(fields)
+    out = cast(fields[_OUT], pointer(T if ORDER is None else u64))
+    limits = _limits(fields, order, T, K, ORDER)
+    LANES = _lanes(T, ORDER)
     for piece in range(start, stop):
-        begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[4])
+        begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[_N])
         places = [counts[piece * K + k] for k in unroll(K)]
         for i in range(begin, end, LANES):
             inside = first_lanes(end - i, LANES)
-            values = load(x + i, LANES, inside)
+            values = _elements(x, i, inside, order, T, ORDER)
             parts = _parts_of(values, inside, limits, K)
             for k in unroll(K):
                 many = count_true(parts[k])
@@ -229,18 +210,61 @@ def _distribute_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: An
 
 
 @loop
-def distribute(
-    pool: pointer(i8), x: array, out: array, pivots: array, counts: array, ends: array, *, T: Any, K: Any
-) -> void:
-    """Write the elements of a row into K parts, divided by the pivots, and the ends of the parts."""
-    n = shape(x)[0]
-    pieces = (n + (PIECE - 1)) // PIECE
-    fields = stack(i64, 5)
+def _sort_task(block: pointer(i8), start: i64, stop: i64, *, E: Any, INDICES: Any) -> void:
+    """Sort parts; with ``INDICES``, leave the indices of keys with indices."""
+    fields = cast(block, pointer(i64))
+    out, ends = cast(fields[_OUT], pointer(E)), cast(fields[_ENDS], pointer(i64))
+    for k in range(start, stop):
+        first, last = ends[k], ends[k + 1]
+        call(cast(fields[_FUNCTION], pointer(i8)), out + first, last - first, 0, returns=i32)
+        if INDICES:
+            _keep_indices(out + first, last - first, u64(fields[_BITS]))
+
+
+@loop
+def _keep_indices(packed: pointer(u64), n: i64, bits: u64) -> void:
+    index = (u64(1) << bits) - 1
+    for i in range(0, n, 8):
+        inside = first_lanes(n - i, 8)
+        store(packed + i, load(packed + i, 8, inside) & splat(index, 8), inside)
+
+
+@loop
+def _runs_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: Any) -> void:
+    """Sort the runs of equal upper bits that begin in these pieces; the upper bits of all elements stay as they are."""
+    fields = cast(block, pointer(i64))
+    for piece in range(start, stop):
+        begin = piece * PIECE
+        end = minimum(begin + PIECE, fields[_N])
+        _sort_runs(
+            fields, cast(fields[_X], pointer(T)), cast(fields[_OUT], pointer(u64)), cast(fields[_SPARE], pointer(u64)),
+            begin, end, T=T, ORDER=ORDER,
+        )  # fmt: skip
+
+
+@loop
+def _keep_task(block: pointer(i8), start: i64, stop: i64) -> void:
+    fields = cast(block, pointer(i64))
+    for piece in range(start, stop):
+        begin = piece * PIECE
+        count = minimum(i64(PIECE), fields[_N] - begin)
+        _keep_indices(cast(fields[_OUT], pointer(u64)) + begin, count, u64(fields[_BITS]))
+
+
+@loop
+def sort_long(
+    pool: pointer(i8), block: array, x: array, out: array, spare: array, pivots: array, counts: array, ends: array, *,
+    T: Any, K: Any, ORDER: Any, BACKWARDS: Any = False,
+) -> void:  # fmt: skip
+    """Sort one row in K parts: its elements, or with ``ORDER`` (ascending, descending) keys, of which indices stay."""
+    fields = data(block, i64)
     table, limits = data(counts, i64), data(ends, i64)
-    fields[0], fields[1], fields[2] = address(data(x, T)), address(data(out, T)), address(data(pivots, T))
-    fields[3], fields[4] = address(table), n
-    block = cast(fields, pointer(i8))
-    parallel(pool, function_pointer(_count_task, T=T, K=K, LANES=lanes_of(T)), block, pieces, 1)
+    fields[_X], fields[_OUT], fields[_PIVOTS] = address(data(x, T)), address(data(out, T)), address(data(pivots, T))
+    fields[_COUNTS], fields[_ENDS], fields[_SPARE] = address(table), address(limits), address(data(spare, u64))
+    n = fields[_N]
+    pieces = (n + (PIECE - 1)) // PIECE
+    place = cast(fields, pointer(i8))
+    parallel(pool, function_pointer(_count_task, T=T, K=K, ORDER=ORDER), place, pieces, 1)
     total = 0
     for k in range(K):
         limits[k] = total
@@ -249,7 +273,52 @@ def distribute(
             table[piece * K + k] = total
             total += count
     limits[K] = total
-    parallel(pool, function_pointer(_distribute_task, T=T, K=K, LANES=lanes_of(T)), block, pieces, 1)
+    parallel(pool, function_pointer(_distribute_task, T=T, K=K, ORDER=ORDER), place, pieces, 1)
+    WIDE = ORDER is not None and key_bits(T) == 64
+    E = T if ORDER is None else u64
+    task = function_pointer(_sort_task, E=E, INDICES=ORDER is not None and not WIDE)
+    parallel(pool, task, place, K, 1)
+    if WIDE:
+        if fields[_SHIFT] > 0:
+            parallel(pool, function_pointer(_runs_task, T=T, ORDER=ORDER), place, pieces, 1)
+        parallel(pool, function_pointer(_keep_task), place, pieces, 4)
+    if ORDER is None and T.is_float:
+        _order_zeros(data(x, T), data(out, T), n, T=T, BACKWARDS=BACKWARDS)
+
+
+# ---- many rows
+
+
+@loop
+def _rows_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: Any, BACKWARDS: Any) -> void:
+    fields = cast(block, pointer(i64))
+    n, order = fields[_N], _order_of(fields)
+    E = T if ORDER is None else u64
+    LANES = _lanes(T, ORDER)
+    for row in range(start, stop):
+        x, out = cast(fields[_X], pointer(T)) + row * n, cast(fields[_OUT], pointer(E)) + row * n
+        for i in range(0, n, LANES):
+            inside = first_lanes(n - i, LANES)
+            store(out + i, _elements(cast(x, pointer(i8)), i, inside, order, T, ORDER), inside)
+        call(cast(fields[_FUNCTION], pointer(i8)), out, n, 0, returns=i32)
+        if ORDER is not None:
+            if key_bits(T) == 64 and fields[_SHIFT] > 0:
+                _sort_runs(fields, x, out, cast(fields[_SPARE], pointer(u64)) + row * n, i64(0), n, T=T, ORDER=ORDER)
+            _keep_indices(out, n, order.bits)
+        elif T.is_float:
+            _order_zeros(x, out, n, T=T, BACKWARDS=BACKWARDS)
+
+
+@loop
+def sort_rows(
+    pool: pointer(i8), block: array, x: array, out: array, spare: array, rows: i64, chunk: i64, *, T: Any, ORDER: Any,
+    BACKWARDS: Any = False,
+) -> void:  # fmt: skip
+    """Sort rows: their elements, or keys, of which indices stay."""
+    fields = data(block, i64)
+    fields[_X], fields[_OUT], fields[_SPARE] = address(data(x, T)), address(data(out, T)), address(data(spare, u64))
+    task = function_pointer(_rows_task, T=T, ORDER=ORDER, BACKWARDS=BACKWARDS)
+    parallel(pool, task, cast(fields, pointer(i8)), rows, chunk)
 
 
 # ---- after sorting
@@ -258,14 +327,14 @@ def distribute(
 @loop
 def _sort_run(
     x: pointer(T), packed: pointer(u64), spare: pointer(u64), count: i64, least: u64, shift: u64, bits: u64,
-    function: pointer(i8), *, T: Any, DESCENDING: Any,
+    function: pointer(i8), *, T: Any, ORDER: Any,
 ) -> void:  # fmt: skip
     """Sort elements whose upper bits are equal by the lower bits; indices of equal ones are in order already."""
     low, index = (u64(1) << shift) - 1, (u64(1) << bits) - 1
     upper = packed[0] & ~index
     for i in range(count):
         place = packed[i] & index
-        key = (_key(x[i64(place)], T, DESCENDING) - least) & low
+        key = (_key(x[i64(place)], T, ORDER) - least) & low
         spare[i] = (key << bits) | place
     if count <= _FEW:
         for i in range(1, count):
@@ -284,62 +353,29 @@ def _sort_run(
 
 
 @loop
-def _runs_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, DESCENDING: Any) -> void:
-    """Sort the runs that begin in these items; the upper bits of all elements stay as they are."""
-    fields = cast(block, pointer(i64))
-    x, packed = cast(fields[0], pointer(T)), cast(fields[1], pointer(u64))
-    least, shift, bits = u64(fields[4]), u64(fields[5]), u64(fields[6])
-    spare, function = cast(fields[7], pointer(u64)), cast(fields[8], pointer(i8))
-    n = fields[2]
-    for item in range(start, stop):
-        first, begin, end = _bounds(item, fields)
-        row = packed + first
-        i: i64 = begin
-        if begin > 0:
-            while i < end:
-                if (row[i] >> bits) != (row[i - 1] >> bits):
-                    break
-                i += 1
-        while i < end:
-            upper = row[i] >> bits
-            stop_of_run: i64 = i + 1
-            while stop_of_run < n:
-                if (row[stop_of_run] >> bits) != upper:
-                    break
-                stop_of_run += 1
-            if stop_of_run > i + 1:
-                _sort_run(
-                    x + first, row + i, spare + (first + i), stop_of_run - i, least, shift, bits, function, T=T,
-                    DESCENDING=DESCENDING,
-                )  # fmt: skip
-            i = stop_of_run
-
-
-@loop
-def _unpack_task(block: pointer(i8), start: i64, stop: i64) -> void:
-    fields = cast(block, pointer(i64))
-    packed, bits = cast(fields[1], pointer(u64)), u64(fields[6])
-    index = (u64(1) << bits) - 1
-    for item in range(start, stop):
-        first, begin, end = _bounds(item, fields)
-        for i in range(first + begin, first + end):
-            packed[i] = packed[i] & index
-
-
-@loop
-def finish(
-    pool: pointer(i8), x: array, packed: array, spare: array, function: i64, n: i64, pieces: i64, items: i64,
-    chunk: i64, least: u64, shift: i64, bits: i64, *, T: Any, DESCENDING: Any, RUNS: Any,
+def _sort_runs(
+    fields: pointer(i64), x: pointer(T), row: pointer(u64), spare: pointer(u64), begin: i64, end: i64, *, T: Any,
+    ORDER: Any,
 ) -> void:  # fmt: skip
-    """Turn sorted keys with indices into indices; with ``RUNS``, sort those of equal upper bits before."""
-    fields = stack(i64, 9)
-    fields[0], fields[1], fields[2], fields[3] = address(data(x, T)), address(data(packed, u64)), n, pieces
-    fields[4], fields[5], fields[6] = i64(least), shift, bits
-    fields[7], fields[8] = address(data(spare, u64)), function
-    block = cast(fields, pointer(i8))
-    if RUNS:
-        parallel(pool, function_pointer(_runs_task, T=T, DESCENDING=DESCENDING), block, items, chunk)
-    parallel(pool, function_pointer(_unpack_task), block, items, chunk)
+    """Sort the runs of equal upper bits that begin in range(begin, end) of a row, by the lower bits of the keys."""
+    order, n = _order_of(fields), fields[_N]
+    i: i64 = begin
+    if begin > 0:
+        while i < end:
+            if (row[i] >> order.bits) != (row[i - 1] >> order.bits):
+                break
+            i += 1
+    while i < end:
+        upper = row[i] >> order.bits
+        behind: i64 = i + 1
+        while behind < n:
+            if (row[behind] >> order.bits) != upper:
+                break
+            behind += 1
+        if behind > i + 1:
+            function = cast(fields[_FUNCTION], pointer(i8))
+            _sort_run(x, row + i, spare + i, behind - i, *order, function, T=T, ORDER=ORDER)
+        i = behind
 
 
 @loop
@@ -356,39 +392,21 @@ def _first_from(x: pointer(T), n: i64, *, T: Any, BEHIND: Any) -> i64:
 
 
 @loop
-def _zeros_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, REVERSED: Any, LANES: Any) -> void:
-    fields = cast(block, pointer(i64))
-    source, out, n = cast(fields[0], pointer(T)), cast(fields[1], pointer(T)), fields[2]
-    for row in range(start, stop):
-        x, sorted_ = source + row * n, out + row * n
-        begin, end = _first_from(sorted_, n, T=T, BEHIND=False), _first_from(sorted_, n, T=T, BEHIND=True)
-        if begin < end:
-            place: i64 = end if REVERSED else begin
-            for i in range(0, n, LANES):
-                inside = first_lanes(n - i, LANES)
-                values = load(x + i, LANES, inside)
-                zero = (values == 0.0) & inside
-                many = count_true(zero)
-                if REVERSED:
-                    backwards = range(LANES - 1, -1, -1)
-                    values, zero = shuffle(values, values, backwards), shuffle(zero, zero, backwards)
-                    place -= many
-                store(sorted_ + place, compress(values, zero), first_lanes(many, LANES))
-                if not REVERSED:
-                    place += many
-
-
-@loop
-def zeros_in_order(
-    pool: pointer(i8), x: array, out: array, n: i64, rows: i64, chunk: i64, *, T: Any, REVERSED: Any
-) -> void:
-    """Put zeros of both signs into the order that they have in the rows of ``x``, or the opposite one."""
-    fields = stack(i64, 3)
-    fields[0], fields[1], fields[2] = address(data(x, T)), address(data(out, T)), n
-    parallel(
-        pool,
-        function_pointer(_zeros_task, T=T, REVERSED=REVERSED, LANES=lanes_of(T)),
-        cast(fields, pointer(i8)),
-        rows,
-        chunk,
-    )
+def _order_zeros(x: pointer(T), out: pointer(T), n: i64, *, T: Any, BACKWARDS: Any) -> void:
+    """Put the zeros of a sorted row into the order that they have in ``x``, or the opposite one."""
+    LANES = lanes_of(T)
+    begin, end = _first_from(out, n, T=T, BEHIND=False), _first_from(out, n, T=T, BEHIND=True)
+    if begin < end:
+        place: i64 = end if BACKWARDS else begin
+        for i in range(0, n, LANES):
+            inside = first_lanes(n - i, LANES)
+            values = load(x + i, LANES, inside)
+            zero = (values == 0.0) & inside
+            many = count_true(zero)
+            if BACKWARDS:
+                lanes = range(LANES - 1, -1, -1)
+                values, zero = shuffle(values, values, lanes), shuffle(zero, zero, lanes)
+                place -= many
+            store(out + place, compress(values, zero), first_lanes(many, LANES))
+            if not BACKWARDS:
+                place += many

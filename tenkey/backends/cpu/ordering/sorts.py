@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
-from ..loops.sorting import PIECE, distribute, extent, finish, key_bits, pack, sort_parts, sort_rows, zeros_in_order
-from ..loops.strided_copies import copied, copy_into
+from ..loops.sorting import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
+from ..loops.strided_copies import copied
 from ..pool import STATE, get_num_threads
 from ..thresholds import SORTED_ELEMENTS, SORTED_IN_PARTS
 from .numpy_sorts import numpy_sort
@@ -19,6 +19,8 @@ from .numpy_sorts import numpy_sort
 __all__ = ["cases", "order", "sorted_rows", "sorted_values"]
 
 _UINT64: Final = np.dtype(np.uint64)
+_ASCENDING: Final = "ascending"
+_DESCENDING: Final = "descending"
 _SAMPLE: Final = 1 << 12  # elements for the pivots; their parts differ by 1 %
 
 
@@ -33,23 +35,35 @@ def _restored(rows: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray
     return np.moveaxis(rows.reshape(lanes), -1, axis)
 
 
-def _sort(x: np.ndarray, out: np.ndarray, function: int) -> None:
-    """Sort rows into another matrix of the same shape; zeros of both signs in any order."""
+class _Keys(NamedTuple):
+    """What keys with indices are made with (``sorting.py``); of elements that are sorted themselves, nothing."""
+
+    order: str | None = None
+    least: int = 0
+    shift: int = 0
+    bits: int = 0
+
+
+def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) -> np.ndarray:
+    """Return sorted rows, or the indices that sort them."""
     count, n = x.shape
-    T = of_dtype(x.dtype)
+    out = allocate(x.shape, _UINT64 if keys.order else x.dtype)
+    spare = allocate(x.shape, _UINT64) if keys.shift else out
+    block = np.empty(BLOCK, np.uint64)
+    block[:5] = n, function, keys.least, keys.shift, keys.bits
+    statics: dict[str, Any] = {"T": of_dtype(x.dtype), "ORDER": keys.order, "BACKWARDS": backwards}
     threads = get_num_threads()
-    if count == 1 and n >= SORTED_IN_PARTS and threads > 1 and x.dtype.itemsize >= 4:
-        parts = 2 if threads < 4 else 4 if threads < 8 else 8
-        divide, sort = kernel(distribute, T=T, K=parts), kernel(sort_parts, T=T)
-        sample = np.sort(x[0, :: max(1, n // _SAMPLE)])
-        pivots = sample[[k * sample.size // parts for k in range(1, parts)]]
-        counts, ends = np.empty(-(-n // PIECE) * parts, np.int64), np.empty(parts + 1, np.int64)
-        divide(STATE, x[0], out[0], pivots, counts, ends)
-        sort(STATE, out[0], ends, function)
-        return
-    sort = kernel(sort_rows, T=T)
-    copy_into(out, x)
-    sort(STATE, out, function, n, count, max(1, PIECE // max(1, n)))
+    if count > 1 or n < SORTED_IN_PARTS or threads < 2 or (x.dtype.itemsize < 4 and not keys.order):
+        kernel(sort_rows, **statics)(STATE, block, x, out, spare, count, max(1, PIECE // n))
+        return out
+    parts = 2 if threads < 4 else 4 if threads < 8 else 8
+    sample = np.sort(x[0, :: n // _SAMPLE])
+    if keys.order == _DESCENDING:
+        sample = sample[::-1]
+    pivots = sample[[k * sample.size // parts for k in range(1, parts)]]
+    counts, ends = np.empty(-(-n // PIECE) * parts, np.int64), np.empty(parts + 1, np.int64)
+    kernel(sort_long, **statics, K=parts)(STATE, block, x, out, spare, pivots, counts, ends)
+    return out
 
 
 def sorted_rows(x: np.ndarray, *, backwards: bool = False) -> np.ndarray | None:
@@ -61,14 +75,9 @@ def sorted_rows(x: np.ndarray, *, backwards: bool = False) -> np.ndarray | None:
     if not function:
         return None
     try:
-        out = allocate(x.shape, x.dtype)
-        _sort(x, out, function)
-        if x.dtype.kind == "f":
-            mend = kernel(zeros_in_order, T=of_dtype(x.dtype), REVERSED=backwards)
-            mend(STATE, x, out, x.shape[1], len(x), max(1, PIECE // max(1, x.shape[1])))
+        return _sort(x, function, _Keys(), backwards and x.dtype.kind == "f")
     except UnavailableError:
         return None
-    return out
 
 
 def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:
@@ -84,42 +93,29 @@ def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | No
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:
     """Return the indices that sort along an axis, stable in both directions; None: as for `sorted_rows`."""
-    function = numpy_sort(_UINT64) if x.size >= SORTED_ELEMENTS and 1 < x.shape[axis] < 1 << 32 else 0
+    function = numpy_sort(_UINT64) if x.size >= SORTED_ELEMENTS and x.shape[axis] < 1 << 32 else 0
     if not function:
         return None
     axis %= x.ndim
     try:
-        rows = _order_of_rows(_rows(x, axis), descending, function)
+        rows = _rows(x, axis)
+        found = _sort(rows, function, _keys(rows, _DESCENDING if descending else _ASCENDING))
     except (UnavailableError, KeyError):  # a dtype without keys
         return None
-    return _restored(rows, x.shape, axis)
+    return _restored(found.view(np.int64), x.shape, axis)
 
 
-def _order_of_rows(x: np.ndarray, descending: bool, function: int) -> np.ndarray:
-    count, n = x.shape
+def _keys(x: np.ndarray, direction: str) -> _Keys:
     T = of_dtype(x.dtype)
-    statics: dict[str, Any] = {"T": T, "DESCENDING": descending}
-    pieces = -(-n // PIECE)
-    items, chunk = count * pieces, max(1, PIECE // n)
-    bits = (n - 1).bit_length()
-    least, shift = 0, 0
-    if key_bits(T) + bits > 64:
-        extremes = np.empty((items, 2), np.uint64)
-        kernel(extent, **statics)(STATE, x, extremes, n, pieces, items)
-        least = int(extremes[:, 0].min())
-        shift = max(0, (int(extremes[:, 1].max()) - least).bit_length() + bits - 64)
-    make, end = kernel(pack, **statics), kernel(finish, **statics, RUNS=shift > 0)
-    packed, spare = allocate(x.shape, _UINT64), None
-    if count == 1 or shift:
-        spare = allocate(x.shape, _UINT64)
-    unsorted = spare if count == 1 and spare is not None else packed
-    make(STATE, x, unsorted, n, pieces, items, chunk, least, shift, bits)
-    if unsorted is packed:
-        kernel(sort_rows, T=of_dtype(_UINT64))(STATE, packed, function, n, count, chunk)
-    else:
-        _sort(unsorted, packed, function)
-    end(STATE, x, packed, packed if spare is None else spare, function, n, pieces, items, chunk, least, shift, bits)
-    return packed.view(np.int64)
+    bits = (x.shape[1] - 1).bit_length()
+    if key_bits(T) + bits <= 64:
+        return _Keys(direction, bits=bits)
+    block = np.empty(BLOCK, np.uint64)
+    block[0] = x.size
+    extremes = np.empty((-(-x.size // PIECE), 2), np.uint64)
+    kernel(extent, T=T, ORDER=direction)(STATE, block, x, extremes)
+    least = int(extremes[:, 0].min())
+    return _Keys(direction, least, max(0, (int(extremes[:, 1].max()) - least).bit_length() + bits - 64), bits)
 
 
 def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
@@ -128,16 +124,11 @@ def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
         if not numpy_sort(dtype):
             continue
         T = of_dtype(dtype)
-        yield Case("tk::sort", sort_rows, {"T": T})
-        if dtype.itemsize >= 4:
-            yield Case("tk::sort", distribute, {"T": T, "K": 2})
-            yield Case("tk::sort", sort_parts, {"T": T})
-        for descending in (False, True):
-            statics = {"T": T, "DESCENDING": descending}
-            if dtype.kind == "f":
-                yield Case("tk::sort", zeros_in_order, {"T": T, "REVERSED": descending})
-            yield Case("tk::argsort", pack, statics)
-            for runs in (False, True) if key_bits(T) == 64 else (False,):
-                yield Case("tk::argsort", finish, {**statics, "RUNS": runs})
-            if key_bits(T) == 64:
-                yield Case("tk::argsort", extent, statics)
+        for direction in (None, _ASCENDING, _DESCENDING):
+            operator = "tk::argsort" if direction else "tk::sort"
+            statics = {"T": T, "ORDER": direction, "BACKWARDS": False}
+            yield Case(operator, sort_rows, statics)
+            if direction or dtype.itemsize >= 4:
+                yield Case(operator, sort_long, {**statics, "K": 2})
+            if direction and key_bits(T) == 64:
+                yield Case(operator, extent, {"T": T, "ORDER": direction})
