@@ -13,7 +13,7 @@ from ....ops.scalar import NUMPY, Expression, function_source
 from ..fp_warnings import silenced
 from .complex_functions import COMPLEX_FUNCTIONS
 
-__all__ = ["LIGHT", "is_left_to_numpy", "numpy_function", "single_ufunc", "whole_power"]
+__all__ = ["BY_ELEMENT", "LIGHT", "is_left_to_numpy", "numpy_function", "single_ufunc", "whole_power"]
 
 _SAME_NAME: Final = (
     "add subtract multiply divide floor_divide remainder maximum minimum negative abs sign sqrt square floor ceil "
@@ -39,7 +39,7 @@ _OF_BOOLS: Final = _OF_NUMBERS | {"logical_and", "logical_or", "logical_xor", "l
 _OF_COMPLEX: Final = frozenset(["multiply", "square"])
 LIGHT: Final = _OF_BOOLS - {"sqrt", "pow"} | {"where", "sign", "fma", "eps", "reciprocal", "copysign", "nextafter"}
 """Operations that are limited by memory."""
-_BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
+BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity on integers
 
 
@@ -100,7 +100,7 @@ def numpy_function(facet: Pointwise, dtype: np.dtype, result: np.dtype) -> Calla
         scope |= {f"_{name}": function for name, function in COMPLEX_FUNCTIONS.items()}
     if dtype.kind in "iub":
         table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
-    for operation in _BY_ELEMENT:  # Python functions, which return double precision for any dtype
+    for operation in BY_ELEMENT:  # Python functions, which return double precision for any dtype
         table = table.extended("NumPy", **{operation: f"np.asarray({NUMPY[operation]}, _dtype)"})
     source = function_source("program", (*facet.parameters, *facet.indices), [expression], table)
     scope["_dtype"] = dtype

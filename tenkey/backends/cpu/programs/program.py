@@ -3,7 +3,8 @@
 Note [Which loop computes]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 Small calls go to NumPy: to the ufunc that computes the whole expression, or to a function of several. Large calls go
-to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones:
+to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones
+(4 where NumPy lacks a function, so that Python computes it element by element):
 
 - NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
@@ -23,8 +24,9 @@ import numpy as np
 
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import Expression
+from ....ops.scalar.traversal import operations
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
-from .by_numpy import LIGHT, is_left_to_numpy, numpy_function, single_ufunc, whole_power
+from .by_numpy import BY_ELEMENT, LIGHT, is_left_to_numpy, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
 from .inner_loops import WorkLoop, find_loop
 
@@ -59,7 +61,8 @@ class Program:
         self.result = result
         self.signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in self.parameters])
         self.expression: Expression = facet.expression
-        self._calls = 0
+        by_element = not operations(self.expression).isdisjoint(BY_ELEMENT)
+        self._calls = _CALLS_BEFORE_COMPILING - 4 if by_element else 0
         self._loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
         self.compiled = False
         ufunc = facet.ufunc
