@@ -50,6 +50,8 @@ def _array(rng: np.random.Generator, dtype: Any) -> Array:
     if rng.random() < 0.15:
         shape = (*shape[:-1], 300)
     a = rng.integers(0, 50, shape).astype(dtype)
+    if rng.random() < 0.3 and shape[-1] > 1:
+        a = a[..., : shape[-1] // 2]  # rows with gaps
     if rng.random() < 0.5:
         a = a.transpose(rng.permutation(a.ndim))
     return a[::-1] if rng.random() < 0.3 else a
@@ -100,6 +102,17 @@ def test_selections_of_every_form() -> None:
                     np.testing.assert_array_equal(made, expected)
     failures.check()
     assert walked > 80
+
+
+def test_rows_with_gaps() -> None:
+    whole = np.arange(300, dtype=np.float32).reshape(100, 3)
+    index = np.arange(99, -100, -1)
+    for x in (whole[:, :2], whole[:, 1:], whole[:, 1:2], whole[:, ::2]):
+        walk = gathering.walk_of(x, [index])
+        assert walk is not None
+        out = np.empty(walk.shape, np.float32)
+        assert gathering.gather_into(x, walk, out)
+        np.testing.assert_array_equal(out, x[index])
 
 
 def test_duplicates_keep_their_order() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = [
     "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED", "GATHERED",
-    "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS",
+    "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "RANDOM_NUMBERS",
     "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED",
 ]  # fmt: skip
 
@@ -48,8 +48,12 @@ STREAMED: Final = 1 << 25
 """Bytes of a result from which contiguous copies bypass the caches: 433 -> 407 us at 2^24 bytes, 914 -> 803 at 2^25,
 3800 -> 1620 at 2^26 (NumPy: 788, 1610, 8290)."""
 
-GATHERED: Final = 1 << 14
-"""Elements from which selections by indices run in compiled loops."""
+GATHERED: Final = 1 << 15
+"""Elements from which selections by indices run in compiled loops. NumPy against them, in us, single elements: 8 : 18
+at 2^14, 16 : 22 at 2^15, 32 : 27 at 2^16, 224 : 114 at 2^18; assignments 41 : 39 at 2^15."""
+
+GATHERED_BYTES: Final = 1 << 19
+"""The same for rows, in bytes: 9 : 16 at 2^18, 16 : 29 at 2^19, 44 : 29 at 2^20 (rows of 128 bytes)."""
 
 # ---- operators along axes
 

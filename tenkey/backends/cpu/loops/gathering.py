@@ -24,11 +24,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...llvm import (
+    Template,
     across,
     address,
     array,
@@ -92,6 +94,7 @@ _LINE: Final = 64  # bytes that come from memory together
 _UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
 _INT64: Final = np.dtype(np.int64)
 _INT32: Final = np.dtype(np.int32)
+_BYTES: Final = {size: np.dtype(f"V{size}") for size in _UNSIGNED}
 _INDEX: Final = {_INT64: i64, _INT32: i32}
 
 
@@ -367,6 +370,11 @@ class Walk(NamedTuple):
         """Return how many elements it selects."""
         return math.prod(self.shape)
 
+    @property
+    def has_runs(self) -> bool:
+        """Tell whether an index selects several elements that follow each other."""
+        return bool(self.axes) and not any(self.axes[-1][3:])
+
 
 def walk_of(x: np.ndarray, indices: Sequence[np.ndarray | None]) -> Walk | None:
     """Return how ``x[indices]`` walks, for one tensor of integers or None per leading axis.
@@ -458,8 +466,23 @@ def _merged(axes: list[list[int]], strides: Sequence[int]) -> list[list[int]]:
 _NO_AXIS: Final = [1, 0, 0, 0, 0, 0]
 
 
+@cache
+def _kernel(
+    template: Template, dtype: np.dtype, index: np.dtype, mode: str, runs: bool, count: int = 0
+) -> Callable[..., Any]:
+    """Return a kernel for elements of a dtype, of which V stands for bytes of any meaning."""
+    T = _UNSIGNED[dtype.itemsize] if dtype.kind == "V" else of_dtype(dtype)
+    statics = {"T": T, "INDEX": _INDEX[index], "MODE": mode, "RUNS": runs}
+    return kernel(template, **statics, **({"COUNT": count} if count else {}))
+
+
 def _is_run(axis: list[int], size: int) -> bool:
     return axis[1] == axis[2] == size and not any(axis[3:])
+
+
+def _whole(size: int, strides: list[int], axes: list[list[int]]) -> bool:
+    """Tell whether ``x`` consists of elements of so many bytes."""
+    return size in _UNSIGNED and not any(step % size for step in (*strides, *[axis[2] for axis in axes]))
 
 
 def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dtype) -> bool:
@@ -470,8 +493,9 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
         axes.append([2, size, size, 0, 0, 0])
     total = math.prod([axis[0] for axis in axes])
     column = axes.pop() if axes else _NO_AXIS
-    if mode in ("get", "set") and _is_run(column, size) and axes and column[0] * size in _UNSIGNED:
-        size *= column[0]  # a run of few bytes is one element
+    wide = column[0] * size
+    if mode in ("get", "set") and _is_run(column, size) and axes and _whole(wide, walk_.strides, axes):
+        size = wide  # a run of few bytes is one element
         column = axes.pop()
     runs = _is_run(column, size)
     block = _RUN // size if runs else _BLOCK
@@ -502,23 +526,20 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
         ],
         np.int64,
     )  # fmt: skip
-    if mode not in ("get", "set"):
-        T = of_dtype(dtype)
-    elif runs:  # in bytes
-        T, plan[_BLOCK_COLUMNS], plan[_AXES : _AXES + 3] = u8, wide * size, (column[0] * size, 1, 1)
-    else:
-        T = _UNSIGNED[size]
-    index = _INDEX[walk_.indices[0].dtype]
+    index = walk_.indices[0].dtype
+    if mode in ("get", "set"):
+        if runs:  # in bytes
+            plan[_BLOCK_COLUMNS], plan[_AXES : _AXES + 3] = wide * size, (column[0] * size, 1, 1)
+        dtype = _BYTES[1 if runs else size]
     by_index = row if runs else column
-    if mode != "get" and count == 1 and by_index[3] == index.size and len(axes) == len(ordered) == 0:
+    if mode != "get" and count == 1 and by_index[3] == index.itemsize and len(axes) == len(ordered) == 0:
         length, stride = walk_.lengths[0], abs(walk_.strides[0])
         parts = min(max(2, length * stride // _PART), _PARTS, length)
         if (runs or row[0] == 1) and by_index[0] < 1 << 31:
             plan[_PART_LENGTH] = part = -(-length // parts)
             plan[_UNITS] = -(-length // part)
-            by_parts = kernel(scatter_parts, T=T, INDEX=index, MODE=mode, RUNS=runs)
-            return not by_parts(STATE, plan, x, other, walk_.indices[0])
-    call = kernel(walk, T=T, INDEX=index, COUNT=count, MODE=mode, RUNS=runs)
+            return not _kernel(scatter_parts, dtype, index, mode, runs)(STATE, plan, x, other, walk_.indices[0])
+    call = _kernel(walk, dtype, index, mode, runs, count)
     return not call(STATE, plan, x, other, *(walk_.indices * _MOST)[:_MOST])
 
 

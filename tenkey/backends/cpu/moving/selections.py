@@ -7,14 +7,14 @@ import numpy as np
 from ...allocation.host import allocate
 from ...llvm.compiled import UnavailableError
 from ..loops.gathering import Walk, combines, gather_into, scatter_from
-from ..thresholds import GATHERED
+from ..thresholds import GATHERED, GATHERED_BYTES
 
 __all__ = ["gathered", "scattered"]
 
 
 def gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
     """Return what a walk selects; None if it is little, if an index is out of range, or if the loops cannot do it."""
-    if walk is None or walk.size < GATHERED:
+    if walk is None or (walk.size * x.itemsize < GATHERED_BYTES if walk.has_runs else walk.size < GATHERED):
         return None
     out = allocate(walk.shape, x.dtype)
     try:
