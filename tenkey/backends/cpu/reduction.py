@@ -69,6 +69,7 @@ def _direct(
     is_sum = ufunc is np.add and dtype.name in ("float32", "float64")
     ones = [np.ones(size, dtype) for size in range(SHORT + 1)] if is_sum else []
     limit, ndarray = len(ones), np.ndarray
+    is_test = dtype.kind == "b"  # of all bools NumPy looks at no more than decide, and at 64 at once
     empty: Any = np.empty
 
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -76,7 +77,7 @@ def _direct(
         size = a.size
         if dtype is not None and dtype != wanted:
             return _in_dtype(operator, facet, a, dtype, axis, keepdims)
-        if size >= COMPILED_REDUCTION:
+        if size >= COMPILED_REDUCTION and not (is_test and axis is None and a.dtype == wanted):
             return general(a, axis, keepdims)
         try:
             try:

@@ -92,6 +92,7 @@ def _numpy_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keep
 
 
 _add: Final[Any] = np.add.reduce
+_MANY: Final = 1 << 14  # elements from which the composition is faster
 _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool keepdims=False"
 
 
@@ -155,6 +156,8 @@ def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
 
 def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if x.size >= _MANY and (x.dtype.kind != "b" or axis is not None):
+        return NotImplemented
     if axis is None and not keepdims:
         return numpy_functions.count_nonzero(x)
     return _add(x != 0, axis, np.int64, None, keepdims)

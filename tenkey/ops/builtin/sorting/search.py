@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -233,6 +233,9 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResu
     return TopKResult(top_values(x, indices, i, largest), indices)
 
 
+_MANY: Final = 1 << 12  # elements from which the composition is faster
+
+
 def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
     running = scan(
         f"running_{name[3:]}(Tensor x, int axis) -> Tensor",
@@ -250,6 +253,9 @@ def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
         return TensorSpec(x.shape, int64)
 
     def on_numpy(x: np.ndarray, axis: int) -> np.ndarray:
+        rule(x, axis)  # type: ignore[arg-type]
+        if x.size >= _MANY:
+            return NotImplemented  # type: ignore[no-any-return]
         best = np.moveaxis(accumulate(x, axis), axis, -1)
         lanes = np.moveaxis(x, axis, -1)
         # the last place so far at which an element is the running extreme itself
@@ -264,18 +270,16 @@ def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
         places = reshape(arange(x.shape[i], device=x.device), [-1 if d == i else 1 for d in range(x.ndim)])
         return running_max(where(own, places, 0), i)
 
-    indices = structured(
+    indices = composite(
         f"{name}_indices(Tensor x, int axis) -> Tensor",
-        meta=rule,
         numpy=on_numpy,
-        decomposition=Decomposition(parts, needs=("scan",)),
         differentiable=False,
         sample_inputs=lambda rng: [
             ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
         ],
         batch=along("axis"),
         tags=(Tag.INTERNAL,),
-    )
+    )(parts)
     return running, indices
 
 
