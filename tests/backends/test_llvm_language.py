@@ -442,3 +442,17 @@ def test_fused_operations() -> None:
     a, b = 1.0 + 2.0**-30, 1.0 - 2.0**-30
     assert kernel(loop(contract=False)(_product_and_sum))(a, b, -1.0) == 0.0  # the product is rounded to 1
     assert kernel(loop(_product_and_sum))(a, b, -1.0) == -(2.0**-60)
+
+
+@loop(brief=True)
+def _brief_sum(x: array, *, T: Any) -> T:
+    p = data(x, T)
+    total = T(0)
+    for i in range(shape(x)[0]):
+        total += p[i]
+    return total
+
+
+def test_brief_kernels_compute_the_same() -> None:
+    assert kernel(_brief_sum, T=f64)(np.arange(10.0)) == 45.0
+    assert _brief_sum.brief

@@ -113,7 +113,7 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     translated = None
     if key is None:
         translated = _translated(template, statics)
-        key = f"{template.vectorize} {translated[0]}"
+        key = f"{template.vectorize} {template.brief} {translated[0]}"
     try:
         content = code_cache.load(key)
         if content is not None:
@@ -154,7 +154,7 @@ def _compiled(template: Template, text: str) -> bytes:
     except ImportError as error:
         complain(f"kernels are not compiled ({type(error).__name__}: {error}): operators run on NumPy.", error)
         raise UnavailableError(str(error)) from error
-    return images.build(machine_code.object_code(text, template.vectorize), [_ENTRY])
+    return images.build(machine_code.object_code(text, template.vectorize, template.brief), [_ENTRY])
 
 
 def _loaded(content: bytes) -> _Code:

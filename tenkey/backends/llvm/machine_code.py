@@ -42,7 +42,7 @@ def version() -> str:
     return ".".join(map(str, llvm.llvm_version_info))
 
 
-def _optimized(text: str, vectorize: bool) -> Any:
+def _optimized(text: str, vectorize: bool, brief: bool) -> Any:
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
@@ -52,15 +52,27 @@ def _optimized(text: str, vectorize: bool) -> Any:
     options.loop_unrolling = vectorize
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if not brief:
+        builder.getModulePassManager().run(module, builder)
+        return module
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
     return module
 
 
-def object_code(text: str, vectorize: bool = False) -> bytes:
+def object_code(text: str, vectorize: bool = False, brief: bool = False) -> bytes:
     """Return the object file of a module in LLVM's language, for this processor."""
-    return bytes(_machine().emit_object(_optimized(text, vectorize)))
+    return bytes(_machine().emit_object(_optimized(text, vectorize, brief)))
 
 
-def assembly(text: str, vectorize: bool = False) -> str:
+def assembly(text: str, vectorize: bool = False, brief: bool = False) -> str:
     """Return the processor's assembly code of a module, for readers."""
-    return str(_machine().emit_assembly(_optimized(text, vectorize)))
+    return str(_machine().emit_assembly(_optimized(text, vectorize, brief)))

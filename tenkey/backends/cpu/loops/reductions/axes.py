@@ -97,7 +97,7 @@ def product(axes: pointer(i64), first: i64, last: i64) -> i64:
     return total
 
 
-@loop
+@loop(inline=True)
 def offset(axes: pointer(i64), first: i64, last: i64, index: i64, which: i64) -> i64:
     """Return how many bytes a place along these axes is from the first; ``which``: 1 in the array, 2 in the result."""
     found = i64(0)

@@ -161,8 +161,6 @@ def span(t: pointer(i64), p: pointer(S), first: i64, last: i64, *, S, A, LANES, 
     """Combine the blocks ``first`` to ``last`` of all rows that belong to one result."""
     n = t[LENGTH]
     blocks = t[PARTS]
-    if t[ITEMS] == 1:
-        return row(p, n, S=S, A=A, LANES=LANES, element=element, combine=combine)
     levels = stack(A, LEVELS * LANES)
     one = stack(A, LANES)
     count = i64(0)
@@ -187,11 +185,15 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, element,
     t = cast(d, pointer(i64))
     for k in range(first, last):
         p = cast(t[SOURCE] + offset(t, 0, t[KEPT], k, 1), pointer(S))
-        v = span(t, p, 0, t[ITEMS], S=S, A=A, LANES=LANES, element=element, combine=combine, stop=stop)
-        keep(t, k, v, A=A, R=R, LANES=LANES, combine=combine)
+        if t[ITEMS] == 1:
+            v = row(p, t[LENGTH], S=S, A=A, LANES=LANES, element=element, combine=combine)
+            keep(t, k, v, A=A, R=R, LANES=LANES, combine=combine)
+        else:
+            w = span(t, p, 0, t[ITEMS], S=S, A=A, LANES=LANES, element=element, combine=combine, stop=stop)
+            keep(t, k, w, A=A, R=R, LANES=LANES, combine=combine)
 
 
-@loop
+@loop(inline=True)
 def keep(t: pointer(i64), k: i64, v: vector(A, LANES), *, A, R, LANES, combine) -> void:
     """Store a result."""
     to = cast(t[RESULT] + offset(t, 0, t[KEPT], k, 2), pointer(R))
@@ -225,7 +227,7 @@ def cut(t: pointer(i64), limit: i64, elements: i64) -> void:
     t[PIECES] = (items + share - 1) // share
 
 
-@loop
+@loop(brief=True)
 def reduce_rows(
     pool: pointer(i8), x: array, out: array, reduced: i64, *, S, A, R, LANES, element, combine, stop
 ) -> i64:
@@ -346,7 +348,7 @@ def finish(t: pointer(i64), at: i64, values: pointer(A), *, A, R, LANES) -> void
         store(out + j * LANES, R(load(values + j * LANES, LANES)), mask)
 
 
-@loop
+@loop(brief=True)
 def reduce_columns(pool: pointer(i8), x: array, out: array, reduced: i64, *, S, A, R, LANES, element, combine) -> i64:
     """Reduce if adjacent elements belong to adjacent results, and return 0; else return 1."""
     t = stack(i64, AXES + 16)

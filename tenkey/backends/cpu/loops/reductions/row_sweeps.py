@@ -134,7 +134,7 @@ def prepare(t, x0, x1, x2, x3, x4, x5, given, n, inner, count, group, program): 
     t[NUMBERS] = address(data(given, i8))
 
 
-@loop
+@loop(brief=True)
 def rows(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, count: i64, group: i64, *, program, A, LANES,
@@ -170,7 +170,7 @@ def piece_task(d: pointer(i8), first: i64, last: i64, *, program, step, A, LANES
             cast(t[PARTIAL], pointer(A))[piece * len(folds) + f] = numbers[folds[f].slot]
 
 
-@loop
+@loop(brief=True)
 def long_rows(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, count: i64, *, program, A, LANES,
@@ -275,7 +275,7 @@ def columns_task(d: pointer(i8), first: i64, last: i64, *, program, A, LANES) ->
                     store(cast(p[q], pointer(A)) + e * LANES, value, edge)
 
 
-@loop
+@loop(brief=True)
 def columns(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, inner: i64, outer: i64, *, program, A, LANES,
