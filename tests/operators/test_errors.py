@@ -104,6 +104,11 @@ def _cases() -> list[Case]:
         ("logsumexp", lambda f, i: tk.logsumexp(f(2, 3), axis=2), IndexError, "[logsumexp] axis 2" + _RANGE),
         ("softmax", lambda f, i: tk.softmax(f(2, 3), axis=2), IndexError, "[softmax] axis 2" + _RANGE),
         ("log_softmax", lambda f, i: tk.log_softmax(f(2, 3), axis=2), IndexError, "[log_softmax] axis 2" + _RANGE),
+        ("layer_norm", lambda f, i: tk.layer_norm(f(2, 3), f(2)), ValueError,
+         ("[layer_norm] weight of shape (2,) must be a vector of 3 elements, the length of axis -1 of x, whose shape is "
+         "(2, 3).")),
+        ("layer_norm", lambda f, i: tk.layer_norm(i(2, 3)), TypeError,
+         "[layer_norm] got x of dtype int64: it takes real floating dtypes."),
         ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0, 2)), IndexError, "[permute_dims] axis 2" + _RANGE),
         ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0, 0)), ValueError,
          "[permute_dims] axis (0, 0) names a dimension twice."),
@@ -305,7 +310,10 @@ def test_the_table_covers_the_operators() -> None:
         "basic_index_backward": "basic_index", "basic_put": "basic_index", "put": "put_",
         "cumulative_prod": "cumulative_sum", "std": "var", "cumsum": "cumulative_sum", "cumprod": "cumulative_sum",
         "transpose": "permute_dims", "ediff1d": "diff", "accumulate": "add", "average_and_weights": "average",
-        "gcd_of": "gcd", "lcm_of": "lcm",
+        "gcd_of": "gcd", "lcm_of": "lcm", "softmax_backward": "softmax", "log_softmax_backward": "log_softmax",
+        "logsumexp_backward": "logsumexp", "var_backward": "var", "row_cross_entropy": "cross_entropy",
+        "row_cross_entropy_backward": "cross_entropy", "layer_norm_backward": "layer_norm",
+        "layer_norm_weight_backward": "layer_norm",
     }  # fmt: skip
     takes_all = {
         "alias",
