@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenkey.backends.cpu.loops.expressions import ScalarLoop, UnsupportedInLoopError, to_loop
+from tenkey.backends.cpu.loops.expressions import LIBRARY, ScalarLoop, UnsupportedInLoopError, to_loop
 from tenkey.backends.cpu.loops.pointwise_loop import lanes_for, pointwise
-from tenkey.backends.llvm import address_of
+from tenkey.backends.cpu.loops.scalar_functions import scalar_functions
+from tenkey.backends.llvm import address_of, f64
 from tenkey.dispatch import registry
 from tenkey.ops import scalar as s
 from tenkey.ops.scalar import variable
@@ -270,3 +271,10 @@ def test_what_compiled_code_lacks() -> None:
     for expression, dtype in ((_X * 0.5, "i4"), (s.pow(_X, _Y), "i8"), (_X < _Y, "c8")):
         with pytest.raises(UnsupportedInLoopError):
             to_loop(expression, ["x", "y"], dtype)
+
+
+def test_every_function_of_libm_is_an_operation() -> None:
+    """Their names are written down, because the functions themselves are loaded later."""
+    known = set(scalar_functions(f64))
+    assert known >= set(LIBRARY)
+    assert {name for name in known if name in s.OPERATIONS} <= {*LIBRARY, "sqrt", "floor", "ceil", "trunc"}

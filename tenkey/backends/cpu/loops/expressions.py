@@ -379,12 +379,26 @@ def _on_floats(T: Type) -> _Operations:
         "sign": lambda a: select(a > 0.0, _same(a, 1.0), select(a < 0.0, _same(a, -1.0), a + 0.0)),
         "nextafter": _nextafter,
     }  # fmt: skip
-    functions = scalar_functions(T)
-    if f64 != T:  # some functions exist in double precision alone
-        wide = {name: _in_float64(f) for name, f in scalar_functions(f64).items() if name not in functions}
-        functions = wide | functions
-    found.update({name: function for name, function in functions.items() if name not in found})
+    found.update({name: _library_function(name, T) for name in LIBRARY})
     return found
+
+
+LIBRARY: Final = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "pow", "sin", "cos", "tan", "asin", "acos", "atan",
+    "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "digamma", "trigamma",
+    "floor_divide", "remainder",
+)  # fmt: skip
+"""Operations on floats that are functions of libm, which is loaded when code is translated."""
+
+
+def _library_function(name: str, T: Type) -> Callable[..., Value]:
+    def function(*operands: Value) -> Value:
+        known = scalar_functions(T)
+        if name not in known:  # some functions exist in double precision alone
+            return _in_float64(scalar_functions(f64)[name])(*operands)
+        return known[name](*operands)  # type: ignore[no-any-return]
+
+    return function
 
 
 def _in_float64(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
