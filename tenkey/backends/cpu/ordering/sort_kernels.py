@@ -20,7 +20,7 @@ from ..loops.sorting import PIECE
 from ..loops.strided_copies import copied
 from ..numpy_kernels import numpy_kernel
 from ..pool import STATE
-from ..thresholds import SEARCHED_ELEMENTS, SORTED_ELEMENTS
+from ..thresholds import ORDERED_ELEMENTS, SEARCHED_ELEMENTS, SORTED_ELEMENTS
 from .sorts import order, sorted_rows, sorted_values
 
 __all__ = ["KERNELS", "cases"]
@@ -44,8 +44,8 @@ def _else(written: Callable[..., Any]) -> Specialized:
     return Specialized(rule)
 
 
-def _takes(x: np.ndarray, axis: int) -> bool:
-    return x.size >= SORTED_ELEMENTS and x.dtype.kind in "biuf" and x.dtype.isnative and -x.ndim <= axis < x.ndim
+def _takes(x: np.ndarray, axis: int, least: int = ORDERED_ELEMENTS) -> bool:
+    return x.size >= least and x.dtype.kind in "biuf" and x.dtype.isnative and -x.ndim <= axis < x.ndim
 
 
 def _contiguous(x: np.ndarray) -> Tensor:
@@ -53,7 +53,7 @@ def _contiguous(x: np.ndarray) -> Tensor:
 
 
 def _sort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    found = sorted_values(x._data, axis, descending) if _takes(x._data, axis) else None
+    found = sorted_values(x._data, axis, descending) if _takes(x._data, axis, SORTED_ELEMENTS) else None
     return None if found is None else _contiguous(found)
 
 
@@ -107,7 +107,7 @@ def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     except UnavailableError:
         return None
     values = x[places]
-    found = order(values, 0, largest) if values.size >= SORTED_ELEMENTS else None
+    found = order(values, 0, largest) if values.size >= ORDERED_ELEMENTS else None
     if found is None:
         # reversing before and after the sort keeps equal elements in order
         found = values[::-1].argsort(kind="stable")[::-1] if largest else values.argsort(kind="stable")
@@ -117,7 +117,7 @@ def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
 
 def _unique_values(x: Tensor) -> Any:
     a = x._data
-    if not _takes(a.reshape(-1), 0) or a.dtype.kind == "b":
+    if not _takes(a.reshape(-1), 0, SORTED_ELEMENTS) or a.dtype.kind == "b":
         return None
     rows = sorted_rows(np.ascontiguousarray(a).reshape(1, -1))
     if rows is None:
@@ -166,7 +166,7 @@ def _searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Any = N
 
 def _random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
     keys = random_draws.random_bits((seed, stream), n, start)
-    found = None if keys is None else order(keys, 0, False) if n >= SORTED_ELEMENTS else None
+    found = None if keys is None else order(keys, 0, False)
     if found is None:
         found = draws.permutation((seed, stream), n, start)
     return wrap(found)

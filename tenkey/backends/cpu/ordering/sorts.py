@@ -13,7 +13,7 @@ from ...llvm.value_types import of_dtype
 from ..loops.sorting import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
 from ..loops.strided_copies import copied
 from ..pool import STATE, get_num_threads
-from ..thresholds import SORTED_ELEMENTS, SORTED_IN_PARTS
+from ..thresholds import ORDERED_ELEMENTS, SORTED_ELEMENTS, SORTED_IN_PARTS
 from .numpy_sorts import numpy_sort
 
 __all__ = ["cases", "order", "sorted_rows", "sorted_values"]
@@ -26,11 +26,13 @@ _SAMPLE: Final = 1 << 12  # elements for the pivots; their parts differ by 1 %
 
 def _rows(x: np.ndarray, axis: int) -> np.ndarray:
     """Return the elements as a contiguous matrix of rows along an axis."""
-    lanes = np.moveaxis(x, axis, -1)
+    lanes = x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
     return (lanes if lanes.flags.c_contiguous else copied(lanes)).reshape(-1, x.shape[axis])
 
 
 def _restored(rows: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    if axis == len(shape) - 1:
+        return rows.reshape(shape)
     lanes = (*shape[:axis], *shape[axis + 1 :], shape[axis])
     return np.moveaxis(rows.reshape(lanes), -1, axis)
 
@@ -88,12 +90,12 @@ def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | No
     rows = sorted_rows(_rows(x, axis), backwards=descending)
     if rows is None:
         return None
-    return _restored(rows[:, ::-1] if descending else rows, x.shape, axis)
+    return _restored(copied(rows[:, ::-1]) if descending else rows, x.shape, axis)
 
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:
     """Return the indices that sort along an axis, stable in both directions; None: as for `sorted_rows`."""
-    function = numpy_sort(_UINT64) if x.size >= SORTED_ELEMENTS and x.shape[axis] < 1 << 32 else 0
+    function = numpy_sort(_UINT64) if x.size >= ORDERED_ELEMENTS and x.shape[axis] < 1 << 32 else 0
     if not function:
         return None
     axis %= x.ndim

@@ -52,11 +52,12 @@ def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
 def _numpy_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
     if x.dtype.kind == "c":
         raise TypeError
-    # Equal numbers cannot be told apart, so the faster unstable sort suffices, except for the two zeros of a float.
+    # Equal numbers cannot be told apart, so the faster unstable sort suffices, except for the two zeros of a float,
+    # whose signs NumPy's vector instructions change.
     out = x.copy()
     small = x.size < _SMALL
     out.sort(axis, "stable" if stable and small else None)
-    if stable and (descending or not small) and _has_both_zeros(out):
+    if stable and (descending or not small) and _has_both_zeros(x):
         order = host_argsort(x, axis=axis, descending=descending)
         return np.take_along_axis(x, order, axis)
     return _reversed(out, axis) if descending else out
