@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.loops import gathering
-from tenkey.backends.cpu.moving import selections
+from tenkey.backends.cpu.moving import selections, walks
 from tenkey.backends.llvm import UnavailableError
 from tests._tiers import Failures, tier
 
@@ -71,7 +70,7 @@ def test_selections_of_every_form() -> None:
             x = _array(rng, dtype)
             indices = _random_indices(rng, x)
             at = _subscript(indices)
-            walk = gathering.walk_of(x, indices)
+            walk = walks.walk_of(x, indices)
             if walk is None:
                 continue
             walked += 1
@@ -79,25 +78,25 @@ def test_selections_of_every_form() -> None:
             label = f"{np.dtype(dtype)} {x.shape} {x.strides} at {[None if i is None else i.shape for i in indices]}"
             with failures.of(f"gather {label}"):
                 out = np.empty(walk.shape, dtype)
-                assert gathering.gather_into(x, walk, out)
+                assert walks.gather_into(x, walk, out)
                 np.testing.assert_array_equal(out, want, strict=True)
             source = _source(rng, want.shape, dtype)
             with failures.of(f"set {label}"):
                 made, expected = x.copy(), x.copy()
-                again = gathering.walk_of(made, indices)
+                again = walks.walk_of(made, indices)
                 assert again is not None
-                assert gathering.in_range(again)
-                assert gathering.scatter_from(made, again, source)
+                assert walks.in_range(again)
+                assert walks.scatter_from(made, again, source)
                 expected[at] = source
                 np.testing.assert_array_equal(made, expected)
             for mode in {"add", str(rng.choice(modes))}:
-                if not gathering.combines(x.dtype, mode):
+                if not walks.combines(x.dtype, mode):
                     continue
                 with failures.of(f"{mode} {label}"), np.errstate(all="ignore"):
                     made, expected = x.copy(), x.copy()
-                    again = gathering.walk_of(made, indices)
+                    again = walks.walk_of(made, indices)
                     assert again is not None
-                    assert gathering.scatter_from(made, again, source, mode)
+                    assert walks.scatter_from(made, again, source, mode)
                     _UFUNCS[mode].at(expected, at, source)
                     np.testing.assert_array_equal(made, expected)
     failures.check()
@@ -108,10 +107,10 @@ def test_rows_with_gaps() -> None:
     whole = np.arange(300, dtype=np.float32).reshape(100, 3)
     index = np.arange(99, -100, -1)
     for x in (whole[:, :2], whole[:, 1:], whole[:, 1:2], whole[:, ::2]):
-        walk = gathering.walk_of(x, [index])
+        walk = walks.walk_of(x, [index])
         assert walk is not None
         out = np.empty(walk.shape, np.float32)
-        assert gathering.gather_into(x, walk, out)
+        assert walks.gather_into(x, walk, out)
         np.testing.assert_array_equal(out, x[index])
 
 
@@ -130,9 +129,9 @@ def test_duplicates_keep_their_order() -> None:
         try:
             for mode, want in (("set", last), ("add", total)):
                 made = x.copy()
-                walk = gathering.walk_of(made, [index])
+                walk = walks.walk_of(made, [index])
                 assert walk is not None
-                assert gathering.scatter_from(made, walk, source, mode)
+                assert walks.scatter_from(made, walk, source, mode)
                 np.testing.assert_array_equal(made, want)  # sums of floats too: their order is that of the indices
         finally:
             tk.set_num_threads(before)
@@ -144,9 +143,9 @@ def test_nan_and_signed_zeros() -> None:
     source = np.array([np.nan, 1.0, 0.0, -0.0, 5.0])
     for mode in ("minimum", "maximum"):
         made, want = x.copy(), x.copy()
-        walk = gathering.walk_of(made, [index])
+        walk = walks.walk_of(made, [index])
         assert walk is not None
-        assert gathering.scatter_from(made, walk, source, mode)
+        assert walks.scatter_from(made, walk, source, mode)
         with np.errstate(invalid="ignore"):
             _UFUNCS[mode].at(want, index, source)
         np.testing.assert_array_equal(made, want)
@@ -164,18 +163,18 @@ def test_every_index_is_checked() -> None:
                 index[place] = bad
                 with failures.of(f"{np.dtype(dtype)}: {bad} at {place}"):
                     for array, given in ((x, [index]), (rows, [index]), (x, [index[::-1]]), (rows, [None, index])):
-                        walk = gathering.walk_of(array, given)
+                        walk = walks.walk_of(array, given)
                         assert walk is not None
-                        assert not gathering.in_range(walk)
-                        assert not gathering.gather_into(array, walk, np.empty(walk.shape, np.float32))
+                        assert not walks.in_range(walk)
+                        assert not walks.gather_into(array, walk, np.empty(walk.shape, np.float32))
                         source = np.broadcast_to(np.float32(1), walk.shape)
-                        assert not gathering.scatter_from(array.copy(), walk, source)
-                        assert not gathering.scatter_from(array.copy(), walk, source, "add")
+                        assert not walks.scatter_from(array.copy(), walk, source)
+                        assert not walks.scatter_from(array.copy(), walk, source, "add")
                 index[place] = -n
-                walk = gathering.walk_of(x, [index])
+                walk = walks.walk_of(x, [index])
                 assert walk is not None
-                assert gathering.in_range(walk)
-                assert gathering.gather_into(x, walk, np.empty(n, np.float32))
+                assert walks.in_range(walk)
+                assert walks.gather_into(x, walk, np.empty(n, np.float32))
     failures.check()
 
 
@@ -187,7 +186,7 @@ def test_what_the_loops_do_not_handle() -> None:
         (x, [i, i, i, i]), (x, [i, np.array([0, 1, 2])]), (x, [i.astype(np.uint64)]), (x[:0], [i]), (unaligned, [i]),
         (x, [i > 0]), (x, [np.zeros(0, np.int64)]), (np.zeros((2, 2)), [i, i, i]),
     ):  # fmt: skip
-        assert gathering.walk_of(array, indices) is None
+        assert walks.walk_of(array, indices) is None
 
 
 # ---- operators

@@ -19,12 +19,12 @@ from ....ops.builtin.primitives import check_range
 from ...allocation.host import allocate
 from ..fp_warnings import quietly, silenced
 from ..kernels import Specialized, check, own_error, wrap
-from ..loops.gathering import in_range, walk_along, walk_of
 from ..loops.strided_copies import copied, copy_into, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
 from ..thresholds import COPIED, GATHERED
 from .selections import gathered, scattered
+from .walks import in_range, walk_along, walk_of
 
 __all__ = ["KERNELS"]
 

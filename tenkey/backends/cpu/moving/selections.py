@@ -6,8 +6,8 @@ import numpy as np
 
 from ...allocation.host import allocate
 from ...llvm.compiled import UnavailableError
-from ..loops.gathering import Walk, combines, gather_into, scatter_from
 from ..thresholds import GATHERED, GATHERED_BYTES
+from .walks import Walk, combines, gather_into, scatter_from
 
 __all__ = ["gathered", "scattered"]
 
