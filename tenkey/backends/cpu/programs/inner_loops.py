@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,14 +13,14 @@ from ...llvm.array_fields import supported
 from ...llvm.compiled import UnavailableError, address_of, kernel
 from ...llvm.complaints import complain, utter
 from ..loops.elementwise_driver import elementwise
-from ..loops.expressions import UnsupportedInLoopError, to_loop
+from ..loops.expressions import ScalarLoop, UnsupportedInLoopError, to_loop
 from ..loops.numpy_loops import Loop, numpy_loop
 from ..loops.pointwise_loop import lanes_for, pointwise
 from ..pool import STATE
 from ..thresholds import HEAVY_CHUNK, HEAVY_LIMIT, LIGHT_CHUNK_BYTES, LIGHT_LIMIT_BYTES
 from .by_numpy import LIGHT
 
-__all__ = ["WorkLoop", "cast_loop", "find_loop"]
+__all__ = ["WorkLoop", "cast_loop", "cast_statics", "find_loop", "loop_statics"]
 
 
 class _Program(Protocol):
@@ -74,7 +74,7 @@ def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     """Return the loop that converts elements of one dtype to another, or None: NumPy converts."""
     try:
         drive = kernel(elementwise)
-        address = address_of(pointwise, **_cast_statics(given, wanted))
+        address = address_of(pointwise, **cast_statics(given, wanted))
     except (UnavailableError, KeyError, ValueError):
         return None
     size = given.itemsize + wanted.itemsize
@@ -82,19 +82,26 @@ def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     return WorkLoop(address, partial(drive, STATE, address, 0, *shared))
 
 
-def _cast_statics(given: np.dtype, wanted: np.dtype) -> dict[str, object]:
-    function = to_loop(variable("x"), ("x",), given, wanted)
-    lanes = lanes_for(function, (given,), (wanted,))
-    return {"FUNCTION": function, "INPUTS": (given,), "OUTPUTS": (wanted,), "LANES": lanes}
+def cast_statics(given: np.dtype, wanted: np.dtype) -> dict[str, Any]:
+    """Return the static parameters of the loop that converts elements."""
+    return _statics(to_loop(variable("x"), ("x",), given, wanted), (given,), wanted)
+
+
+def loop_statics(program: _Program, dtypes: tuple[np.dtype, ...]) -> dict[str, Any]:
+    """Return the static parameters of the loop of a program for operands of these dtypes."""
+    function = to_loop(program.expression, program.parameters, program.dtype, program.result)
+    return _statics(function, dtypes, program.result)
+
+
+def _statics(function: ScalarLoop, inputs: tuple[np.dtype, ...], result: np.dtype) -> dict[str, Any]:
+    lanes = lanes_for(function, inputs, (result,))
+    return {"FUNCTION": function, "INPUTS": inputs, "OUTPUTS": (result,), "LANES": lanes}
 
 
 def _compiled(program: _Program, dtypes: tuple[np.dtype, ...]) -> Loop | None:
     name = f"{program.name} for {program.dtype}"
     try:
-        function = to_loop(program.expression, program.parameters, program.dtype, program.result)
-        outputs = (program.result,)
-        lanes = lanes_for(function, dtypes, outputs)
-        return Loop(address_of(pointwise, FUNCTION=function, INPUTS=dtypes, OUTPUTS=outputs, LANES=lanes), 0)
+        return Loop(address_of(pointwise, **loop_statics(program, dtypes)), 0)
     except UnsupportedInLoopError as error:
         if not program.name.startswith("tk::"):  # the author of a custom operator is told why it is slow
             complain(f"the kernel {name} is not compiled ({error}): it keeps running on NumPy.")
