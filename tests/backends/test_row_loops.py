@@ -11,6 +11,7 @@ import scipy.special
 
 import tenkey as tk
 from tenkey.backends.cpu.loops.reductions import row_operators
+from tenkey.backends.llvm import compiled
 from tenkey.dispatch.registry import registry
 from tests._tiers import Failures
 from tests.operators._extra_references import EXTRA_REFERENCES
@@ -182,3 +183,21 @@ def test_a_wrong_sweep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facet, "sweeps", (facet.sweeps[0], facet.sweeps[1]))
     x = np.random.default_rng(5).standard_normal((4, 40))
     assert not np.allclose(computed("softmax", x, 1), scipy.special.softmax(x, 1))
+
+
+def test_without_compiled_code_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEY_COMPILE", "off")
+    monkeypatch.setattr(compiled, "_codes", {})
+    monkeypatch.setattr(compiled, "_functions", {})
+    for name in ("softmax", "sum", "argmax", "cumulative_sum"):
+        for facet in ("Rows", "Reduce", "ArgReduce", "Scan"):
+            found = registry.find(f"tk::{name}").facets.get(facet)
+            for field in ("programs", "kernels"):
+                if hasattr(found, field):
+                    monkeypatch.setattr(found, field, {})
+    x = np.random.default_rng(6).standard_normal((100, 120))
+    t = tk.asarray(x)
+    np.testing.assert_allclose(tk.softmax(t).numpy(), scipy.special.softmax(x, -1), rtol=1e-12)
+    np.testing.assert_allclose(tk.sum(t, axis=1).numpy(), x.sum(1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(tk.argmax(t, axis=0).numpy(), x.argmax(0))
+    np.testing.assert_allclose(tk.cumulative_sum(t, axis=0).numpy(), x.cumsum(0), rtol=1e-9, atol=1e-12)

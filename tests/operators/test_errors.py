@@ -105,8 +105,8 @@ def _cases() -> list[Case]:
         ("softmax", lambda f, i: tk.softmax(f(2, 3), axis=2), IndexError, "[softmax] axis 2" + _RANGE),
         ("log_softmax", lambda f, i: tk.log_softmax(f(2, 3), axis=2), IndexError, "[log_softmax] axis 2" + _RANGE),
         ("layer_norm", lambda f, i: tk.layer_norm(f(2, 3), f(2)), ValueError,
-         ("[layer_norm] weight of shape (2,) must be a vector of 3 elements, the length of axis -1 of x, whose shape is "
-         "(2, 3).")),
+         ("[layer_norm] weight of shape (2,) must be a vector of 3 elements, the length of axis -1 of x, whose shape "
+          "is (2, 3).")),
         ("layer_norm", lambda f, i: tk.layer_norm(i(2, 3)), TypeError,
          "[layer_norm] got x of dtype int64: it takes real floating dtypes."),
         ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0, 2)), IndexError, "[permute_dims] axis 2" + _RANGE),
