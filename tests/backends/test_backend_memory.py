@@ -213,6 +213,38 @@ class TestCaching:
         assert values[0].item() == 0.0
         assert counting.taken() == [1792, 1792, 1792]  # no more than are in use at a time
 
+    def test_by_device(self, counting: Counting) -> None:
+        """``tk.backends.memory_statistics`` and its companions."""
+        x = new(1000, 1)
+        made = tk.asarray(np.ones(100), device="counting:1") * 2
+        found = tk.backends.memory_statistics("counting:1")
+        assert found._replace(by_operator={}) == counting.memory_stats(1)._replace(by_operator={})
+        assert found.by_operator["tk::empty"].allocated_bytes == 1000
+        assert found.by_operator["tk::multiply"].allocated_bytes >= 800
+        assert tk.backends.memory_statistics("counting:0").by_operator == {}
+        del made
+        assert tk.backends.memory_statistics("counting:1").cached_bytes > 0
+        tk.backends.empty_cache("counting:1")
+        assert tk.backends.memory_statistics("counting:1").cached_bytes == 0
+        assert tk.backends.set_memory_limit("counting:1", 4096, cached=1024) == (None, None)
+        y = new(2048, 1)
+        with pytest.raises(MemoryError, match=r"\[tk::empty\] needs 1,280 bytes: the limit of this device is 4,096, "):
+            new(1100, 1)
+        new(1100, 0)
+        del y
+        new(100, 1)
+        new(100, 1)
+        assert tk.backends.memory_statistics("counting:1").cached_bytes <= 1024
+        del x
+        plain = Host()
+        with tk.backends.register(plain):
+            tk.backends.set_memory_limit(plain.name, 1000)
+            kept = new(600, name=plain.name)
+            with pytest.raises(MemoryError, match="limit"):
+                new(600, name=plain.name)
+            del kept
+            new(600, name=plain.name)
+
     def test_sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         sizes: dict[int, int] = {}
         made = Counting()

@@ -192,6 +192,27 @@ BACKENDS: Final = (
         ("tests/backends/test_backend_memory.py",),
     ),
     Fault(
+        "cpu: memory is given back while views use it",
+        "tenkey/backends/allocation/host.py",
+        "return np.ndarray(shape, dtype, memory)",
+        "return np.frombuffer(block if give else memory.tobytes(), dtype, prod(shape)).reshape(shape)",
+        ("tests/backends/test_cpu_memory.py",),
+    ),
+    Fault(
+        "cpu: what is kept is unlimited",
+        "tenkey/backends/allocation/cached_buffers.py",
+        "while counts.most_cached is not None and counts.cached > counts.most_cached:",
+        "while False:",
+        ("tests/backends/test_cpu_memory.py",),
+    ),
+    Fault(
+        "autograd: an input saved as it is has any version",
+        "tenkey/autograd/saved_tensors/saved.py",
+        "saved.tensor, saved.version = value, 0",
+        "saved.tensor, saved.version = value, version_of(value)",
+        ("tests/autograd/test_saved_tensors.py",),
+    ),
+    Fault(
         "external: an array is copied ahead of the batch",
         "tenkey/backends/external/interface.py",
         "submit(backend, data.device.index)",
