@@ -326,3 +326,13 @@ def test_mixed_operands_in_large_calls() -> None:
     np.testing.assert_array_equal(got, np.where(condition, a, b.astype("f4")))
     np.testing.assert_array_equal((tk.asarray(a) * tk.asarray(b)).numpy(), a * b.astype("f4"))
     np.testing.assert_array_equal((tk.asarray(b) * 3 + tk.asarray(a)).numpy(), (b * 3).astype("f4") + a)
+
+
+def test_transposed_operands(cache: Path) -> None:
+    """Beside others in the order of the result; they are copied by tiles first."""
+    x = np.random.default_rng(0).standard_normal((150, 150, 3)).astype("f4")
+    for a in (x[..., 0], x.transpose(1, 0, 2), x.transpose(2, 0, 1), x[::2].transpose(2, 1, 0), x[:, ::-1].T):
+        b = np.ones(a.shape, "f4")
+        b.flat[::3] = 2
+        np.testing.assert_array_equal((tk.asarray(b) - tk.asarray(a)).numpy(), b - a)
+        np.testing.assert_array_equal((tk.asarray(a) - tk.asarray(b)).numpy(), a - b)
