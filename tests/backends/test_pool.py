@@ -135,6 +135,22 @@ def test_workers_join() -> None:
     run_until_joined()
 
 
+@pytest.mark.skipif(not pool.is_native(), reason="Python threads do not look at the clock")
+def test_brief_calls_leave_sleepers_asleep() -> None:
+    """By the number of workers that were to be woken: a call that wakes none sets it beyond all of them."""
+    tk.set_num_threads(2)
+    counts: dict[int, list[int]] = {0: [], 20_000: []}
+    for delay, seen in counts.items():
+        for _ in range(50):
+            region = Region(4, 1, delay)
+            region()
+            region.check()
+            time.sleep(0.001)
+            seen.append(at.block[at.WAKES])
+    assert counts[0].count(2) > 25, counts
+    assert counts[20_000].count(2) < 25, counts
+
+
 def test_one_thread_has_no_help() -> None:
     tk.set_num_threads(2)
     run_until_joined()

@@ -11,13 +11,18 @@ __all__ = [
     "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED", "GATHERED",
     "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES",
     "ORDERED_ELEMENTS", "RANDOM_NUMBERS", "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS",
-    "STREAMED",
+    "STREAMED", "WORTH_WAKING_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
 """How long a worker looks out for the next region before it sleeps: calls of a Python program follow each other within
 some 10 us. The second thread of a region begins after 1 us if its worker looks out, and after 5 to 30 us otherwise.
 Threads of other libraries lose 2 % to it (a product of OpenBLAS right after a region, 512 x 512: 1915 -> 1952 us)."""
+
+WORTH_WAKING_SECONDS: Final = 60e-6
+"""The work of a call from which sleeping workers are woken for it alone. Calls 0.5 ms apart, on one and two threads, in
+us (medians, loaded machine): 2 chunks of 4 us 23.5 and 34.6, 8 chunks 45.8 and 51.5, 16 chunks 79 and 75, 32 chunks 145
+and 119."""
 
 RANDOM_NUMBERS: Final = 128
 """Elements of a draw from which it is compiled: NumPy takes 60 us for any small number of them, a kernel 5 us."""

@@ -14,7 +14,8 @@ any thread, and all have returned when ``parallel`` returns. A chunk should be a
   A worker to which a busy machine gives no core costs nothing.
 - *Waking.* A worker looks out for the next region for 50 us, then sleeps on a word of its own. Whoever claims a chunk
   first wakes one more sleeper, so that the number of threads doubles from chunk to chunk. A worker pinned to the
-  caller's core is neither woken nor admitted.
+  caller's core is neither woken nor admitted. Sleepers are left asleep if the call is brief, by the time that a chunk
+  of this task took before, and no other region ran in the last 50 us: they would come too late.
 - *One region at a time.* A call that finds the pool taken runs its chunks itself: concurrent callers already use the
   cores. This also serves regions inside tasks.
 
@@ -54,6 +55,7 @@ from .state_block import (
     CORES,
     DATA,
     END,
+    ENDED,
     FUTEX,
     GETCPU,
     HELPERS,
@@ -63,6 +65,8 @@ from .state_block import (
     LOAD,
     MINE,
     NEXT,
+    PACES,
+    PACES_COUNT,
     POOL,
     REGION,
     RUN,
@@ -77,6 +81,7 @@ from .state_block import (
     TICKET,
     WAKES,
     WORKERS,
+    WORTH_WAKING,
     YIELD,
     N,
 )
@@ -149,14 +154,25 @@ def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: 
     shares = minimum(minimum(words[HELPERS], team - i64(mine < team)) + 1, chunks)
     words[TASK], words[DATA], words[N], words[CHUNK] = address(task), address(data), n, chunk
     words[SHARES], words[MINE], words[TEAM] = shares, mine, team
-    atomic_store(words + WAKES, 0, "monotonic")
+    began = _now(words) if NATIVE else 0
+    pace = words + (((address(task) >> 4) % PACES_COUNT) * 2 + PACES)
+    known = pace[0] == address(task)
+    brief = known & (pace[1] * chunks < words[WORTH_WAKING]) & (began - words[ENDED] > words[SPIN])
+    atomic_store(words + WAKES, shares if brief else 0, "monotonic")
     for k in range(shares):
         slot = _slot(words, k)
         atomic_store(slot + NEXT, chunks * k // shares, "monotonic")
         slot[END] = chunks * (k + 1) // shares
     before = atomic_load(words + TICKET, "monotonic")
     atomic_store(words + TICKET, (((before >> 32) + 1) << 32) | OPEN, "seq_cst")
-    _work(words, mine, NATIVE=NATIVE)
+    done = _work(words, mine, NATIVE=NATIVE)
+    if NATIVE:
+        ended = _now(words)
+        if done > 0:
+            recent = (ended - began) // done
+            earlier = pace[1] if known else recent
+            pace[0], pace[1] = address(task), (3 * earlier + minimum(recent, 4 * earlier)) // 4
+        words[ENDED] = ended
     inside = atomic_and(words + TICKET, ~OPEN) & INSIDE
     turns = 0
     while inside != 0:
@@ -185,8 +201,9 @@ def _own_worker(words: pointer(i64), team: i64) -> i64:
 
 
 @loop(inline=False)
-def _work(words: pointer(i64), me: i64, *, NATIVE) -> void:
-    """Do the chunks of this thread's own share, then those of the others."""
+def _work(words: pointer(i64), me: i64, *, NATIVE) -> i64:
+    """Do the chunks of this thread's own share, then those of the others; return how many."""
+    done = 0
     shares, chunk, n = words[SHARES], words[CHUNK], words[N]
     task, data = _function(words[TASK]), _function(words[DATA])
     for k in range(shares):
@@ -197,6 +214,8 @@ def _work(words: pointer(i64), me: i64, *, NATIVE) -> void:
             stop = slot[END] * chunk
             if start < stop:
                 call(task, data, start, minimum(start + chunk, n))
+                done += 1
+    return done
 
 
 @loop

@@ -16,10 +16,10 @@ import ctypes
 from typing import Final
 
 __all__ = [
-    "ASLEEP", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "FUTEX", "GETCPU", "HELPERS", "INDEX",
-    "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "POOL", "REGION", "RUN", "SHARES", "SIGMASK",
-    "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM", "TICKET", "WAKES", "WORKERS", "YIELD", "block",
-    "slot_address",
+    "ASLEEP", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "ENDED", "FUTEX", "GETCPU", "HELPERS",
+    "INDEX", "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "PACES", "PACES_COUNT", "POOL",
+    "REGION", "RUN", "SHARES", "SIGMASK", "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM", "TICKET",
+    "WAKES", "WORKERS", "WORTH_WAKING", "YIELD", "block", "slot_address",
 ]  # fmt: skip
 
 MAX_THREADS: Final = 64
@@ -40,18 +40,23 @@ YIELD: Final = 8
 CLOCK: Final = 9
 SIGMASK: Final = 10
 SPIN: Final = 11  # nanoseconds that a worker looks out for a region before it sleeps
+WORTH_WAKING: Final = 12  # nanoseconds: briefer calls leave sleepers asleep
 # written by regions, each word by one thread at a time
 REGION: Final = LINE  # 1 while a region runs
 TICKET: Final = 2 * LINE  # number of the region << 32 | whether workers may join << 16 | workers inside
 TASK: Final = 3 * LINE
 DATA, N, CHUNK, SHARES, MINE, TEAM = range(TASK + 1, TASK + 7)
+ENDED: Final = TEAM + 1  # when the last region ended
+PACES_COUNT: Final = 64
 WAKES: Final = 4 * LINE  # how many workers have been woken for the region
 JOINED: Final = 5 * LINE  # how often a worker joined a region
 BLOCKED: Final = 6 * LINE  # the signals that workers do not take, as a sigset_t
 CORES: Final = 7 * LINE  # the core to which each worker is pinned, or -1
 
+PACES: Final = CORES + MAX_THREADS  # pairs: a task, and the nanoseconds that its chunks take
+
 # A slot belongs to a worker, and to the share of the same number.
-SLOTS: Final = CORES + MAX_THREADS
+SLOTS: Final = PACES + 2 * PACES_COUNT
 SLOT_WORDS: Final = 3 * LINE
 ASLEEP: Final = 0  # 1 while the worker sleeps
 POOL, INDEX, BELL = range(LINE, LINE + 3)  # the block, the worker's number, the function that wakes it (or 0)

@@ -37,7 +37,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...._util.locks import new_lock
-from ..thresholds import SPIN_SECONDS
+from ..thresholds import SPIN_SECONDS, WORTH_WAKING_SECONDS
 from . import state_block as at
 from .state_block import MAX_THREADS, SLOT_WORDS, SLOTS, STATE, block, slot_address
 from .thread_limit import allowed_cores, get_num_threads
@@ -77,6 +77,7 @@ class _System:
             at.SIGMASK: _address(library.pthread_sigmask),
             at.FUTEX: _FUTEX[_machine],
             at.SPIN: round(SPIN_SECONDS * 1e9),
+            at.WORTH_WAKING: round(WORTH_WAKING_SECONDS * 1e9),
         }
         library.sigfillset(ctypes.c_void_p(STATE + 8 * at.BLOCKED))
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE):  # of faults in the worker itself
@@ -149,6 +150,9 @@ def _load() -> tuple[int, int] | None:
         return address_of(run, NATIVE=is_native()), address_of(serve, NATIVE=is_native())
     except UnavailableError:  # no compiler, and nothing in the cache
         return None
+    except Exception:
+        block[at.LOAD] = 0  # one report is enough
+        raise
 
 
 def cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
