@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -156,3 +157,26 @@ def test_the_command(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "2 kernels: 2 compiled" in done.stdout
+
+
+_PROGRAM = """
+import numpy as np
+import tenkey as tk
+from tenkey.backends.llvm import compiled
+x = tk.asarray(np.linspace(0.1, 1.0, 1 << 17, dtype=np.float32))
+m = x.reshape((256, -1))
+for result in (tk.exp(x), m + m[0], x.sum(), m.sum(axis=0), m.max(axis=1), tk.softmax(m, axis=1), tk.sort(x)):
+    assert np.isfinite(result.numpy()).all()
+print(compiled.counts["loaded"] > 5, compiled.counts["compiled"])
+"""
+
+
+def test_a_program_then_compiles_nothing(tmp_path: Path) -> None:
+    operators = ["pool", "elementwise", "exp", "add", "sum", "max", "softmax", "sort"]
+    command = [sys.executable, "-m", "tenkey", "warm", "--dtypes", "float32", "--operators", *operators]
+    environment = {**os.environ, "TENKEY_CACHE_DIR": str(tmp_path), "TENKEY_COMPILE": "on"}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
