@@ -24,6 +24,7 @@ _REDUCTIONS: Final = ("sum", "prod", "max", "min", "any", "all")
 @pytest.fixture(autouse=True)
 def _every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(axis_operators, "COMPILED_ARG_REDUCTION", 0)
+    monkeypatch.setattr(axis_operators, "COMPILED_ARG_COLUMNS", 0)
 
 
 def reduced(name: str, a: Array, axes: Any, *, keepdims: bool = False) -> Array:

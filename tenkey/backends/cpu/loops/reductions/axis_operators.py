@@ -15,7 +15,7 @@ from .....ops.declare import TensorSpec, scan_axis
 from .....ops.declare.facets import ArgReduce, Scan
 from .....ops.shapes import broadcast_shapes, normalize_axis
 from ...numpy_kernels import numpy_kernel
-from ...thresholds import COMPILED_ARG_REDUCTION, COMPILED_SCAN
+from ...thresholds import COMPILED_ARG_COLUMNS, COMPILED_ARG_REDUCTION, COMPILED_SCAN
 from .calls import find_places, scan_arrays
 
 __all__ = ["arg_reduction_kernel", "scan_kernel"]
@@ -31,7 +31,8 @@ def arg_reduction_kernel(operator: Operator, small: _Kernel) -> _Kernel:
     @wraps(small)
     def kernel(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         a = x._data
-        if a.size >= COMPILED_ARG_REDUCTION and a.dtype.kind != "c":
+        last = axis is None or axis in {-1, a.ndim - 1}
+        if a.size >= (COMPILED_ARG_REDUCTION if last else COMPILED_ARG_COLUMNS) and a.dtype.kind != "c":
             found = find_places(facet, a, axis if axis is None else normalize_axis(name, axis, a.ndim), keepdims)
             if found is not None:
                 return make_tensor(found, _PLACES)
@@ -66,7 +67,9 @@ def scan_kernel(operator: Operator) -> _Kernel:
         specs = rule(**given)
         several = not isinstance(specs, TensorSpec)
         dtype: np.dtype = (specs[0] if several else specs).dtype
-        shape = broadcast_shapes(schema.base_name, *[x.shape for x in tensors])
+        shape = tensors[0]._data.shape
+        if len(tensors) > 1:
+            shape = broadcast_shapes(schema.base_name, *[x.shape for x in tensors])
         arrays = [x._data if x._data.shape == shape else np.broadcast_to(x._data, shape) for x in tensors]
         if len({a.dtype for a in arrays}) > 1:
             arrays = [a.astype(dtype, copy=False) for a in arrays]

@@ -141,16 +141,15 @@ class _Large:
         numbers = np.array([n, *[given[name] for name in facet.numbers]], dtype)
         six = [*arrays, *results]
         six += six[:1] * (_ARRAYS - len(six))
-        statics = _statics(program)
         sums = "column" in facet.results.values()
         if inner != 1:
             if sums:
                 return None
-            kernel(row_sweeps.columns, **statics)(STATE, *six, numbers, n, inner, outer)
+            _kernel(program, row_sweeps.columns)(STATE, *six, numbers, n, inner, outer)
         elif count < _FEW and n >= _LONG and not sums:
-            kernel(row_sweeps.long_rows, **statics)(STATE, *six, numbers, n, count)
+            _kernel(program, row_sweeps.long_rows)(STATE, *six, numbers, n, count)
         else:
-            kernel(row_sweeps.rows, **statics)(STATE, *six, numbers, n, count, group)
+            _kernel(program, row_sweeps.rows)(STATE, *six, numbers, n, count, group)
         if sums:
             for k, role in enumerate(facet.results.values()):
                 if role == "column":
@@ -164,6 +163,14 @@ class _Large:
 
 def _kept(shape: tuple[int, ...], axes: list[int], *, keepdims: bool) -> tuple[int, ...]:
     return tuple([1 if i in axes else m for i, m in enumerate(shape) if keepdims or i not in axes])
+
+
+def _kernel(program: RowProgram, template: Any) -> Callable[..., Any]:
+    try:
+        return program.kernels[template]
+    except KeyError:
+        found = program.kernels[template] = kernel(template, **_statics(program))
+        return found
 
 
 def _statics(program: RowProgram) -> dict[str, Any]:
