@@ -56,7 +56,9 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
         # a tuple of ints needs no conversion, and testing its items is cheaper than a call
         lines = [
-            f"if {name}.__class__ is $tuple:",
+            f"if {name} is None: pass\nelif {name}.__class__ is $tuple:"
+            if tests
+            else f"if {name}.__class__ is $tuple:",
             f"    for $item in {name}:",
             "        if $item.__class__ is not $int:",
             f"            {convert_line}",
@@ -64,7 +66,7 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
         ]
         if inner.size == 1:
             lines.append(f"elif {name}.__class__ is $int: {name} = ({name},)")
-        lines.append(f"{f'elif {tests[0]}' if tests else 'else'}: {convert_line}")
+        lines.append(f"else: {convert_line}")
         return "\n".join(lines), coerce
     return f"if {' and '.join(tests)}: {convert_line}" if tests else convert_line, coerce
 
