@@ -446,7 +446,7 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     return kind
 
 
-@loop
+@loop(brief=True)
 def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i64) -> i64:
     """Make the plan of a copy, and carry it out if both arrays have runs; return the kind of copy that remains.
 
@@ -466,7 +466,7 @@ def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i
     return -1
 
 
-@loop
+@loop(brief=True)
 def copy_planned(pool: pointer(i8), plan: array, *, SIZE, KIND) -> void:
     """Carry out a plan."""
     words = data(plan, i64)
