@@ -115,13 +115,6 @@ BACKENDS: Final = (
         ("tests/backends/test_pool_process.py",),
     ),
     Fault(
-        "cpu: the last piece of a large call is left out",
-        "tenkey/backends/cpu/pool/pieces.py",
-        "count = -(-length // piece)",
-        "count = max(1, length // piece)",
-        ("tests/backends/test_cpu_threads.py",),
-    ),
-    Fault(
         "meta: pointwise operators do not promote",
         "tenkey/backends/meta.py",
         "return TensorSpec(shape, dtype)",

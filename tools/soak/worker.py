@@ -19,7 +19,7 @@ LIMIT: Final = 60.0  # seconds for one program, which takes some milliseconds, o
 _START: Final = 120.0  # seconds to import everything
 # In the workers that compile, small calls take the way of large ones, in small pieces on several threads.
 _SMALL: Final = (
-    ("backends.cpu.programs.program", "LARGE", 4), ("backends.cpu.reduction", "PIECE", 4),
+    ("backends.cpu.programs.program", "LARGE", 4),
     ("backends.cpu.programs.inner_loops", "HEAVY_CHUNK", 4), ("backends.cpu.programs.inner_loops", "HEAVY_LIMIT", 4),
     ("backends.cpu.programs.inner_loops", "LIGHT_CHUNK_BYTES", 64),
     ("backends.cpu.programs.inner_loops", "LIGHT_LIMIT_BYTES", 64),
@@ -38,8 +38,6 @@ def _set_up(compiled: str, prepare: str) -> None:
             if name not in space:
                 raise AttributeError(f"tenkey.{module} has no constant {name}: correct tools/soak/worker.py.")
             space[name] = value
-        threads = importlib.import_module("tenkey.backends.cpu.pool.pieces")
-        threads.for_pieces.__defaults__ = (4,)
     if prepare:
         module, _, function = prepare.partition(":")
         getattr(importlib.import_module(module), function)()

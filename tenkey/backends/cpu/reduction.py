@@ -17,7 +17,6 @@ from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .loops.reductions.calls import reduce_array
-from .pool.pieces import PIECE, for_pieces
 from .programs.program import Program, program_of
 from .thresholds import COMPILED_REDUCTION, LARGE
 
@@ -117,7 +116,6 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
     word = cpu_word(dtype)
     combine = _ufunc_of(program, facet)
     reduce: Any = combine.reduce if combine is not None else None
-    may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
 
     def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
         if a.size >= COMPILED_REDUCTION:
@@ -132,8 +130,6 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
                 a = np.asarray(mapping.call(a if a.dtype == dtype else a.astype(dtype)))
             if reduce is None:
                 data = _reduce_any(program, facet, a.astype(dtype, copy=False), axis, keepdims)
-            elif axis is None and may_split and a.size >= 2 * PIECE and a.flags.c_contiguous and not keepdims:
-                data = _split(reduce, a.reshape(-1), dtype)
             else:
                 data = reduce(a, axis, dtype, None, keepdims)
         except (ValueError, IndexError, OverflowError):
@@ -170,17 +166,6 @@ def _of_nothing(
     elif all(a.shape[i] for i in axes):
         raise  # noqa: PLE0704 -- the error of NumPy, which does not concern shapes
     return np.full(reduced_shape(name, a.shape, axis, keepdims), facet.identity, dtype)
-
-
-def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:
-    """Reduce fixed pieces on several threads, then their results, which does not depend on the number of threads."""
-    partial = np.empty(-(-a.size // PIECE), dtype)
-
-    def piece(start: int, stop: int) -> None:
-        partial[start // PIECE] = reduce(a[start:stop], None, dtype)
-
-    for_pieces(piece, a.size)
-    return reduce(partial, None, dtype)
 
 
 def _reduce_any(program: Program, facet: Reduce, a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
