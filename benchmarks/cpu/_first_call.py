@@ -69,17 +69,16 @@ def first_calls(rounds: int, only: str = "") -> tuple[str, list[Target]]:
     """
     results: list[Measurement] = []
     with tempfile.TemporaryDirectory() as folder:
-        environment = with_bytecode()
+        environment = with_bytecode(TENKEY_CACHE_DIR=str(Path(folder, "first")))
         for name, call in CALLS.items():
             if only not in name:
                 continue
             found = Measurement(name, {state: [] for state in STATES})
-            for turn in range(-1, rounds):
+            _run(call, "", environment)  # writes bytecode
+            for turn in range(rounds):
                 environment["TENKEY_CACHE_DIR"] = str(Path(folder, f"{len(results)} {turn}"))
                 for state in STATES:
-                    spent = _run(call, _BEFORE if "after" in state else "", environment)
-                    if turn >= 0:  # the first writes bytecode
-                        found.seconds[state].append(spent)
+                    found.seconds[state].append(_run(call, _BEFORE if "after" in state else "", environment))
             results.append(found)
     if not results:
         return "", []
