@@ -55,6 +55,7 @@ from ...llvm import (
     select,
     shuffle,
     splat,
+    stack,
     store,
     u8,
     u64,
@@ -69,11 +70,12 @@ __all__ = ["BLOCK", "PIECE", "extent", "key_bits", "sort_long", "sort_rows"]
 
 PIECE: Final = 1 << 14
 """Elements of a row that one thread takes at once: 3 to 10 us of work."""
+_SAMPLE: Final = 64  # keys of a row that suggest a limit for the first ones
 _FEW: Final = 32  # equal upper bits are sorted by insertion up to so many elements
 
-# The block of a region: 64-bit numbers. Python fills in the first five.
-_N, _FUNCTION, _LEAST, _SHIFT, _BITS, _X, _OUT, _SPARE, _PIVOTS, _COUNTS, _ENDS = range(11)
-BLOCK: Final = 11
+# The block of a region: 64-bit numbers. Python fills in the first six.
+_N, _FUNCTION, _LEAST, _SHIFT, _BITS, _TOP, _X, _OUT, _SPARE, _PIVOTS, _COUNTS, _ENDS = range(12)
+BLOCK: Final = 12
 
 
 # ---- keys
@@ -238,7 +240,7 @@ def _runs_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: Any)
         end = minimum(begin + PIECE, fields[_N])
         _sort_runs(
             fields, cast(fields[_X], pointer(T)), cast(fields[_OUT], pointer(u64)), cast(fields[_SPARE], pointer(u64)),
-            begin, end, T=T, ORDER=ORDER,
+            begin, end, fields[_N], T=T, ORDER=ORDER,
         )  # fmt: skip
 
 
@@ -290,21 +292,60 @@ def sort_long(
 
 
 @loop
+def _copy_row(fields: pointer(i64), x: pointer(T), out: pointer(i8), *, T: Any, ORDER: Any) -> void:
+    order, LANES = _order_of(fields), _lanes(T, ORDER)
+    for i in range(0, fields[_N], LANES):
+        inside = first_lanes(fields[_N] - i, LANES)
+        values = _elements(cast(x, pointer(i8)), i, inside, order, T, ORDER)
+        store(cast(out, pointer(T if ORDER is None else u64)) + i, values, inside)
+
+
+@loop
+def _keep_first(packed: pointer(u64), n: i64, top: i64, bits: u64) -> i64:
+    """Move to the front of a row what a sample suggests to be at least the ``top`` first keys; return their number."""
+    sample = stack(u64, _SAMPLE)
+    for i in range(_SAMPLE):
+        value = packed[i * n // _SAMPLE]
+        j: i64 = i
+        while j > 0:
+            if sample[j - 1] < value:
+                break
+            sample[j] = sample[j - 1]
+            j -= 1
+        sample[j] = value
+    limit = sample[minimum(top * _SAMPLE // n + 6, _SAMPLE - 1)] | ((u64(1) << bits) - 1)  # all of a run
+    place = 0
+    for i in range(0, n, 8):
+        inside = first_lanes(n - i, 8)
+        values = load(packed + i, 8, inside)
+        kept = (values <= limit) & inside
+        many = count_true(kept)
+        store(packed + place, compress(values, kept), first_lanes(many, 8))
+        place += many
+    return place
+
+
+@loop
 def _rows_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: Any, BACKWARDS: Any) -> void:
     fields = cast(block, pointer(i64))
-    n, order = fields[_N], _order_of(fields)
+    n, top = fields[_N], fields[_TOP]
     E = T if ORDER is None else u64
-    LANES = _lanes(T, ORDER)
     for row in range(start, stop):
         x, out = cast(fields[_X], pointer(T)) + row * n, cast(fields[_OUT], pointer(E)) + row * n
-        for i in range(0, n, LANES):
-            inside = first_lanes(n - i, LANES)
-            store(out + i, _elements(cast(x, pointer(i8)), i, inside, order, T, ORDER), inside)
-        call(cast(fields[_FUNCTION], pointer(i8)), out, n, 0, returns=i32)
+        count: i64 = n
+        _copy_row(fields, x, cast(out, pointer(i8)), T=T, ORDER=ORDER)
+        if ORDER is not None:  # noqa: SIM102 -- known while the code is translated
+            if top > 0:
+                count = _keep_first(out, n, top, u64(fields[_BITS]))
+                if count < top:
+                    count = n
+                    _copy_row(fields, x, cast(out, pointer(i8)), T=T, ORDER=ORDER)
+        call(cast(fields[_FUNCTION], pointer(i8)), out, count, 0, returns=i32)
         if ORDER is not None:
             if key_bits(T) == 64 and fields[_SHIFT] > 0:
-                _sort_runs(fields, x, out, cast(fields[_SPARE], pointer(u64)) + row * n, i64(0), n, T=T, ORDER=ORDER)
-            _keep_indices(out, n, order.bits)
+                spare = cast(fields[_SPARE], pointer(u64)) + row * n
+                _sort_runs(fields, x, out, spare, i64(0), count, count, T=T, ORDER=ORDER)
+            _keep_indices(out, count, u64(fields[_BITS]))
         elif T.is_float:
             _order_zeros(x, out, n, T=T, BACKWARDS=BACKWARDS)
 
@@ -354,11 +395,11 @@ def _sort_run(
 
 @loop
 def _sort_runs(
-    fields: pointer(i64), x: pointer(T), row: pointer(u64), spare: pointer(u64), begin: i64, end: i64, *, T: Any,
-    ORDER: Any,
+    fields: pointer(i64), x: pointer(T), row: pointer(u64), spare: pointer(u64), begin: i64, end: i64, n: i64, *,
+    T: Any, ORDER: Any,
 ) -> void:  # fmt: skip
     """Sort the runs of equal upper bits that begin in range(begin, end) of a row, by the lower bits of the keys."""
-    order, n = _order_of(fields), fields[_N]
+    order = _order_of(fields)
     i: i64 = begin
     if begin > 0:
         while i < end:

@@ -81,10 +81,8 @@ def _top_indices(x: Tensor, k: int, axis: int, largest: bool) -> Any:
         found = _top_of_vector(a, k, largest)
         if found is not None:
             return wrap(found)
-    found = order(a, axis, largest)
-    if found is None:
-        return None
-    return _contiguous(found[(slice(None),) * (axis % a.ndim) + (slice(k),)])
+    found = order(a, axis, largest, k)
+    return None if found is None else _contiguous(found)
 
 
 def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:

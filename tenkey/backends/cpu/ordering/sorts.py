@@ -21,6 +21,7 @@ __all__ = ["cases", "order", "sorted_rows", "sorted_values"]
 _UINT64: Final = np.dtype(np.uint64)
 _ASCENDING: Final = "ascending"
 _DESCENDING: Final = "descending"
+_SELECTED: Final = 256  # elements of a row from which the first ones are selected before they are sorted
 _SAMPLE: Final = 1 << 12  # elements for the pivots; their parts differ by 1 %
 
 
@@ -44,6 +45,7 @@ class _Keys(NamedTuple):
     least: int = 0
     shift: int = 0
     bits: int = 0
+    top: int = 0
 
 
 def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) -> np.ndarray:
@@ -52,7 +54,7 @@ def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) ->
     out = allocate(x.shape, _UINT64 if keys.order else x.dtype)
     spare = allocate(x.shape, _UINT64) if keys.shift else out
     block = np.empty(BLOCK, np.uint64)
-    block[:5] = n, function, keys.least, keys.shift, keys.bits
+    block[:6] = n, function, keys.least, keys.shift, keys.bits, keys.top
     statics: dict[str, Any] = {"T": of_dtype(x.dtype), "ORDER": keys.order, "BACKWARDS": backwards}
     threads = get_num_threads()
     if count > 1 or n < SORTED_IN_PARTS or threads < 2 or (x.dtype.itemsize < 4 and not keys.order):
@@ -93,15 +95,24 @@ def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | No
     return _restored(copied(rows[:, ::-1]) if descending else rows, x.shape, axis)
 
 
-def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:
-    """Return the indices that sort along an axis, stable in both directions; None: as for `sorted_rows`."""
+def order(x: np.ndarray, axis: int, descending: bool, top: int = 0) -> np.ndarray | None:
+    """Return the indices that sort along an axis, stable in both directions; None: as for `sorted_rows`.
+
+    With ``top``, only so many of the first indices are valid; what follows them in a row is not.
+    """
     function = numpy_sort(_UINT64) if x.size >= ORDERED_ELEMENTS and x.shape[axis] < 1 << 32 else 0
     if not function:
         return None
     axis %= x.ndim
     try:
         rows = _rows(x, axis)
-        found = _sort(rows, function, _keys(rows, _DESCENDING if descending else _ASCENDING))
+        keys = _keys(rows, _DESCENDING if descending else _ASCENDING)
+        if len(rows) > 1 and rows.shape[1] >= _SELECTED and 4 * top <= rows.shape[1]:
+            keys = keys._replace(top=top)
+        found = _sort(rows, function, keys)
+        if top:
+            found = found[:, :top]
+            return _restored(found.view(np.int64), (*x.shape[:axis], top, *x.shape[axis + 1 :]), axis)
     except (UnavailableError, KeyError):  # a dtype without keys
         return None
     return _restored(found.view(np.int64), x.shape, axis)
