@@ -127,6 +127,37 @@ def test_searchsorted(dtype: str) -> None:
     assert not bad
 
 
+def test_order_statistics_and_bins() -> None:
+    bad = []
+    for name, x in _arrays("float32", (80, 100)):
+        for axis in (None, 0, 1):
+            with np.errstate(invalid="ignore"):
+                found, wanted = tk.median(tk.asarray(x), axis=axis).numpy(), np.median(x, axis=axis)
+            if not np.allclose(found, wanted, rtol=1e-6, atol=1e-44, equal_nan=True):
+                bad.append((name, axis))
+        edges = np.array([-2.0, -1.0, 0.0, 0.0, 1.5], np.float64)
+        for right in (False, True):
+            for bins in (edges, edges[::-1], edges.astype(np.float32)):
+                found = tk.digitize(tk.asarray(x), tk.asarray(bins), right=right).numpy()
+                if not np.array_equal(found, np.digitize(x, bins, right)):
+                    bad.append((name, "digitize", right))
+        finite = x[np.isfinite(x)]
+        if not np.array_equal(
+            tk.histogram(tk.asarray(finite), edges[[0, 1, 2, 4]])[0].numpy(),
+            np.histogram(finite, edges[[0, 1, 2, 4]])[0],
+        ):
+            bad.append((name, "histogram"))
+    assert not bad
+
+
+def test_membership() -> None:
+    for name, x in _arrays("float32", (80, 100)):
+        for others in (x[0], x[:1, :1], x[:0].reshape(-1)):
+            for invert in (False, True):
+                found = tk.isin(tk.asarray(x), tk.asarray(others), invert=invert).numpy()
+                assert np.array_equal(found, np.isin(x, others, invert=invert)), (name, invert)
+
+
 def test_threads_do_not_matter() -> None:
     rng = np.random.default_rng(1)
     x = np.round(rng.standard_normal(200_000), 1).astype(np.float32)

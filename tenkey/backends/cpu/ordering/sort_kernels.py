@@ -10,6 +10,8 @@ import numpy as np
 from ....core.random import draws
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....ops.builtin.numeric.histogram import bins_on_numpy, digitize_on_numpy
+from ....ops.builtin.reductions.quantiles import order_on_numpy
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
@@ -155,11 +157,53 @@ def _places(table: np.ndarray, x: np.ndarray, side: str) -> Any:
     out = allocate(x.shape, _INT64)
     wanted, sorted_ = np.ascontiguousarray(x), np.ascontiguousarray(table)
     function(STATE, sorted_, wanted, out, n, 1 << (n.bit_length() - 1), x.size, 32 * SEARCHES)
-    return wrap(out)
+    return out
+
+
+def _place_sorted(x1: Tensor, x2: Tensor, side: str) -> Any:
+    found = _places(x1._data, x2._data, side)
+    return None if found is None else wrap(found)
 
 
 def _searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Any = None) -> Any:
-    return None if sorter is not None else _places(x1._data, x2._data, side)
+    return None if sorter is not None else _place_sorted(x1, x2, side)
+
+
+def _searched(table: np.ndarray, x: np.ndarray, side: Any) -> Any:
+    """Return what ``numpy.searchsorted`` does."""
+    dtype = table.dtype if table.dtype == x.dtype else np.promote_types(table.dtype, x.dtype)
+    found = _places(table.astype(dtype, copy=False), x.astype(dtype, copy=False), side)
+    return np.searchsorted(table, x, side) if found is None else found
+
+
+def _among(x1: Tensor, x2: Tensor, invert: bool) -> Any:
+    """Look every element up in the sorted others."""
+    others = np.sort(x2._data.reshape(-1))
+    found = _places(others, x1._data, "left")
+    if found is None:
+        return None
+    inside = others[np.minimum(found, others.size - 1)] == x1._data
+    return wrap(~inside if invert else inside)
+
+
+def _digitize(x: Tensor, bins: Tensor, *, right: bool = False) -> Any:
+    if x.size < SEARCHED_ELEMENTS or x.dtype.kind not in "iuf" or bins.dtype.kind not in "iuf" or bins.ndim != 1:
+        return None
+    return wrap(digitize_on_numpy(x._data, bins._data, right=right, search=_searched))
+
+
+def _bins_of(x: Tensor, edges: Tensor) -> Any:
+    if x.size < SEARCHED_ELEMENTS or x.dtype.kind not in "iuf" or edges.dtype.kind not in "iuf" or edges.ndim != 1:
+        return None
+    return wrap(bins_on_numpy(x._data, edges._data, _searched))
+
+
+def _order_statistics(x: Tensor, k: Tensor, *, skip_nan: bool = False) -> Any:
+    a = x._data
+    if not a.ndim or not _takes(a, -1, SORTED_ELEMENTS) or k.dtype.kind not in "iu" or k.ndim != 1:
+        return None
+    ordered = sorted_values(a, a.ndim - 1, False)
+    return None if ordered is None else _contiguous(order_on_numpy(a, k._data, skip_nan=skip_nan, ordered=ordered))
 
 
 def _random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
@@ -174,7 +218,8 @@ KERNELS: Final[dict[str, Any]] = {
     "tk::sort": _else(_sort), "tk::argsort": _else(_argsort), "tk::sorting_order": _else(_sorting_order),
     "tk::top_indices": _else(_top_indices), "tk::unique_values": _else(_unique_values),
     "tk::unique_parts": _else(_unique_parts), "tk::searchsorted": _else(_searchsorted),
-    "tk::place_sorted": _else(lambda x1, x2, side: _places(x1._data, x2._data, side)),
+    "tk::place_sorted": _else(_place_sorted), "tk::digitize": _else(_digitize), "tk::bins_of": _else(_bins_of),
+    "tk::among": _else(_among), "tk::order_statistics": _else(_order_statistics),
     "tk::random_permutation": _random_permutation,
     "tk::random_order": _else(lambda keys: order(keys._data, -1, False) if _takes(keys._data, -1) else None),
 }  # fmt: skip

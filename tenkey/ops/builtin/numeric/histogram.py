@@ -222,12 +222,13 @@ def _digitize_meta(x: Any, bins: Any, *, right: bool = False) -> TensorSpec:
     return TensorSpec(x.shape, int64)
 
 
-def _digitize_on_numpy(x: Any, bins: Any, *, right: bool = False) -> Any:
+def digitize_on_numpy(x: Any, bins: Any, *, right: bool = False, search: Any = np.searchsorted) -> Any:
+    """Compute ``digitize`` on the CPU, by a function like NumPy's ``searchsorted``."""
     if len(bins) > 1 and (bins[1:] < bins[:-1]).any():
         if (bins[1:] > bins[:-1]).any():
             raise ValueError(_ORDER.format(operator="digitize", or_descend=" or descend"))
-        return np.asarray(len(bins) - np.searchsorted(bins[::-1], x, "right" if right else "left"), np.int64)
-    return np.asarray(np.searchsorted(bins, x, "left" if right else "right"), np.int64)
+        return np.asarray(len(bins) - search(bins[::-1], x, "left" if right else "right"), np.int64)
+    return np.asarray(search(bins, x, "left" if right else "right"), np.int64)
 
 
 def _bins_by_search(x: Tensor, bins: Tensor, *, right: bool = False) -> Tensor:
@@ -241,14 +242,14 @@ def _bins_by_search(x: Tensor, bins: Tensor, *, right: bool = False) -> Tensor:
     if falls and rises:
         raise ValueError(_ORDER.format(operator="digitize", or_descend=" or descend"))
     if falls:
-        return n - insertion_places(flip(bins), x, right)
+        return n - insertion_places(flip(bins), x, not right)
     return insertion_places(bins, x, not right)
 
 
 digitize = structured(
     "digitize(Tensor x, Tensor bins, *, bool right=False) -> Tensor",
     meta=_digitize_meta,
-    numpy=_digitize_on_numpy,
+    numpy=digitize_on_numpy,
     decomposition=Decomposition(_bins_by_search, needs=("gather", "reduction")),
     differentiable=False,
     sample_inputs=lambda rng: (
@@ -260,7 +261,8 @@ digitize = structured(
     positional=1,
     doc="""Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64.
 
-    ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
+    ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. Edges that descend give
+    ``bins[i - 1] > x >= bins[i]``, or with ``right`` ``bins[i - 1] >= x > bins[i]``.
 
     >>> tk.digitize(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
     [1, 2, 3]
@@ -311,10 +313,11 @@ even_edges = structured(
 )
 
 
-def _bins_on_numpy(x: Any, edges: Any) -> Any:
+def bins_on_numpy(x: Any, edges: Any, search: Any = np.searchsorted) -> Any:
+    """Compute ``bins_of`` on the CPU, by a function like NumPy's ``searchsorted``."""
     if len(edges) == 0:
         return np.full(x.shape, -1)
-    at = np.asarray(np.searchsorted(edges, x, "right"), np.int64) - 1
+    at = np.asarray(search(edges, x, "right"), np.int64) - 1
     at = np.where(x == edges[-1], len(edges) - 2, at)  # the last bin includes its upper edge
     return np.where(at > len(edges) - 2, -1, at)
 
@@ -341,7 +344,7 @@ def _numbers_by_search(x: Tensor, edges: Tensor) -> Tensor:
 bins_of = structured(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
     meta=_bins_meta,
-    numpy=_bins_on_numpy,
+    numpy=bins_on_numpy,
     decomposition=Decomposition(_numbers_by_search, needs=("gather",)),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],

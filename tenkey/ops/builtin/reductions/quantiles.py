@@ -42,9 +42,12 @@ def _order_meta(x: Any, k: Any, *, skip_nan: bool = False) -> TensorSpec:
     return TensorSpec((*batch, k.shape[-1]), x.dtype)
 
 
-def _order_on_numpy(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
+def order_on_numpy(x: Any, k: Any, *, skip_nan: bool = False, ordered: Any = None) -> Any:
+    """Compute ``order_statistics`` on the CPU; ``ordered`` are the sorted elements, if they are known."""
     batch = np.broadcast_shapes(x.shape[:-1], k.shape[:-1])
-    if x.dtype.kind == "V":
+    if ordered is not None:
+        pass
+    elif x.dtype.kind == "V":
         ordered = np.sort(x.astype(np.float32), axis=-1).astype(x.dtype)
     elif k.ndim == 1 and k.size and x.shape[-1] > 32:
         ordered = np.partition(x, (*np.unique(k).tolist(), x.shape[-1] - 1), axis=-1)  # nan comes last
@@ -83,7 +86,7 @@ def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 order_statistics = structured(
     "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
     meta=_order_meta,
-    numpy=_order_on_numpy,
+    numpy=order_on_numpy,
     decomposition=Decomposition(_order_by_sort, needs=("sort", "gather")),
     vjp={"x": _order_vjp},
     sample_inputs=lambda rng: [
