@@ -278,3 +278,37 @@ def test_every_function_of_libm_is_an_operation() -> None:
     known = set(scalar_functions(f64))
     assert known >= set(LIBRARY)
     assert {name for name in known if name in s.OPERATIONS} <= {*LIBRARY, "sqrt", "floor", "ceil", "trunc"}
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exponent_instructions(name: str) -> None:
+    """Every 4099th float32 of all bit patterns, and the borders: at most 1.1 ulp, special values as in IEEE 754."""
+    borders = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1.0,
+        -1.0,
+        1e-45,
+        -1e-45,
+        3e-39,
+        88.7228,
+        88.73,
+        -87.4,
+        -103.98,
+        0.75,
+    ]
+    patterns = np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    x = np.concatenate([patterns, np.array(borders, np.float32), np.linspace(0.7, 1.6, 20001, dtype=np.float32)])
+    got = _run(to_loop(getattr(s, name)(_X), ["x"], "f4"), x)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.astype(np.float64))
+        want = exact.astype(np.float32)
+        unit = np.spacing(np.abs(want)).astype(np.float64)
+        finite = np.isfinite(want)
+        errors = np.abs(got.astype(np.float64) - exact)[finite] / unit[finite]
+    np.testing.assert_array_equal(got[~finite], want[~finite])
+    assert errors.max() < 1.1
+    assert not np.signbit(got[got == 0]).any()

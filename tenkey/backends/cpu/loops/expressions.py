@@ -57,6 +57,7 @@ from ...llvm import (
     zeros,
 )
 from ...llvm.values import truth
+from .exponents import by_exponent_instructions
 from .scalar_functions import scalar_functions
 
 __all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
@@ -393,6 +394,9 @@ LIBRARY: Final = (
 
 def _library_function(name: str, T: Type) -> Callable[..., Value]:
     def function(*operands: Value) -> Value:
+        value = by_exponent_instructions(name, operands)
+        if value is not None:
+            return value
         known = scalar_functions(T)
         if name not in known:  # some functions exist in double precision alone
             return _in_float64(scalar_functions(f64)[name])(*operands)

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
-import os
-import re
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
@@ -150,28 +148,7 @@ _DOUBLE_FILES: Final = (*_FILES, "gammas")
 
 @cache
 def scalar_functions(T: Type) -> dict[str, Callable[..., Any]]:
-    """Return the functions of libm for values of type ``f32`` or ``f64``, by name.
-
-    The files are executed when a function is first called: a kernel of the cache needs the names alone.
-    """
-    names = [name for file in (_DOUBLE_FILES if f64 == T else _FILES) for name in _names(file) if name.islower()]
-    return {name: _late(T, name) for name in names}
-
-
-def _names(file: str) -> list[str]:
-    """Return the public names of a file, from its text."""
-    with open(f"{os.path.dirname(libm.__file__)}/{file}.py", encoding="utf-8") as opened:
-        listed = re.search(r"^__all__ = \[(.*?)\]", opened.read(), re.MULTILINE | re.DOTALL)
-    assert listed is not None
-    return re.findall(r'"(\w+)"', listed[1])
-
-
-def _late(T: Type, name: str) -> Callable[..., Any]:
-    return lambda *values: _functions(T)[name](*values)
-
-
-@cache
-def _functions(T: Type) -> dict[str, Callable[..., Any]]:
+    """Return the functions of libm for values of type ``f32`` or ``f64``, by name."""
     modules: dict[str, Any] = {
         "_source": SimpleNamespace(each=lambda *both: both[f32 != T]), "bits": _bits(T), "numpy": _NUMPY,
     }  # fmt: skip
@@ -195,5 +172,5 @@ def _functions(T: Type) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for file in _DOUBLE_FILES if f64 == T else _FILES:
         module = _loaded(file)
-        found |= {name: getattr(module, name) for name in module.__all__}
+        found |= {name: getattr(module, name) for name in module.__all__ if name.islower()}
     return found
