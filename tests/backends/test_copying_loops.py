@@ -286,3 +286,22 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def observed(template: Any, **statics: Any) -> Any:
+        asked.append((template, statics))
+        return kernel(template, **statics)
+
+    monkeypatch.setattr(copies, "kernel", observed)
+    x = tk.ones((500, 500))
+    for function in (copies._planner, copies._mover):
+        function.cache_clear()
+    _ = x.T.clone(), tk.flip(x), tk.repeat(x, 2, axis=1), tk.tile(x[:, :1], (1, 500)), tk.stack([x, x], axis=-1)
+    for function in (copies._planner, copies._mover):
+        function.cache_clear()
+    known = [(case.template, case.statics) for case in copies.cases([np.dtype("float32")])]
+    assert sorted(statics["KIND"] for _, statics in asked if statics) == [1, 2, 3, 4, 5]
+    assert [one for one in asked if one not in known] == []

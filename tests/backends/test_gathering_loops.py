@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey.backends.cpu.loops import gathering
 from tenkey.backends.cpu.moving import selections, walks
-from tenkey.backends.llvm import UnavailableError
+from tenkey.backends.llvm import UnavailableError, kernel
 from tests._tiers import Failures, tier
 
 Array = np.ndarray[Any, Any]
@@ -327,3 +328,27 @@ def test_gradients() -> None:
         want = np.zeros_like(a)
         np.add.at(want, at, w)
         np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def observed(template: Any, **statics: Any) -> Any:
+        asked.append((template, statics))
+        return kernel(template, **statics)
+
+    monkeypatch.setattr(walks, "kernel", observed)
+    walks._kernel.cache_clear()
+    x = tk.ones((500, 500))
+    rows = tk.asarray(np.arange(500) % 7)
+    flat, places = tk.ones(200_000), tk.asarray(np.arange(200_000) % 1000)
+    _ = x[rows], flat[places]
+    x[rows] = x.clone()
+    flat[places] = flat.clone()
+    tk.scatter_add(flat, places, flat)
+    tk.index_add(x, rows, x)
+    tk.scatter_add(x, tk.asarray(np.arange(250_000).reshape(500, 500) % 500), x)
+    walks._kernel.cache_clear()
+    known = [(case.template, case.statics) for case in gathering.cases([np.dtype("float32")])]
+    assert len(asked) > 6
+    assert [one for one in asked if one not in known] == []
