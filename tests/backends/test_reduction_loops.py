@@ -149,6 +149,12 @@ class TestReductions:
         a = np.full(10_000, 1.001, np.float16)
         assert reduced("sum", a, None) == np.float16(a.astype(np.float64).sum())
 
+    def test_bools_whose_bytes_are_not_one(self) -> None:
+        a = np.full(5000, 2, np.uint8)
+        a[::2] = 1
+        assert reduced("all", a.view(bool), (0,))
+        assert reduced("all", np.stack([a.view(bool), a[::-1].copy().view(bool)]), (0,)).all()
+
     def test_integers_wrap_around(self) -> None:
         a = np.full(5000, 2**62, np.int64)
         assert reduced("sum", a, None) == a.sum()

@@ -56,7 +56,8 @@ class _Elements:
 
     def __call__(self, value: Value) -> Value:
         found = value if self.mapping is None else self.mapping(value)
-        return converted(found, self.to)
+        # bools that are views of bytes may have other bits than the last
+        return b8(found != 0) if self.to is b8 else converted(found, self.to)
 
 
 class _Conditions:
@@ -67,6 +68,9 @@ class _Conditions:
         self.key = f"bools {function.key}"
 
     def __call__(self, a: Value, b: Value) -> Value:
+        operation = self.function.expressions[0].operation
+        if operation in ("logical_or", "logical_and"):  # the elements are 0 or 1
+            return a | b if operation == "logical_or" else a & b
         return b8(self.function(a != 0, b != 0))
 
 
