@@ -196,7 +196,7 @@ CORE: Final = (
     ),
     Fault(
         "cpu: the two zeros have different keys",
-        "tenkey/backends/cpu/loops/sorting.py",
+        "tenkey/backends/cpu/loops/row_sorts.py",
         "bits = bitcast(select(value == 0.0, 0.0, value), U)",
         "bits = bitcast(value, U)",
         ("tests/backends/test_sorting_loops.py",),

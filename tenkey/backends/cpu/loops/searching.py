@@ -39,7 +39,7 @@ from ...llvm import (
     zeros,
 )
 from ..pool.region import parallel
-from .sorting import PIECE
+from .row_sorts import PIECE
 
 __all__ = ["SEARCHES", "candidates", "distinct", "groups", "search"]
 

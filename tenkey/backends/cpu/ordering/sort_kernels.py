@@ -17,8 +17,8 @@ from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
 from ..kernels import Specialized, wrap
 from ..loops import random_draws
+from ..loops.row_sorts import PIECE
 from ..loops.searching import SEARCHES, candidates, distinct, groups, search
-from ..loops.sorting import PIECE
 from ..loops.strided_copies import copied
 from ..numpy_kernels import numpy_kernel
 from ..pool import STATE

@@ -1,4 +1,4 @@
-"""Sorted arrays and orders along an axis: which loops of ``sorting.py`` an array takes."""
+"""Sorted arrays and orders along an axis: which loops of ``row_sorts.py`` an array takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
-from ..loops.sorting import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
+from ..loops.row_sorts import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
 from ..loops.strided_copies import copied
 from ..pool import STATE, get_num_threads
 from ..thresholds import ORDERED_ELEMENTS, SORTED_ELEMENTS, SORTED_IN_PARTS
@@ -39,7 +39,7 @@ def _restored(rows: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray
 
 
 class _Keys(NamedTuple):
-    """What keys with indices are made with (``sorting.py``); of elements that are sorted themselves, nothing."""
+    """What keys with indices are made with (``row_sorts.py``); of elements that are sorted themselves, nothing."""
 
     order: str | None = None
     least: int = 0
