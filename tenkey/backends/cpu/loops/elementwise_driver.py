@@ -210,7 +210,7 @@ def _pieces(data: pointer(i8), start: i64, stop: i64) -> void:
             column += 1
 
 
-@loop
+@loop(brief=True)
 def elementwise(pool: pointer(i8), function: i64, context: i64, chunk: i64, limit: i64, operands: array) -> i64:
     """Compute a result of arrays: ``operands`` is a tuple of them, the results last, all of one shape.
 

@@ -137,7 +137,7 @@ def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
         start += chunk
 
 
-@loop
+@loop(brief=True)
 def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, *, NATIVE) -> void:
     """Run a region of at least two chunks: the function whose address is ``RUN``."""
     words = cast(pool, pointer(i64))
@@ -238,7 +238,7 @@ def _wake_one(words: pointer(i64), shares: i64, *, NATIVE) -> void:
         call(_function(slot[BELL]))
 
 
-@loop
+@loop(brief=True)
 def serve(place: pointer(i8), *, NATIVE) -> i64:
     """Join regions: the life of the worker that has this slot; if not ``NATIVE``, return when it may sleep."""
     slot = cast(place, pointer(i64))
