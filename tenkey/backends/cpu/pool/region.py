@@ -11,7 +11,8 @@ any thread, and all have returned when ``parallel`` returns. A chunk should be a
   chunks change cores: ``add`` over 2^20 float32 elements then takes 85 us in place of 71.
 - *Nothing waits for a thread that has not begun.* A worker joins by compare-and-swap on the ticket while the region is
   open. The caller works too; when no chunk is left, it closes the region, and waits only for workers that are inside.
-  A worker to which a busy machine gives no core costs nothing.
+  A worker to which a busy machine gives no core costs nothing. The caller keeps its core for a while, then sleeps: if
+  it yielded, other processes would have it for milliseconds.
 - *Waking.* A worker looks out for the next region for 50 us, then sleeps on a word of its own. Whoever claims a chunk
   first wakes one more sleeper, so that the number of threads doubles from chunk to chunk. A worker pinned to the
   caller's core is neither woken nor admitted. Sleepers are left asleep if the call is brief, by the time that a chunk
@@ -35,6 +36,7 @@ from ...llvm.instructions import (
     atomic_add,
     atomic_and,
     atomic_load,
+    atomic_or,
     atomic_store,
     call,
     cast,
@@ -89,10 +91,11 @@ from .state_block import (
 __all__ = ["parallel", "run", "serve"]
 
 OPEN = 1 << 16  # bit of the ticket: workers may join
+WAITED = 1 << 17  # bit of the ticket: the caller sleeps until no worker is inside
 INSIDE = OPEN - 1  # bits of the ticket: the number of workers inside
 NEVER = 1 << 40  # the number of no region
 LOOKS = 16  # between two looks at the clock
-PATIENCE = 1000  # pauses for which the caller keeps its core while a worker completes its last chunk
+PATIENCE = 5000  # pauses, 0.1 to 0.2 ms, for which the caller keeps its core while workers complete their last chunks
 BLOCK = 0  # of pthread_sigmask
 WAIT, WAKE = 128, 129  # operations of futex, on memory of this process alone
 
@@ -179,7 +182,13 @@ def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: 
         pause()
         turns += 1
         if turns > PATIENCE:
-            call(_function(words[YIELD]))
+            if NATIVE:
+                ticket = atomic_or(words + TICKET, WAITED) | WAITED
+                if (ticket & INSIDE) != 0:
+                    low = cast(words + TICKET, pointer(i32))
+                    call(_function(words[SYSCALL]), words[FUTEX], low, WAIT, i64(i32(ticket)), 0, 0, 0, returns=i64)
+            else:
+                call(_function(words[YIELD]))
         inside = atomic_load(words + TICKET) & INSIDE
     atomic_store(words + REGION, 0)
 
@@ -263,7 +272,7 @@ def serve(place: pointer(i8), *, NATIVE) -> i64:
                     seen = number
                     atomic_add(words + JOINED, 1, "monotonic")
                     _work(words, me, NATIVE=NATIVE)
-                    atomic_add(words + TICKET, -1)
+                    _leave(words, NATIVE=NATIVE)
                     if NATIVE:
                         deadline = _now(words) + words[SPIN]
             continue
@@ -286,6 +295,15 @@ def serve(place: pointer(i8), *, NATIVE) -> i64:
         elif exchange(asleep, 0, "seq_cst") == 0:
             return 0  # the bell rings
     return 0
+
+
+@loop
+def _leave(words: pointer(i64), *, NATIVE) -> void:
+    """Leave the region, and wake the caller if it sleeps until the last worker has left."""
+    before = atomic_add(words + TICKET, -1)
+    if NATIVE and ((before & WAITED) != 0) & ((before & INSIDE) == 1):
+        low = cast(words + TICKET, pointer(i32))
+        call(_function(words[SYSCALL]), words[FUTEX], low, WAKE, 1, 0, 0, 0, returns=i64)
 
 
 @loop
