@@ -336,3 +336,18 @@ def test_transposed_operands(cache: Path) -> None:
         b.flat[::3] = 2
         np.testing.assert_array_equal((tk.asarray(b) - tk.asarray(a)).numpy(), b - a)
         np.testing.assert_array_equal((tk.asarray(a) - tk.asarray(b)).numpy(), a - b)
+
+
+def test_large_calls_on_bfloat16() -> None:
+    """They are computed in float32 and rounded once, as small calls are, also beside other dtypes."""
+    pytest.importorskip("ml_dtypes")
+    x = tk.astype(tk.asarray(np.random.default_rng(0).standard_normal((3, LARGE)).astype("f4")), tk.bfloat16)
+    wide = tk.astype(x, tk.float32)
+    single = tk.asarray(np.linspace(-2, 2, LARGE, dtype=np.float32))
+    for got, want in (
+        (x * x, wide * wide), (tk.sigmoid(x), tk.sigmoid(wide)), (x + x[0], wide + wide[0]), (x < x[1], wide < wide[1]),
+        (tk.where(x > 0, x, x[2]), tk.where(wide > 0, wide, wide[2])), (x + 2, wide + 2), (x * single, wide * single),
+    ):  # fmt: skip
+        rounded = tk.astype(want, got.dtype)
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got.numpy().view("u1"), rounded.numpy().view("u1"))
