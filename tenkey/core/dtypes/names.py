@@ -230,7 +230,8 @@ def set_default_dtypes(
     Integers narrower than int32, or unsigned, are refused: indices and sizes would not fit, or could not be negative.
     """
     if real_floating is not None:
-        given = _checked_default(real_floating, is_real_floating, all_dtypes())
+        choices = ALL if to_dtype(real_floating) in (float32, float64) else all_dtypes()  # Note [Optional bfloat16]
+        given = _checked_default(real_floating, is_real_floating, choices)
         _defaults.set(_defaults.get()._replace(real_floating=given, complex_floating=complex_of(given)))
     if complex_floating is not None:
         given = _checked_default(complex_floating, is_complex, _COMPLEX)
