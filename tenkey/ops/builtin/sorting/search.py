@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ....core.dtypes.names import int64
+from ....core.dtypes.names import int32, int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
@@ -28,7 +28,7 @@ from ..creation import arange, concrete, zeros
 from ..elementwise.comparison import equal, logical_or, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take, take_along_axis
-from ..shape.copying import clone, concat
+from ..shape.copying import as_dtype, clone, concat
 from ..shape.views import reshape
 from ..shape.views import slice as slice_view
 from .insertion import insertion_places
@@ -267,8 +267,10 @@ def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
         rule(x, axis)
         i = normalize_axis(name, axis, x.ndim)
         own = logical_or(equal(x, running(x, i)), not_equal(x, x))
-        places = reshape(arange(x.shape[i], device=x.device), [-1 if d == i else 1 for d in range(x.ndim)])
-        return running_max(where(own, places, 0), i)
+        n = x.shape[i]
+        short = int32 if n < 1 << 31 else int64  # half the memory
+        places = reshape(arange(n, device=x.device, dtype=short), [-1 if d == i else 1 for d in range(x.ndim)])
+        return as_dtype(running_max(where(own, places, 0), i), int64)
 
     indices = composite(
         f"{name}_indices(Tensor x, int axis) -> Tensor",
