@@ -17,10 +17,10 @@ instruction. Each part is then sorted in cache by one thread. A sorted row is un
 matter, except for zeros: vector instructions for minimum and maximum even change their signs (NumPy sorts -0.0 and 0.0
 to two of one sign), so the zeros are copied from the row in their order afterwards.
 
-Measured for 2**20 elements on two threads, in ms, with the faster of NumPy and PyTorch: float32 1.85 (3.3), of which the
-distribution takes 0.25 and sorting 1.55; int32 2.0 (3.5); stable orders of float32 4.2 (19, not stable) and int32 4.1
-(8). The limit is NumPy's function on half of the elements. Four parts in place of two take as long. Guarded by
-``tests/backends/test_sorting_loops.py``.
+Measured for 2**20 elements on two threads, in ms, with the faster of NumPy and PyTorch: float32 1.85 (3.3), of which
+the distribution takes 0.25 and sorting 1.55; int32 2.0 (3.5); stable orders of float32 4.2 (19, not stable) and int32
+4.1 (8). The limit is NumPy's function on half of the elements. Four parts in place of two take as long.
+Guarded by ``tests/backends/test_sorting_loops.py``.
 """
 
 from __future__ import annotations

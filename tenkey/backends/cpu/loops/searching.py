@@ -5,7 +5,8 @@ Note [Binary search in lanes]
 A search for one element is a chain of loads that wait for each other, and a branch that is predicted half of the time.
 Here 32 searches advance together without a branch, one binary digit of the place after the other, each with its own
 load. For 2**20 random searches in 2**20 float32 that takes 30 ms on two threads (NumPy 286, PyTorch 183, on the same
-busy machine); the limit is set by the loads of the last levels, which miss the caches. Guarded by ``tests/backends/test_sorting_loops.py``.
+busy machine); the limit is set by the loads of the last levels, which miss the caches.
+Guarded by ``tests/backends/test_sorting_loops.py``.
 """
 
 from __future__ import annotations
