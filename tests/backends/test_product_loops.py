@@ -13,7 +13,7 @@ from tenkey.backends.cpu import matmul
 SHAPES = [
     ((6, 5), (5, 64)), ((7, 9), (9, 65)), ((100, 130), (130, 77)), ((33, 1), (1, 33)), ((5, 0), (0, 7)),
     ((3, 16, 16), (3, 16, 16)), ((4, 13, 100), (100, 77)), ((2, 1, 6, 5), (3, 5, 40)), ((7, 50), (4, 50, 33)),
-    ((0, 6, 7), (1, 7, 8)), ((2, 97, 30), (2, 30, 6)), ((1, 5, 300), (9, 300, 5)), ((200, 300), (300, 400)),
+    ((0, 6, 7), (1, 7, 8)), ((2, 97, 30), (2, 30, 6)), ((1, 5, 300), (9, 300, 5)), ((200, 300), (300, 400)), ((30, 1100), (1100, 70)),
 ]  # fmt: skip
 
 
@@ -53,6 +53,7 @@ LAYOUTS: dict[str, Any] = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8"])
 def test_products(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "LEAST", 0)
+    monkeypatch.setattr(matmul, "LEAST_OF_ONE", 0)
     monkeypatch.setattr(matmul, "THIN", 0)
     failures = []
     for in_cache in (1 << 18, 0):  # read where it is, packed

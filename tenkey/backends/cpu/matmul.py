@@ -31,17 +31,20 @@ from ..llvm.compiled import kernel as compiled
 from ..llvm.value_types import of_dtype
 from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
-from .loops.products import batched_product, packed_product
-from .pool import STATE
+from .loops.products import DEEP, batched_product, packed_product
+from .loops.strided_copies import copied
+from .pool import STATE, get_num_threads
 
 __all__ = ["KERNELS", "matmul_kernel"]
 
 _new = object.__new__
 SMALL: Final = 1 << 12  # elements of the first matrix up to which BLAS is called at once
 IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
-LEAST: Final = 1 << 15  # multiply-adds of a whole batch that are worth our loops
+LEAST: Final = 1 << 15  # multiply-adds of a whole batch, or of integers, that are worth our loops
+LEAST_OF_ONE: Final = 1 << 22  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 11 of ours
 THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with a vector
 PANEL: Final = 256  # bytes of a row of a packed panel
+MOST_PLACES: Final = 62  # packed panels at a time: bits of an integer
 
 
 def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -107,7 +110,7 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         made = large(a.reshape(-1, inner), b)
         return None if made is None else made.reshape(*a.shape[:-1], columns)
     shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
-    if prod(shape) * rows * inner * columns < LEAST:
+    if prod(shape) * rows * inner * columns < (LEAST if shape or a.dtype.kind != "f" else LEAST_OF_ONE):
         return None
     if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
         return None
@@ -117,7 +120,7 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     contiguous = b.strides[-1] == b.itemsize
     if inner * columns * b.itemsize <= IN_CACHE and (contiguous or shape):
         if not contiguous:
-            b = np.ascontiguousarray(b)
+            b = copied(b)
         out = allocate((*shape, rows, columns), a.dtype)
         loop(STATE, a, b, out)
         return out
@@ -126,10 +129,15 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     loop = _loop(a.dtype.name, packed=True)
     if loop is None:
         return None
-    wide = PANEL // a.itemsize
-    packed = np.empty(inner * -(-columns // wide) * wide, a.dtype)
+    if a.strides[-1] != a.itemsize:  # its elements would lie on different pages
+        a = copied(a)
+    places = min(get_num_threads(), MOST_PLACES)
+    packed = np.empty(places * DEEP * PANEL, np.uint8)
     out = allocate((rows, columns), a.dtype)
-    loop(STATE, a, b, out, packed)
+    if not inner:
+        out.fill(0)
+        return out
+    loop(STATE, a, b, out, packed, places)
     return out
 
 

@@ -178,7 +178,7 @@ def repeat_run(to: pointer(T), source: pointer(T), n: i64, *, T, COUNT) -> void:
         i += 1
 
 
-def _transpose(to: Any, step: Any, source: Any, source_step: Any, T: Type, width: int) -> None:
+def transpose_tile(to: Any, step: Any, source: Any, source_step: Any, T: Type, width: int) -> None:
     """Write a tile's columns as rows: exchange blocks of 1, 2, 4, ... with the partner rows."""
     rows = [load(cast(source + source_step * k, pointer(T)), width) for k in range(width)]
     half = 1
@@ -240,7 +240,7 @@ def transposed_block(
     while r + W <= rows:
         c = i64(0)
         while c + W <= columns:
-            _transpose(to + (r * step + c * size), step, source + (r * size + c * source_step), source_step, T, W)
+            transpose_tile(to + (r * step + c * size), step, source + (r * size + c * source_step), source_step, T, W)
             c += W
         if c < columns:
             strided_block(
