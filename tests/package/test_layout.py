@@ -27,7 +27,6 @@ RELATED = {
     "reduction": "reductions as operators, and as CPU kernels",
     "reductions": "reductions as operators, and their gradients",
     "samples": "sample inputs: of declarations, and of any operator",
-    "sorting": "sorting: operators, and the loops of the CPU",
     "special": "special functions: operators, and the namespace tk.special",
     "splitting": "splitting as operators, and functions whose arguments no schema describes",
     "statistics": "statistics as operators, and functions whose arguments no schema describes",
