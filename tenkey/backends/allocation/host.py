@@ -113,7 +113,10 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if nbytes < REUSED:
         if _counts.limit is not None:
             _admit(nbytes, _empty_cache)
-        memory = HostMemory(nbytes, _BYTE)
+        try:
+            memory = HostMemory(nbytes, _BYTE)
+        except MemoryError:
+            raise _missing(shape, dtype, nbytes) from None
         entry = (nbytes, calling_operator(), nbytes)
         give: Any = None
     else:
@@ -122,13 +125,22 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         except MemoryError as error:
             if error.args:  # the limit
                 raise
-            return np.empty(shape, dtype)  # raises the error that describes the array
+            raise _missing(shape, dtype, nbytes) from None
         memory = HostMemory((nbytes,), _BYTE, block)
         entry = (nbytes, calling_operator(), 0)
         give = partial(back, block)
     _counts.add(*entry)
     memory.end = partial(_end, entry, give)
     return np.ndarray(shape, dtype, memory)
+
+
+def _missing(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> MemoryError:
+    """Return the error of a result for which memory is missing."""
+    name = calling_operator().rpartition("::")[2]
+    return MemoryError(
+        f"[{name or 'tenkey'}] needs more memory than available, {nbytes:.1e} bytes for shape {shape} and dtype "
+        f"{dtype}: give a smaller shape, or work in parts."
+    )
 
 
 def _end(entry: tuple[int, str, int], give: Any, counts: Counts = _counts, ended: list[bool] = _ended) -> None:

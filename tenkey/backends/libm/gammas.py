@@ -103,6 +103,7 @@ def lgamma(x: Any) -> Any:
     b = llvm_select(small, a + ONE, a)
     logarithm = log(a)
     near = (b - ONE) * (b - TWO) * horner(b - TWO, _LGAMMA_NEAR)
+    near = llvm_select(b == ONE, ZERO, near)  # not -0
     near = llvm_select(small, (a - ONE) * a * horner(a - ONE, _LGAMMA_NEAR) - logarithm, near)
     middle = (b - TWO) * horner((b - _MIDDLE) / _RADIUS, _LGAMMA_MIDDLE)
     inverse = ONE / a

@@ -15,7 +15,6 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor, make_tensor
 from ....core.word import INHERITED
 from ....dispatch.operator import Operator
-from ....ops.builtin.shape.padding import pairs_of
 from ...allocation.host import allocate
 from ..fp_warnings import silenced
 from ..kernels import Specialized, check, wrap
@@ -130,54 +129,8 @@ def conj(x: Tensor) -> Tensor:
     return wrap(np.conjugate(x._data)) if x.dtype.kind == "c" else clone(x)
 
 
-_MIRRORED: Final[dict[str, Callable[[int, int, int], tuple[tuple[int, int], tuple[int, int]]]]] = {
-    "edge": lambda start, stop, width: ((start, start + 1), (stop - 1, stop)),
-    "wrap": lambda start, stop, width: ((stop - width, stop), (start, start + width)),
-    "symmetric": lambda start, stop, width: ((start, start + width), (stop - width, stop)),
-    "reflect": lambda start, stop, width: ((start + 1, start + 1 + width), (stop - 1 - width, stop - 1)),
-}
-"""Where the border before and behind the elements ``start`` to ``stop`` comes from; the last two are reversed."""
-
-
-def _pad_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
-    composition = operator.facets["Composite"].function
-
-    def kernel(
-        x: Tensor, pad_width: Any, mode: str = "constant", *, constant_values: Any, end_values: Any, stat_length: Any
-    ) -> Tensor:
-        a = x._data
-        if a.nbytes >= COPIED and mode in _MIRRORED and stat_length is None:
-            widths = pairs_of(pad_width, a.ndim, "pad_width", a.shape)
-            most = [n - 1 if mode == "reflect" else 1 << 62 if mode == "edge" else n for n in a.shape]
-            if all(0 <= width <= n for pair, n in zip(widths, most, strict=True) for width in pair):
-                return make_tensor(_mirrored(a, widths, mode), x._word & INHERITED)
-        return composition(  # type: ignore[no-any-return]
-            x, pad_width, mode, constant_values=constant_values, end_values=end_values, stat_length=stat_length
-        )
-
-    return kernel
-
-
-def _mirrored(a: np.ndarray, widths: Sequence[tuple[int, int]], mode: str) -> np.ndarray:
-    """Return an array with a border of its own elements, which are copied along one axis after the other."""
-    out = allocate(tuple([before + n + after for (before, after), n in zip(widths, a.shape, strict=True)]), a.dtype)
-    inner = [slice(before, before + n) for (before, _), n in zip(widths, a.shape, strict=True)]
-    copy_into(out[tuple(inner)], a)
-    for axis, (before, after) in enumerate(widths):
-        start, stop = inner[axis].start, inner[axis].stop
-        lead, rest = (slice(None),) * axis, inner[axis + 1 :]  # borders of earlier axes are complete
-        sides = ((before, slice(0, start)), (after, slice(stop, None)))
-        for side, (width, border) in enumerate(sides):
-            if width:
-                source = out[(*lead, slice(*_MIRRORED[mode](start, stop, width)[side]), *rest)]
-                turned = np.flip(source, axis) if mode in ("symmetric", "reflect") else source
-                copy_into(out[(*lead, border, *rest)], turned)
-    return out
-
-
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::clone": clone, "tk::flip": flip, "tk::concatenate": concatenate, "tk::conj": conj,
     "tk::real": lambda x: wrap(copied(x._data.real)), "tk::imag": lambda x: wrap(copied(x._data.imag)),
     "tk::repeat_each": Specialized(_repeat_each_rule), "tk::pad_constant": Specialized(_pad_constant_rule),
-    "tk::pad": Specialized(_pad_rule),
 }  # fmt: skip

@@ -22,6 +22,7 @@ from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
 from ...pool import STATE
 from ..expressions import ScalarLoop, UnsupportedInLoopError, converted, to_loop
+from ..strided_copies import copied
 from . import arg_reduction, reduce_axes, scan
 
 __all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "reduce_array", "scan_arrays"]
@@ -191,7 +192,7 @@ def as_rows(a: np.ndarray, axis: int | None) -> tuple[np.ndarray, int, int, int,
         uniform = a.ndim > 1 and axis and a[0].flags.c_contiguous and a.flags.aligned and axis == 1
         if uniform and step * a.itemsize == a.strides[0]:
             return a, outer, n, inner, step
-        a = np.array(a, order="C")
+        a = copied(a)
     return a, outer, n, inner, n * inner
 
 
@@ -256,7 +257,7 @@ def scan_arrays(
     shape = arrays[0].shape
     parts = [as_rows(a, axis) for a in arrays]
     if len({part[1:] for part in parts}) > 1:
-        parts = [as_rows(np.array(a, order="C"), axis) for a in arrays]
+        parts = [as_rows(copied(a), axis) for a in arrays]
     _, outer, n, inner, step = parts[0]
     longer = (*shape[:axis], n + initial, *shape[axis + 1 :])
     outs = [allocate(longer, dtype) for _ in arrays]
@@ -274,7 +275,7 @@ def scan_arrays(
         kernels[0].call(STATE, x, to, outer, n, step, (n + initial) * inner)
     else:
         kernels[1].call(STATE, x, to, outer, n, inner, step, (n + initial) * inner)
-    return [np.array(np.flip(out, axis), order="C") for out in outs] if reverse else outs
+    return [copied(np.flip(out, axis)) for out in outs] if reverse else outs
 
 
 _MAKERS: Final = {"Reduce": _reduce_kernels, "ArgReduce": _place_kernels, "Scan": _scan_kernels}
