@@ -49,7 +49,6 @@ BENCHMARKS: Final = (
     Benchmark("cpu", "Large calls on the CPU", ["--busy"]),
     Benchmark("pool", "The launch of a parallel region"),
     Benchmark("programs", "Whole programs"),
-    Benchmark("pool", "The launch of a parallel region"),
     Benchmark("dispatch", "The cost of a call", ["--rounds", "30"]),
     Benchmark("arrays", "Small arrays", ["--rounds", "15"]),
     Benchmark("autograd", "Backward passes", ["--rounds", "15"]),
