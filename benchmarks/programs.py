@@ -89,7 +89,8 @@ def make_row(entry: Entry, modules: dict[str, Any]) -> Row:
 
 
 def _numbers(value: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(value.detach() if hasattr(value, "detach") else value).copy()
+    found = np.asarray(value.detach() if hasattr(value, "detach") else value)
+    return found.astype(np.float32 if found.dtype == np.uint8 else found.dtype)  # a level may round either way
 
 
 def main() -> None:
