@@ -145,6 +145,13 @@ class TestReductions:
                     assert (errors <= bound / 8).all(), errors / bound
         failures.check()
 
+    def test_products_of_numbers_near_1_do_not_drift(self) -> None:
+        x = (1 + 1e-3 * np.random.default_rng(4).normal(size=1 << 20)).astype(np.float32)
+        exact = np.multiply.reduce(x, dtype=np.float64)
+        for axis in (None, 0):
+            found = float(tk.prod(tk.asarray(x), axis=axis))
+            assert abs(found - exact) <= 1e-7 * exact, axis
+
     def test_halves_are_summed_in_single_precision(self) -> None:
         a = np.full(10_000, 1.001, np.float16)
         assert reduced("sum", a, None) == np.float16(a.astype(np.float64).sum())

@@ -28,6 +28,7 @@ from . import arg_reduction, reduce_axes, scan
 __all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "reduce_array", "scan_arrays"]
 
 _AXES: Final = 16  # of the templates
+_FLOAT64: Final = np.dtype(np.float64)
 _FLOAT32: Final = np.dtype(np.float32)
 _FLOAT64: Final = np.dtype(np.float64)
 _P = ParamSpec("_P")
@@ -127,6 +128,9 @@ def _reduce_kernels(facet: Reduce, given: np.dtype, dtype: np.dtype) -> tuple[_K
     compute = _FLOAT32 if _is_half(dtype) else dtype
     of_bools = dtype.kind == "b"
     expression = trace(facet.combine, ("a", "b"), name="combine", booleans=("a", "b") if of_bools else ())
+    if expression.operation == "multiply" and dtype == _FLOAT32:
+        # roundings of products add up: 2^20 numbers near 1 had a relative error of 2e-3, and NumPy's of 3e-5
+        compute = _FLOAT64
     combine: Any = to_loop(expression, ("a", "b"), compute)
     A = of_dtype(compute)
     stop = {"logical_or": True, "logical_and": False}.get(expression.operation) if of_bools else None
