@@ -420,6 +420,37 @@ class TestMistakes:
         with pytest.raises(LoopError, match="With is not part of the language"):
             module_text(wrong)
 
+    def test_what_would_be_ignored_is_refused(self) -> None:
+        """Parts of statements that Python has and the language has not."""
+
+        @loop
+        def loop_with_else(n: i64) -> void:
+            for k in range(n):
+                if k == 3:
+                    break
+            else:
+                n = 0
+
+        @loop
+        def break_while_unrolling(n: i64) -> void:
+            while n > 0:
+                for k in unroll(3):
+                    if n == k:
+                        break
+                n -= 1
+
+        @loop
+        def format_of_a_number(n: i64, *, K: Any) -> i64:
+            return n + len(f"{K:04d}")
+
+        for template, statics, words in (
+            (loop_with_else, {}, "a loop has no else"),
+            (break_while_unrolling, {}, "break and continue belong into range and while loops"),
+            (format_of_a_number, {"K": 3}, "has no formats"),
+        ):
+            with pytest.raises(LoopError, match=rf"\[{template.__name__}\].*{words}"):
+                module_text(template, **statics)
+
 
 @loop
 def front(source: pointer(i32), target: pointer(i32), *, LANES: Any) -> void:

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
-from .expressions import BINARY, Expressions, LoopError, Static, Variable, static
+from .expression_nodes import BINARY, Expressions, LoopError, Static, Variable, static
 from .value_types import Type, i8, i64, pointer, void
 from .values import Body, Module, Value, as_value, body, convert, truth, writing
 
@@ -152,7 +152,7 @@ class _Translation(Expressions):
         if unknown:
             raise LoopError(f"{self.where(self.tree)}: {template.__name__} has no static {', '.join(sorted(unknown))}.")
         self.parameters = [*arguments.posonlyargs, *arguments.args]
-        self.targets: list[tuple[str, str]] = []  # where continue and break go, for each loop
+        self.targets: list[tuple[str, str] | None] = []  # where continue and break go, for each loop; None: nowhere
         self.inlined = False
 
     @cached_property
@@ -297,6 +297,7 @@ class _Translation(Expressions):
         body.label(after)
 
     def do_While(self, node: ast.While) -> None:
+        self.refuse_else(node)
         body = self.body
         head, inside, after = body.name("while"), body.name("do"), body.name("done")
         body.label(head)
@@ -315,7 +316,12 @@ class _Translation(Expressions):
             body.jump(head)
         body.label(after)
 
+    def refuse_else(self, node: ast.For | ast.While) -> None:
+        if node.orelse:
+            raise TypeError("a loop has no else: set a variable before break, and ask for it after the loop.")
+
     def do_For(self, node: ast.For) -> None:
+        self.refuse_else(node)
         call = node.iter
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range":
             self.counted(node, [self.value(argument) for argument in call.args])
@@ -323,9 +329,11 @@ class _Translation(Expressions):
         items = self.value(node.iter)
         if isinstance(items, Value):
             raise TypeError("a loop runs over range(...) or unroll(...).")
+        self.targets.append(None)
         for item in items:
             self.assign(node.target, Static(item))
             self.block(node.body)
+        self.targets.pop()
 
     def counted(self, node: ast.For, bounds: list[Any]) -> None:
         """Translate ``for i in range(...)``."""
@@ -364,9 +372,10 @@ class _Translation(Expressions):
         self.leave(0)
 
     def leave(self, which: int) -> None:
-        if not self.targets:
+        targets = self.targets[-1] if self.targets else None
+        if targets is None:
             raise TypeError("break and continue belong into range and while loops of the same function.")
-        self.body.jump(self.targets[-1][which])
+        self.body.jump(targets[which])
 
 
 def _assignments(tree: ast.FunctionDef) -> dict[str, int]:

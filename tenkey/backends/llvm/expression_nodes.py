@@ -258,6 +258,10 @@ class Expressions:
         return found
 
     def of_JoinedStr(self, node: ast.JoinedStr) -> str:
+        if any(
+            isinstance(part, ast.FormattedValue) and (part.format_spec or part.conversion > 0) for part in node.values
+        ):
+            self.fail(node, "a string of static values has no formats, as in {x:02d} or {x!r}: apply them before.")
         return "".join(
             str(self.value(part.value)) if isinstance(part, ast.FormattedValue) else str(self.value(part))
             for part in node.values
