@@ -171,9 +171,49 @@ def test_second_derivatives() -> None:
 
 def test_classes_out_of_range() -> None:
     logits = tk.zeros((40, 50))
-    for bad in (50, 1000):
-        with pytest.raises(IndexError, match="cross_entropy"):
-            tk.cross_entropy(logits, tk.full((40,), bad))
+    few = tk.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    for bad in (50, 1000, -1, -100):
+        for dtype in (tk.int64, tk.int8, tk.uint8) if abs(bad) < 128 else (tk.int64,):
+            target = tk.asarray([bad % 256 if dtype == tk.uint8 else bad], dtype=dtype)
+            with pytest.raises(IndexError, match=r"not in \[0, 50\)"):
+                tk.cross_entropy(logits, tk.broadcast_to(target, (40,)))
+            with pytest.raises(IndexError, match=r"not in \[0, 3\)"):  # by the composition
+                tk.cross_entropy(few, target)
+    many = tk.zeros((2, 300))
+    assert tk.cross_entropy(many, tk.asarray([3, 0], dtype=tk.int8)).item() == pytest.approx(np.log(300))
+
+
+def test_layer_norm_of_half_precision() -> None:
+    """The squares of the deviations are beyond float16."""
+    rng = np.random.default_rng(7)
+    for shape in ((2, 10), (40, 200)):
+        values, slopes = (rng.standard_normal(shape) * 300).astype(np.float16), rng.standard_normal(shape)
+        x = tk.tensor(values, requires_grad=True)
+        weight = tk.tensor(np.ones(shape[1], np.float16), requires_grad=True)
+        out = tk.layer_norm(x, weight)
+        wide = values.astype(float)
+        expected = EXTRA_REFERENCES["layer_norm"](wide)
+        assert out.dtype == tk.float16
+        np.testing.assert_allclose(out.detach().numpy(), expected, rtol=2e-3, atol=2e-3)
+        by_x, by_weight = tk.autograd.grad(tk.sum(out * tk.asarray(slopes)), [x, weight])
+        assert (by_x.dtype, by_weight.dtype) == (tk.float16, tk.float16)
+        wanted = EXTRA_REFERENCES["layer_norm_backward"](slopes, wide, np.ones(shape[1]), -1, 1e-5)
+        np.testing.assert_allclose(by_x.numpy(), wanted, rtol=2e-3, atol=2e-5)
+        np.testing.assert_allclose(by_weight.numpy(), np.sum(slopes * expected, 0), rtol=5e-3, atol=5e-2)
+
+
+def test_rows_without_elements() -> None:
+    for axis, shape in ((-1, (3, 0)), (0, (0, 3)), (-1, (0, 3))):
+        for name in ("softmax", "log_softmax", "layer_norm"):
+            x = tk.zeros(shape).requires_grad_()
+            out = getattr(tk, name)(x, axis=axis)
+            assert (out.shape, tk.autograd.grad(tk.sum(out), x)[0].shape) == (shape, shape), name
+
+
+def test_a_weight_that_is_not_a_vector() -> None:
+    for n in (3, 500):
+        with pytest.raises(ValueError, match="must be a vector"):
+            tk.layer_norm(tk.ones((40, n)), tk.ones((1, n)))
 
 
 def test_a_wrong_sweep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

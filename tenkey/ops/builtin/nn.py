@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.dtypes.names import bfloat16, float16, float32, int64
+from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ...dispatch.tags import Tag
@@ -13,13 +15,12 @@ from .. import scalar as s
 from ..declare import Entry, Rows, Sweep, composite, normal, operator_of
 from ..shapes import normalize_axis
 from .creation import arange, full
-from .elementwise.arithmetic import remainder
 from .elementwise.comparison import equal, where
 from .elementwise.complex import conjugated, real_part
 from .elementwise.exponential import exp, rsqrt
 from .indexing.advanced_indexing import take_along_axis
 from .reductions.reduction import LOG_OF_SUM, logsumexp, max, mean, sum
-from .shape.copying import floating
+from .shape.copying import as_dtype, cast, clone, floating
 from .shape.views import expand_dims, reshape, squeeze
 
 _samples = normal([3, 4], ([3, 4], {"axis": 0}))
@@ -72,6 +73,8 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     axis = normalize_axis("softmax", axis, x.ndim)
     x = floating(x)  # the difference of unsigned integers would wrap around
+    if not x.shape[axis]:  # there is no largest element
+        return clone(x)
     powers = exp(x - max(real_part(x), axis=axis, keepdims=True))
     return powers / sum(powers, axis=axis, keepdims=True)
 
@@ -150,7 +153,7 @@ def _entropy_samples(rng: np.random.Generator) -> list[Any]:
 def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Tensor:
     """Return the gradient of ``row_cross_entropy``."""
     n = logits.shape[-1]
-    chosen = equal(expand_dims(remainder(target, n), -1), arange(n, device=logits.device))
+    chosen = equal(expand_dims(target, -1), arange(n, device=logits.device))
     found = conjugated(exp(log_softmax(logits)))
     return expand_dims(g, -1) * where(chosen, found - 1.0, found)
 
@@ -178,7 +181,9 @@ def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Ten
 )
 def row_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the negative log-likelihood of each row's class."""
-    return -squeeze(take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1), -1)
+    target = as_dtype(target, int64)
+    chosen = where(target < 0, logits.shape[-1], target)  # a negative index would count from the end
+    return -squeeze(take_along_axis(log_softmax(logits, axis=-1), expand_dims(chosen, -1), axis=-1), -1)
 
 
 @composite("cross_entropy(Tensor logits, Tensor target) -> Tensor", sample_inputs=_entropy_samples)
@@ -201,9 +206,10 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
         )
     try:
         return mean(row_cross_entropy(logits, target))
-    except IndexError as error:
+    except IndexError:
         raise IndexError(
-            f"[cross_entropy] the target holds a class that is not in [0, {logits.shape[-1]}): {error}"
+            f"[cross_entropy] the target holds a class that is not in [0, {logits.shape[-1]}), the columns of logits "
+            f"of shape {logits.shape}: leave out rows without a class, as in logits[target >= 0]."
         ) from None
 
 
@@ -225,10 +231,18 @@ def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
 
 
 def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
-    """Return the normalized elements, and the factor by which their deviations were scaled."""
+    """Return the normalized elements, and the factor by which their deviations were scaled; of halves in float32."""
+    if x.dtype in (float16, bfloat16):  # the square of 256 is beyond float16
+        x = cast(x, float32)
     deviations = x - mean(x, axis=axis, keepdims=True)
     scale = rsqrt(mean(deviations * deviations, axis=axis, keepdims=True) + eps)
     return deviations * scale, scale
+
+
+def _rounded(result: Tensor, *operands: Tensor | None) -> Tensor:
+    """Return the result for halves, which was computed in float32, in the dtype of its operands."""
+    found = result_dtype([x.dtype for x in operands if x is not None])
+    return cast(result, found) if found in (float16, bfloat16) else result
 
 
 def _others(ndim: int, axis: int) -> tuple[int, ...]:
@@ -272,7 +286,7 @@ def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, 
     inner = g if weight is None else g * _along(weight, x.ndim, axis)
     shift = mean(inner, axis=axis, keepdims=True)
     tilt = mean(inner * normalized, axis=axis, keepdims=True)
-    return scale * (inner - shift - normalized * tilt)
+    return _rounded(scale * (inner - shift - normalized * tilt), g, x, weight)
 
 
 @composite(
@@ -288,7 +302,7 @@ def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, 
 )
 def layer_norm_weight_backward(g: Tensor, x: Tensor, axis: int, eps: float) -> Tensor:
     """Return the gradient of ``layer_norm`` by its weight."""
-    return sum(g * _normalized(x, axis, eps)[0], axis=_others(x.ndim, axis))
+    return _rounded(sum(g * _normalized(x, axis, eps)[0], axis=_others(x.ndim, axis)), g, x)
 
 
 @composite(
@@ -316,7 +330,7 @@ def layer_norm(
     """Subtract the mean along an axis, divide by the standard deviation, multiply by ``weight`` and add ``bias``.
 
     Args: weight, bias: vectors as long as the axis. eps: added to the variance. Raises ValueError for other shapes,
-    TypeError for integers.
+    TypeError for integers. Halves are computed in float32.
 
     >>> tk.layer_norm(tk.asarray([1.0, 3.0]), eps=0.0).tolist()
     [-1.0, 1.0]
@@ -333,7 +347,9 @@ def layer_norm(
     out, _ = _normalized(x, i, eps)
     if weight is not None:
         out = out * _along(weight, x.ndim, i)
-    return out if bias is None else out + _along(bias, x.ndim, i)
+    if bias is not None:
+        out = out + _along(bias, x.ndim, i)
+    return _rounded(out, x, weight, bias)
 
 
 # ---- names in ``tk.special``, which are SciPy's

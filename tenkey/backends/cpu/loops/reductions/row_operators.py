@@ -103,7 +103,9 @@ class _Large:
             if facet.tensors[name] == "row":
                 if (a.dtype is not dtype and a.dtype != dtype) or a.shape != shape:
                     return None
-            elif a.size != (n if facet.tensors[name] == "column" else outer * inner) or a.dtype.kind not in "iuf":
+            elif a.dtype.kind not in "iuf" or (
+                a.shape != (n,) if facet.tensors[name] == "column" else a.size != outer * inner
+            ):
                 return None
             if a.dtype.kind == "f" and a.dtype != dtype:
                 return None
