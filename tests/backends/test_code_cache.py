@@ -121,6 +121,7 @@ def test_a_changed_source_has_other_kernels(tmp_path: Path, monkeypatch: pytest.
         assert code_cache._sources() != usual
     path.write_text(text)
     (root / "libm" / "notes.txt").write_text("not a source")
+    (root / "libm" / ".#exponentials.py").symlink_to("user@host.1234")  # as editors mark a file that is open
     assert code_cache._sources() == usual
     below = root / "cpu" / "loops" / "below"
     below.mkdir(parents=True)

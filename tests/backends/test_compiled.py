@@ -32,6 +32,7 @@ from tenkey.backends.llvm import (
     images,
     kernel,
     loop,
+    machine_code,
     pointer,
     shape,
 )
@@ -145,6 +146,39 @@ def test_without_llvm(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel(total, T=f64)
 
 
+@pytest.mark.parametrize("error", [OSError("a library is missing"), RuntimeError("an unknown processor")])
+def test_what_llvm_cannot_compile_is_tried_once(error: Exception, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def refuse(text: str, vectorize: bool, brief: bool) -> bytes:
+        tries.append(text)
+        raise error
+
+    monkeypatch.setattr(machine_code, "object_code", refuse)
+    with (
+        pytest.warns(UserWarning, match=f"not compiled .*{error}.*operators run on NumPy"),
+        pytest.raises(UnavailableError, match=str(error)),
+    ):
+        kernel(total, T=f32)
+    for ask in (kernel, address_of):
+        with pytest.raises(UnavailableError, match=str(error)):
+            ask(total, T=f32)
+    assert len(tries) == 1
+
+
+def test_without_sources(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @loop
+    def packed(x: i64) -> i64:
+        return x
+
+    def missing(function: Any) -> Any:
+        raise OSError("could not get source code")
+
+    monkeypatch.setattr("inspect.getsourcelines", missing)
+    with pytest.warns(UserWarning, match="could not get source code"), pytest.raises(UnavailableError):
+        kernel(packed)
+
+
 def test_a_damaged_kernel_is_compiled_again(
     cache: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +210,7 @@ def test_a_system_that_does_not_run_what_was_written(cache: Path, monkeypatch: p
         raise images.ImageError("memory that was written cannot become executable (Permission denied)")
 
     monkeypatch.setattr(images, "load", refused)
-    message = r"kernels cannot be used \(memory that was written"
+    message = r"kernels cannot be used \(ImageError: memory that was written"
     with pytest.warns(UserWarning, match=message), pytest.raises(UnavailableError):
         kernel(total, T=f32)
     assert not cache.exists() or list(cache.iterdir()) == []

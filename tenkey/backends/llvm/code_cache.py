@@ -222,7 +222,7 @@ def _files(place: str, name: str) -> Iterator[tuple[str, str]]:
         yield f"{name}.py", f"{place}.py"
     with suppress(FileNotFoundError):
         for entry in sorted(os.listdir(place)):
-            if entry.endswith(".py"):
+            if entry.endswith(".py") and entry[0] != ".":  # editors keep links of their own there
                 yield f"{name}/{entry}", f"{place}/{entry}"
             elif "." not in entry and entry != "__pycache__":
                 yield from _files(f"{place}/{entry}", f"{name}/{entry}")

@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 _Code = tuple[int, str]  # the address; the types of the result and of the parameters, as in _CTYPES
 _compiling: Final = locks.new_lock()  # held while a kernel is loaded or compiled: Note [Forks and the compiler]
-_codes: Final[dict[Any, _Code]] = {}
+_codes: Final[dict[Any, _Code | str]] = {}  # of a kernel that is unavailable: why, since it would be translated again
 _functions: Final[dict[Any, Callable[..., Any]]] = {}
 counts: Final = {"loaded": 0, "compiled": 0}
 """How many kernels this process has loaded from the cache, and how many it has compiled."""
@@ -101,9 +101,15 @@ def _found(key: Any, template: Template, statics: dict[str, Any]) -> _Code:
             with _compiling:
                 code = _codes.get(key)
                 if code is None:
-                    code = _codes[key] = _obtained(template, statics)
+                    try:
+                        code = _obtained(template, statics)
+                    except UnavailableError as error:
+                        code = str(error)
+                    _codes[key] = code
         finally:
             utter()
+    if isinstance(code, str):
+        raise UnavailableError(code)
     return code
 
 
@@ -120,15 +126,14 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
             code = _loaded(content)
             counts["loaded"] += 1
             return code
-    except (ImportError, images.ImageError) as error:  # LLVM may be needed to know the processor
+    except (ImportError, OSError, images.ImageError) as error:  # LLVM may be needed to know the processor
         complain(f"a cached kernel cannot be loaded ({error}): it is compiled again.", error)
     text, signature = translated or _translated(template, statics)
     content = signature.encode() + b"\n" + _compiled(template, text)
     try:
         code = _loaded(content)
     except images.ImageError as error:
-        complain(f"kernels cannot be used ({error}): operators run on NumPy.", error)
-        raise UnavailableError(str(error)) from error
+        raise _unavailable("kernels cannot be used", error) from error
     counts["compiled"] += 1
     code_cache.store(key, content)
     return code
@@ -137,7 +142,10 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
 def _translated(template: Template, statics: dict[str, Any]) -> tuple[str, str]:
     """Return the text of a kernel in LLVM's language, and its signature."""
     module = Module()
-    _, result, parameters = instance(template, module, statics, _ENTRY)
+    try:
+        _, result, parameters = instance(template, module, statics, _ENTRY)
+    except OSError as error:  # a program that was packed without its sources
+        raise _unavailable("kernels are not compiled", error) from error
     return module.text(), " ".join(map(_ctype, (result, *parameters)))
 
 
@@ -151,10 +159,16 @@ def _compiled(template: Template, text: str) -> bytes:
         raise UnavailableError("The process was forked while a kernel was being compiled: it cannot compile any.")
     try:
         from . import machine_code  # not before code has to be compiled
-    except ImportError as error:
-        complain(f"kernels are not compiled ({type(error).__name__}: {error}): operators run on NumPy.", error)
-        raise UnavailableError(str(error)) from error
-    return images.build(machine_code.object_code(text, template.vectorize, template.brief), [_ENTRY])
+
+        code = machine_code.object_code(text, template.vectorize, template.brief)
+    except (ImportError, OSError, RuntimeError) as error:  # llvmlite raises OSError if its library cannot be loaded
+        raise _unavailable("kernels are not compiled", error) from error
+    return images.build(code, [_ENTRY])
+
+
+def _unavailable(what: str, error: Exception) -> UnavailableError:
+    complain(f"{what} ({type(error).__name__}: {error}): operators run on NumPy.", error)
+    return UnavailableError(str(error))
 
 
 def _loaded(content: bytes) -> _Code:

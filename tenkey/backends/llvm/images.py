@@ -11,7 +11,8 @@ that it changes was allocated by Python.
 
 ``build`` does not guess: where it meets something that it does not know, it keeps the object code as it is, and
 ``load`` leaves linking to LLVM. This is always so on processors other than x86-64 and on systems other than Linux,
-which use other formats, and where the system forbids memory that was written to become executable.
+which use other formats. Where the system forbids memory that was written to become executable, no kernel can run, and
+operators run on NumPy.
 
 An image stays in memory until the process ends, even while the interpreter shuts down: any object may have kept an
 address, and threads of the pool may run in it. It contains no address, so it can be loaded on any machine that has the
@@ -161,7 +162,7 @@ def _link_by_llvm(code: bytes, exports: Sequence[str]) -> dict[str, int]:
         for name in exports:
             builder.export_symbol(name)
         library = builder.link(_linker(), f"tenkey{next(_numbers)}")
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, OSError, RuntimeError) as error:
         raise ImageError(f"LLVM cannot link the machine code ({type(error).__name__}: {error})") from error
     for needed in (library, _linker()):  # which would free the code, at exit, too
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(needed))
