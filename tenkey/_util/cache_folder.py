@@ -71,7 +71,8 @@ def _made(folder: str) -> str:
     """Return a private folder that can be written, made where it is missing; raise OSError if it cannot be one."""
     if folder.split(os.sep, 1)[0] == "~":
         raise FileNotFoundError(errno.ENOENT, "the user has no home folder", folder)
-    folder = join(os.getcwd(), folder)
+    if not os.path.isabs(folder):
+        folder = join(os.getcwd(), folder)
     missing = _checked(folder)
     if missing:
         for part in missing:

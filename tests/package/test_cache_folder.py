@@ -228,6 +228,19 @@ def test_a_folder_is_looked_at_each_time(cache: _Cache) -> None:
     cache.refuses(cache.root / "cache", "other users can write to")
 
 
+def test_the_working_directory_may_be_gone(cache: _Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It matters for relative paths only."""
+    gone = _folder(cache.root / "gone")
+    monkeypatch.chdir(gone)
+    cache.accepts("relative")
+    (gone / "relative" / "kernels").rmdir()
+    (gone / "relative").rmdir()
+    gone.rmdir()
+    assert cache.find(cache.root / "cache") == cache.root / "cache" / "kernels"
+    assert cache.said == []
+    cache.refuses("relative", "No such file")
+
+
 def test_private_files(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch(0o600)

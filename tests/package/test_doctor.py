@@ -63,7 +63,7 @@ def test_the_command() -> None:
     ("name", "value", "words"),
     [
         ("TENKEY_COMPILE", "off", "all operators run on NumPy. Unset it"),
-        ("TENKEY_COMPILE", "0", "must be on or off"),
+        ("TENKEY_COMPILE", "sync", "must be on or off"),
         ("TENKEY_CACHE_LIMIT", "0", "no kernel is saved"),
         ("TENKEY_CACHE_LIMIT", "much", "'much', not a number of megabytes"),
         ("TENKEY_POOL", "python", "slow to wake: unset it"),
