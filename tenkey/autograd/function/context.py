@@ -300,8 +300,17 @@ class Call(Context):
     """
 
     __slots__ = (
-        "_height", "_input_positions", "_saved", "_to_save", "_word", "device", "dtype", "needs_input_grad",
-        "next_edges", "sequence_nr", "shape",
+        "_input_positions",
+        "_saved",
+        "_to_save",
+        "_topological_nr",
+        "_word",
+        "device",
+        "dtype",
+        "needs_input_grad",
+        "next_edges",
+        "sequence_nr",
+        "shape",
     )  # fmt: skip
 
     def taken(self) -> set[str]:

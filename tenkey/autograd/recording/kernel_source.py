@@ -42,9 +42,8 @@ _NAMED: Final = (
     SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta, np.ndarray,
     edge_of, leaf_edge, save_input, settle, unpack, version_of,
 )  # fmt: skip
-_FIELDS: Final = ("_height", "_word", "next_edges", "sequence_nr", "shape")
-"""What generated nodes have. Without slots, the defaults of the class make each assignment five times as
-slow."""
+_FIELDS: Final = ("_topological_nr", "_word", "next_edges", "sequence_nr", "shape")
+"""The slots of generated nodes: assigning to an attribute with a default in the class is five times as slow."""
 _SCOPE: Final[dict[str, Any]] = {function.__name__: function for function in _NAMED} | {
     "new": object.__new__, "Meta": OutputMeta, "NO_EDGE": NO_EDGE, "SEQUENCE": SEQUENCE, "WEAK_MASK": WEAK_MASK,
     "CPU": CPU,

@@ -156,23 +156,23 @@ class _DtypeOfWord:
 DTYPE_OF_WORD: Final = _DtypeOfWord()
 
 
-class _Height:
+class _TopologicalNr:
     """The length of the longest path from a node to a leaf, computed at the first use and then remembered."""
 
     def __get__(self, node: Any, owner: type | None = None) -> Any:
         if node is None:
             return self
-        stack = [node] if getattr(node, "_height", None) is None else []
+        stack = [node] if getattr(node, "_topological_nr", None) is None else []
         while stack:
             top = stack[-1]
             below = [edge[0] for edge in top.next_edges if edge[0] is not None]
-            unknown = [each for each in below if getattr(each, "_height", None) is None]
+            unknown = [each for each in below if getattr(each, "_topological_nr", None) is None]
             if unknown:
                 stack += unknown
             else:
-                top._height = max([each._height for each in below], default=-1) + 1
+                top._topological_nr = max([each._topological_nr for each in below], default=-1) + 1
                 stack.pop()
-        return node._height
+        return node._topological_nr
 
 
 class Node:
@@ -194,8 +194,8 @@ class Node:
     """
 
     sequence_nr: int = 0
-    topological_nr: Any = _Height()
-    _height: int | None = None
+    topological_nr: Any = _TopologicalNr()
+    _topological_nr: int | None = None
     next_edges: tuple[Edge, ...] = ()
     shape: Any = None  # of the only output; a node with several has ``outputs``
     dtype: np.dtype | None = None
@@ -346,7 +346,7 @@ class AccumulateGrad(Node):
     """
 
     sequence_nr = _LAST
-    topological_nr = _height = 0
+    topological_nr = _topological_nr = 0
     saves = False
     fresh_count: ClassVar[int] = 0  # set by the engine's ``calibrate``
     fresh_data_count: ClassVar[int] = 0

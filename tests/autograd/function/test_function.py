@@ -288,6 +288,21 @@ def test_names_that_the_node_needs_are_refused(name: str) -> None:
     assert tk.is_grad_enabled()
 
 
+def test_a_private_name_does_not_hide_the_node() -> None:
+    class Image(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx._height = -5
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * ctx._height
+
+    middle = leaf(1.0) * 1.0
+    assert tk.autograd.grad(Image.apply(middle) * 1.0, middle)[0].item() == -5.0
+
+
 def test_needs_input_grad_allows_to_skip_work() -> None:
     seen = []
 
