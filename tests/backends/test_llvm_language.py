@@ -443,7 +443,12 @@ class TestMistakes:
         def format_of_a_number(n: i64, *, K: Any) -> i64:
             return n + len(f"{K:04d}")
 
+        @loop
+        def lanes_without_a_half(p: pointer(f64)) -> f64:
+            return across(load(p, 3), maximum)
+
         for template, statics, words in (
+            (lanes_without_a_half, {}, "takes a power of two of lanes"),
             (loop_with_else, {}, "a loop has no else"),
             (break_while_unrolling, {}, "break and continue belong into range and while loops"),
             (format_of_a_number, {"K": 3}, "has no formats"),

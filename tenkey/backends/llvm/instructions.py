@@ -225,6 +225,8 @@ def interleave(a: Value, b: Value) -> Value:
 
 def across(v: Value, combine: Callable[[Value, Value], Value]) -> Value:
     """Combine all lanes in a tree: the upper half with the lower half, and so on."""
+    if v.type.lanes & (v.type.lanes - 1):
+        raise TypeError(f"[llvm] across(v) takes a power of two of lanes, got {v.type}: combine the rest on its own.")
     while v.type.is_vector:
         half = v.type.lanes // 2
         v = (
