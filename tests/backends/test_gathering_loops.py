@@ -294,6 +294,39 @@ def test_operators(compiled: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
+def test_one_index_per_row() -> None:
+    """The place depends on the row and on an index, which run along the same axis."""
+    n = 1 << 15
+    labels = np.random.default_rng(8).integers(0, 3, n)
+    wanted = np.eye(3, dtype=np.float32)[labels]
+    ones = tk.ones((n, 1), dtype=tk.float32)
+    failures = Failures()
+    for kind in (np.int64, np.int32):
+        index = tk.asarray(labels.astype(kind))
+        x = tk.zeros((n, 3), dtype=tk.float32)
+        made = {
+            "scatter_add": tk.scatter_add(x, index[:, None], ones, 1),
+            "scatter": tk.scatter(x, index[:, None], ones, 1),
+            "take_along_axis": tk.grad(lambda x, i=index: tk.sum(tk.take_along_axis(x, i[:, None], axis=1)))(x),
+            "pairs": tk.grad(lambda x, i=index: tk.sum(x[tk.arange(n), i]))(x),
+        }
+        for name, found in made.items():
+            with failures.of(f"{name} {np.dtype(kind)}"):
+                np.testing.assert_array_equal(found.numpy(), wanted)
+    failures.check()
+
+
+def test_indices_that_are_overwritten() -> None:
+    """The indices are those from before the assignment, whatever it writes over them."""
+    n = 1 << 15
+    order, values = (np.random.default_rng(seed).permutation(n) for seed in (9, 10))
+    x = tk.asarray(order.copy())
+    x[x] = tk.asarray(values)
+    wanted = order.copy()
+    wanted[order] = values
+    np.testing.assert_array_equal(x.numpy(), wanted)
+
+
 def test_errors_name_the_index() -> None:
     x = tk.zeros((300, 200))
     rows = np.zeros(300, np.int64)

@@ -221,7 +221,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
     if values.dtype is dtype and _many(a, indices):
-        walk = walk_of(a, [None if i is None else i._data for i in indices])
+        walk = walk_of(a, [None if i is None else _apart(i._data, a) for i in indices])
         if walk is not None and in_range(walk) and scattered(a, walk, _apart(values, a), "set"):
             return x
     try:
@@ -257,7 +257,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
 
 
 def _apart(values: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Return values that an assignment to ``a`` does not change while it reads them."""
+    """Return values or indices that an assignment to ``a`` does not change while it reads them."""
     return values.copy() if np.may_share_memory(values, a) else values
 
 
@@ -270,7 +270,7 @@ def scatter_rows_(x: Tensor, index: Tensor, source: Tensor, mode: str, operator:
     check("scatter_rows_", x, index, source, mode, operator)
     a = x._data
     shape = (a.shape[0], np.broadcast_shapes(index.shape, source.shape)[1], a.shape[2])
-    at, values = np.broadcast_to(index._data, shape), np.broadcast_to(source._data, shape)
+    at, values = (np.broadcast_to(_apart(one._data, a), shape) for one in (index, source))
     check_range(at, a.shape[1], operator)
     if values.size >= GATHERED and scattered(a, walk_along(a, at, 1), values, mode):
         return x
