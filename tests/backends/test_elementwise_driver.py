@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenkey as tk
 from tenkey.backends.cpu.loops.elementwise_driver import OPERANDS, elementwise
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pool import STATE
@@ -106,3 +107,12 @@ def test_what_is_declined(cube: Array) -> None:
     assert kernel(elementwise)(STATE, loop.address, 0, 64, 1, (out,) * (OPERANDS + 1)) == 1
     assert (out == 7).all()
     assert not raw.any()
+
+
+@pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite", "signbit"])
+@pytest.mark.parametrize("code", ["f4", "f8"])
+def test_tests_of_repeated_numbers(name: str, code: str) -> None:
+    """The driver goes along the longer axis, along which the results are not adjacent."""
+    a = np.random.default_rng(5).choice([-3.0, -0.0, 0.5, np.inf, np.nan], (1 << 17, 1)).astype(code)
+    made = getattr(tk, name)(tk.broadcast_to(tk.asarray(a), (1 << 17, 3)))
+    np.testing.assert_array_equal(made.numpy(), np.repeat(getattr(np, name)(a), 3, 1))

@@ -7,7 +7,9 @@ A ufunc object holds a table of C functions, one for each combination of dtypes,
 modules rely on their places. The driver of elementwise calls runs these loops on several threads without compiling
 anything for them. The fields are read through ``ctypes``; before the first use they are compared with what Python shows
 of several ufuncs, and if anything differs, there are no loops: NumPy is then called as usual. Loops that may raise an
-exception (powers of integers) or that handle objects are never used. Guarded by ``tests/backends/test_numpy_loops.py``.
+exception (powers of integers) or that handle objects are never used, nor are those that give wrong results if these
+are not adjacent, as where the driver goes along another axis than the last. Guarded by
+``tests/backends/test_numpy_loops.py``.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ _HEAD: Final = object.__basicsize__
 _EXAMPLES: Final = (np.add, np.exp, np.less, np.isnan, np.logical_and, np.floor_divide, np.arctan2)
 # Powers of integers raise for a negative exponent; matmul and the like are generalized ufuncs with dimensions.
 _MAY_RAISE: Final = frozenset([np.power, np.float_power, np.ldexp])
+# NumPy 2.4 leaves out results with gaps between them (float32 and float64, AVX-512).
+_WRONG_WITH_GAPS: Final = frozenset([np.isfinite, np.isinf, np.isnan, np.signbit])
 _NUMERIC: Final = frozenset(range(13)) | {14, 15, 23}  # bool to float64, complex64, complex128 and float16
 
 
@@ -87,8 +91,8 @@ def numpy_loop(ufunc: np.ufunc, dtypes: Sequence[np.dtype]) -> Loop | None:
     >>> numpy_loop(np.add, [np.dtype("float32")] * 2) is None  # add has three arguments
     True
     """
-    whole_power = ufunc in _MAY_RAISE and any(dtype.kind not in "fc" for dtype in dtypes)
-    if whole_power or ufunc.signature is not None or len(dtypes) != ufunc.nargs or not _known():
+    unfit = ufunc in _WRONG_WITH_GAPS or (ufunc in _MAY_RAISE and any(dtype.kind not in "fc" for dtype in dtypes))
+    if unfit or ufunc.signature is not None or len(dtypes) != ufunc.nargs or not _known():
         return None
     wanted = tuple([dtype.num if dtype.isnative else -1 for dtype in dtypes])
     if not _NUMERIC.issuperset(wanted):
