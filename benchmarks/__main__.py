@@ -130,7 +130,9 @@ def render(command: str, machine: str, load: str, runs: Sequence[dict[str, Any]]
 
 def main() -> int:
     """Run the benchmarks and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [benchmark.name for benchmark in BENCHMARKS]
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no run with a core held")
     parser.add_argument("--only", action="append", choices=names, help="only this benchmark; may be repeated")

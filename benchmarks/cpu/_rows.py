@@ -177,7 +177,7 @@ def make_row(line: Line, operands: Operands, compare: bool = True) -> Row:
             names = _bind(text, library, operands, extra)
             if line.result:
                 exec(text, names)
-                results[name] = names[line.result]
+                results[name] = _array(names[line.result]).copy()  # the libraries change the same memory
             else:
                 results[name] = eval(text, names)
         except Exception as error:

@@ -43,6 +43,12 @@ def test_a_wrong_result_is_not_measured() -> None:
     assert row.failures == {"NumPy": "AttributeError: module 'numpy' has no attribute 'no_such'"}
 
 
+def test_a_wrong_change_is_not_measured() -> None:
+    row = make_row(Line("put", "z[once] = x", "z[once] = x + 1", "z[once] = x", result="z"), Operands(16))
+    assert "differ" in row.failures.pop("NumPy")
+    assert row.failures == {}
+
+
 def test_disagreement_sees_single_elements() -> None:
     right = np.linspace(0, 1, 100)
     wrong = right.copy()
