@@ -15,7 +15,12 @@ __all__ = ["Counts", "MemoryStatistics", "OperatorMemory", "calling_operator", "
 
 
 class OperatorMemory(NamedTuple):
-    """What one operator allocated: bytes that are still held, the most that were held at a time, and the number."""
+    """What one operator allocated: bytes that are still held, the most that were held at a time, and the number.
+
+    >>> from tenkey.backends import OperatorMemory
+    >>> OperatorMemory(allocated_bytes=16, peak_bytes=32, allocations=2).peak_bytes
+    32
+    """
 
     allocated_bytes: int
     peak_bytes: int
