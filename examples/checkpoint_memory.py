@@ -20,7 +20,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TENKEY_COMPILE", "off")  # a compiler in the background would be counted too
+os.environ.setdefault("TENKEY_COMPILE", "off")  # the memory of the compiler would be counted too
 
 import tenkey as tk
 from tenkey.autograd import checkpoint, checkpoint_policies

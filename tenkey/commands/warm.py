@@ -22,6 +22,7 @@ import numpy as np
 from ..backends import cpu
 from ..backends.llvm import code_cache, compiled
 from ..backends.llvm.compiled import Case, UnavailableError, address_of
+from ..core.dtypes.names import to_dtype
 
 __all__ = ["DESCRIPTION", "DTYPES", "HELP", "add_options", "cases_of", "run"]
 
@@ -46,9 +47,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile, and return the exit status."""
     try:
-        dtypes = [np.dtype(name) for name in options.dtypes]
+        dtypes = [to_dtype(name) for name in options.dtypes]
     except TypeError as error:
-        print(f"--dtypes: {error}.", file=sys.stderr)
+        print(f"--dtypes: {error}", file=sys.stderr)
         return 2
     cases = [case for case in cases_of(dtypes) if _is_wanted(case.operator, options.operators)]
     if not cases:

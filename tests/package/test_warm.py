@@ -77,7 +77,8 @@ def test_dtypes_and_operators(cache: Path, capsys: pytest.CaptureFixture[str]) -
         assert f"{count} kernels: " in capsys.readouterr().out
     for arguments, words in (
         (["--operators", "unknown"], "No operator with compiled kernels has a name like unknown"),
-        (["--dtypes", "float33"], "--dtypes: data type 'float33' not understood"),
+        (["--dtypes", "float33"], "--dtypes: [dtype] got 'float33': tensors hold bool"),
+        (["--dtypes", "longdouble"], "--dtypes: [dtype] got 'longdouble'"),
     ):
         assert main(["warm", *arguments]) == 2
         assert words in capsys.readouterr().err

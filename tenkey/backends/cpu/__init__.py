@@ -1,4 +1,4 @@
-"""The CPU backend: NumPy from the first call, Numba where compiling pays."""
+"""The CPU backend: NumPy for small calls, and loops that LLVM compiles for large ones."""
 
 from __future__ import annotations
 
