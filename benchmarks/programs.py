@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -61,7 +60,7 @@ def _modules() -> dict[str, Any]:
     found: dict[str, Any] = {"tenkey": tk, "NumPy": np}
     if importlib.util.find_spec("torch") is not None:
         found["PyTorch"] = importlib.import_module("torch")
-        found["PyTorch"].set_num_threads(os.cpu_count() or 1)
+        found["PyTorch"].set_num_threads(tk.get_num_threads())
     return found
 
 

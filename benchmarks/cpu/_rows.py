@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -57,7 +56,7 @@ def _libraries() -> dict[str, Library]:
     if importlib.util.find_spec("torch") is not None:
         import torch
 
-        torch.set_num_threads(os.cpu_count() or 1)
+        torch.set_num_threads(tk.get_num_threads())
         found["PyTorch"] = Library({"xp": torch, "F": torch.nn.functional}, torch.from_numpy)
     found["NumPy"] = Library({"xp": np, "rng": np.random.default_rng(0)}, lambda array: array)
     return found

@@ -49,6 +49,20 @@ def test_a_wrong_change_is_not_measured() -> None:
     assert row.failures == {}
 
 
+def test_programs_compute_in_one_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, set[str]] = {"tenkey": set(), "NumPy": set()}
+    for name, library in (("tenkey", tk), ("NumPy", np)):
+        stack = library.stack
+
+        def noted(arrays: Any, axis: int = 0, *, inner: Any = stack, found: set[str] = seen[name]) -> Any:
+            found |= {str(a.dtype) for a in arrays}
+            return inner(arrays, axis=axis)
+
+        monkeypatch.setattr(library, "stack", noted)
+        _numerics.naive_bayes(400, 6, 4)(library)()
+    assert seen == {"tenkey": {"float32"}, "NumPy": {"float32"}}
+
+
 def test_disagreement_sees_single_elements() -> None:
     right = np.linspace(0, 1, 100)
     wrong = right.copy()
