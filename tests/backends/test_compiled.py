@@ -166,6 +166,23 @@ def test_what_llvm_cannot_compile_is_tried_once(error: Exception, cache: Path, m
     assert len(tries) == 1
 
 
+def test_an_interpreter_whose_arrays_have_other_fields(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that take arrays are unavailable, and those that take addresses are not."""
+
+    @loop
+    def twice(x: i64) -> i64:
+        return x + x
+
+    _check(T=f32)
+    _forget(monkeypatch)
+    monkeypatch.setattr(compiled, "supported", lambda: False)
+    with pytest.warns(UserWarning, match="arrays have other fields"), pytest.raises(UnavailableError):
+        kernel(total, T=f32)  # which is in the cache
+    with pytest.raises(UnavailableError):
+        kernel(total, T=f64)
+    assert kernel(twice)(21) == 42
+
+
 def test_without_sources(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @loop
     def packed(x: i64) -> i64:

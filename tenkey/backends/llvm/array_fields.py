@@ -5,7 +5,8 @@ Note [Fields of an array]
 ``PyArrayObject_fields`` begins with Python's object header (16 bytes) and has had the same fields since NumPy 1.7: the
 address of the elements, the number of dimensions, the shape, the strides in bytes, the base, the dtype and the flags.
 Compiled extensions read them directly, and so does compiled code here: an entry point takes the arrays themselves, and
-a call needs no conversion in Python. :func:`supported` compares the fields with what NumPy reports, once.
+a call needs no conversion in Python. :func:`supported` compares the fields with what NumPy reports, once; where they
+differ, kernels that take arrays are unavailable.
 Guarded by ``tests/backends/test_llvm_language.py::test_fields_of_arrays``.
 """
 
@@ -56,10 +57,8 @@ def flags(a: Value) -> Value:
 @cache
 def supported() -> bool:
     """Tell whether arrays have these fields in this interpreter."""
-    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return False
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False  # objects have another header
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8 or object.__basicsize__ != _HEADER:
+        return False  # free-threaded builds and some for debugging have another header
     a = np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::-2, 1:]
 
     def field(offset: int, kind: Any = ctypes.c_int64) -> int:

@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 
 from ..._util import locks
 from . import code_cache, images
+from .array_fields import supported
 from .complaints import complain, utter
 from .descriptions import describe
 from .language import Template, instance
@@ -172,8 +173,11 @@ def _unavailable(what: str, error: Exception) -> UnavailableError:
 
 
 def _loaded(content: bytes) -> _Code:
-    signature, _, image = content.partition(b"\n")
-    return images.load(image)[_ENTRY], signature.decode()
+    head, _, image = content.partition(b"\n")
+    signature = head.decode()
+    if "array" in signature.split() and not supported():
+        raise _unavailable("kernels cannot be used", images.ImageError("this interpreter's arrays have other fields"))
+    return images.load(image)[_ENTRY], signature
 
 
 # ---- forks

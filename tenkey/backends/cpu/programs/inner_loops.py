@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ....ops.scalar import Expression, operations, variable
-from ...llvm.array_fields import supported
 from ...llvm.compiled import UnavailableError, address_of, kernel
 from ...llvm.complaints import complain, utter
 from ..loops.elementwise_driver import elementwise
@@ -45,7 +44,7 @@ class WorkLoop(NamedTuple):
 
 def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
     """Return the inner loop of a program for operands of these dtypes: Note [Which loop computes]."""
-    if not supported() or not all(dtype.isnative for dtype in dtypes):
+    if not all(dtype.isnative for dtype in dtypes):
         return None
     try:
         drive = kernel(elementwise)
