@@ -116,3 +116,9 @@ def test_tests_of_repeated_numbers(name: str, code: str) -> None:
     a = np.random.default_rng(5).choice([-3.0, -0.0, 0.5, np.inf, np.nan], (1 << 17, 1)).astype(code)
     made = getattr(tk, name)(tk.broadcast_to(tk.asarray(a), (1 << 17, 3)))
     np.testing.assert_array_equal(made.numpy(), np.repeat(getattr(np, name)(a), 3, 1))
+
+
+def test_negative_of_some_columns() -> None:
+    """Results of narrow rows are not adjacent along the rows either."""
+    a = np.random.default_rng(6).standard_normal((1 << 17, 8))
+    np.testing.assert_array_equal((-tk.asarray(a)[:, :3]).numpy(), -a[:, :3].copy())

@@ -46,8 +46,8 @@ _HEAD: Final = object.__basicsize__
 _EXAMPLES: Final = (np.add, np.exp, np.less, np.isnan, np.logical_and, np.floor_divide, np.arctan2)
 # Powers of integers raise for a negative exponent; matmul and the like are generalized ufuncs with dimensions.
 _MAY_RAISE: Final = frozenset([np.power, np.float_power, np.ldexp])
-# NumPy 2.4 leaves out results with gaps between them (float32 and float64, AVX-512).
-_WRONG_WITH_GAPS: Final = frozenset([np.isfinite, np.isinf, np.isnan, np.signbit])
+# NumPy 2.4 leaves out results with gaps between them (with AVX-512; negative for some steps only).
+_WRONG_WITH_GAPS: Final = frozenset([np.isfinite, np.isinf, np.isnan, np.negative, np.signbit])
 _NUMERIC: Final = frozenset(range(13)) | {14, 15, 23}  # bool to float64, complex64, complex128 and float16
 
 

@@ -31,14 +31,15 @@ _UFUNC: Final[dict[str, np.ufunc]] = {name: getattr(np, name) for name in _SAME_
 # exp 0.6, log 0.9, sin 0.6 (float64 0.1), asin 0.65, tanh 1.2 (float64 0.8), shifts of bytes 0.3. Of complex numbers:
 # multiply 1.5, square 1.6, add 0.7, divide 0.3, equal 0.2, functions 0.02 to 0.08.
 _OF_NUMBERS: Final = frozenset([
-    "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil",
-    "round", "trunc", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_invert", "pow",
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "abs", "sqrt", "square", "floor", "ceil", "round",
+    "trunc", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bitwise_invert", "pow",
 ])  # fmt: skip
 _OF_BOOLS: Final = _OF_NUMBERS | {"logical_and", "logical_or", "logical_xor", "logical_not"}
 _OF_COMPLEX: Final = frozenset(["multiply", "square"])
 LIGHT: Final = _OF_BOOLS - {"sqrt", "pow"} | {
-    "where", "sign", "fma", "eps", "reciprocal", "copysign", "nextafter", "isnan", "isfinite", "isinf", "signbit",
+    "where", "sign", "fma", "eps", "reciprocal", "copysign", "nextafter", "negative", "isnan", "isfinite", "isinf",
+    "signbit",
 }  # fmt: skip
 """Operations that are limited by memory."""
 BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
