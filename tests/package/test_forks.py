@@ -28,6 +28,7 @@ from tenkey._util import locks
 from tenkey.dispatch import registry
 
 def fork(child):
+    sys.stdout.flush()  # otherwise the child would print it again
     pid = os.fork()
     if pid == 0:
         signal.alarm(120)

@@ -33,6 +33,7 @@ from .thresholds import LARGE
 __all__ = ["converted", "pointwise_kernel"]
 
 _square: Final = np.square
+_PART: Final = 1 << 17  # elements of a part of a call of several NumPy functions, whose temporary arrays fit a cache
 _SHORT: Final = 4  # elements between two that are still read along
 _IN_LOOPS: Final = "biuf"  # kinds of dtypes that compiled loops convert
 
@@ -349,6 +350,9 @@ def _overlap(arrays: list[np.ndarray], out: np.ndarray) -> bool:
 
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Run a program over many elements, on several threads."""
+    if prod(shape) <= _PART and program.loop(tuple([a.dtype for a in arrays])) is None:
+        data = np.asarray(silenced(program.call, *_of_signature(program, arrays)))
+        return data if data.dtype == program.result else data.astype(program.result)
     out = _allocated(arrays, shape, program.result)
     if not compute_into(program, tuple([_along(a, out) for a in arrays]), out):
         assign(program, arrays, out)
@@ -380,15 +384,24 @@ def _allocated(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.d
 
 
 def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
-    """Run a program on NumPy."""
+    """Run a program on NumPy; a function of several steps in parts, so that its temporary arrays stay small."""
     found = errors()
     try:
         ignore(QUIET)
-        arrays = tuple([a if a.dtype == dtype else a.astype(dtype) for a, dtype in zip(arrays, program.signature)])
         call = program.call
         if isinstance(call, np.ufunc) and out.dtype == program.result:
-            call(*arrays, out=out)
-        else:
-            out[...] = call(*arrays)
+            call(*_of_signature(program, arrays), out=out)
+            return
+        rows = out.shape[0] if out.ndim and out.size > _PART else 1
+        step = max(1, rows * _PART // out.size) if rows > 1 else 1
+        for start in range(0, rows, step):
+            part = slice(start, start + step)
+            some = [a[part] if a.ndim == out.ndim and a.shape[0] == rows > 1 else a for a in arrays]
+            target = out[part] if rows > 1 else out
+            target[...] = call(*_of_signature(program, some))
     finally:
         restore(found)
+
+
+def _of_signature(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [a if a.dtype == dtype else a.astype(dtype) for a, dtype in zip(arrays, program.signature)]
