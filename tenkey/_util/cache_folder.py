@@ -7,9 +7,9 @@ accepted only if the user or root owns it and every folder on the path to it, wi
 and if no other user may write to them. A sticky folder such as /tmp may lie on the path, because there others cannot
 rename what they do not own, but it cannot be the cache itself. A group that may write counts as others unless it is the
 user's private one, as with the umask 002 of some systems. The path is followed from the root, so each part is looked at
-when others can no longer exchange it. New folders have mode 0700. Otherwise, or if the folder cannot be written, a
-folder in the system's temporary folder takes its place, under the same rules, or none; the caller is told why. The
-check takes some microseconds per part and is made each time, so that changes and deletions are noticed.
+when others can no longer exchange it. New folders have mode 0700. Otherwise, or if the folder cannot be written where
+that is needed, a folder in the system's temporary folder takes its place, under the same rules, or none; the caller is
+told why. The check takes some microseconds per part and is made each time, so that changes and deletions are noticed.
 
 Windows has no such modes: the default folders are in the user's profile, which its access control lists protect, and a
 folder that ``TENKEY_CACHE_DIR`` names is trusted. The lists of macOS, beyond the mode, are not read either.
@@ -32,14 +32,14 @@ _LINKS = 40  # as Linux allows
 
 
 # Paths are strings here, because pathlib takes longer to import than a kernel of the cache to load.
-def cache_folder(name: str, complain: Callable[[str], None]) -> str | None:
+def cache_folder(name: str, complain: Callable[[str], None], *, reading: bool = False) -> str | None:
     """Return the folder ``name`` of compiled code, or None; tell ``complain`` why it is not the one configured.
 
-    It is in ``TENKEY_CACHE_DIR``, else in the user's cache folder.
+    It is in ``TENKEY_CACHE_DIR``, else in the user's cache folder. For ``reading``, it need not be writable.
     """
     configured = os.environ.get("TENKEY_CACHE_DIR") or _default()
     try:
-        return _made(join(configured, name))
+        return _made(join(configured, name), reading)
     except OSError as error:
         reason = f"{configured} cannot be the cache of compiled code ({error.strerror})"
     remedy = "Set TENKEY_CACHE_DIR to a folder that only you can write to."
@@ -67,7 +67,7 @@ def _temporary() -> str:
     return join(tempfile.gettempdir(), f"tenkey-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
 
 
-def _made(folder: str) -> str:
+def _made(folder: str, reading: bool = False) -> str:
     """Return a private folder that can be written, made where it is missing; raise OSError if it cannot be one."""
     if folder.split(os.sep, 1)[0] == "~":
         raise FileNotFoundError(errno.ENOENT, "the user has no home folder", folder)
@@ -80,7 +80,7 @@ def _made(folder: str) -> str:
                 os.mkdir(part, 0o700)
                 os.chmod(part, 0o700)  # whatever the umask and the parent's access control list
         _checked(folder)
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not reading and not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "it cannot be written", folder)
     return folder
 

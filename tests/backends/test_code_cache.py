@@ -333,6 +333,24 @@ def test_a_folder_without_permission(cache: Path, tmp_path: Path, monkeypatch: p
     assert len(list(temporary.rglob("*.kernel"))) == 1
 
 
+def test_a_folder_that_can_only_be_read(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has is used without a word, and what it lacks is stored in another one, from which it is loaded."""
+    code_cache.store("add", _IMAGE)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir(0o700)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(str(cache)))
+    assert code_cache.load("add") == _IMAGE
+    code_cache._sources()
+    assert _said() == []
+    assert code_cache.load("more") is None
+    code_cache.store("more", _IMAGE * 2)
+    assert code_cache.load("more") == _IMAGE * 2
+    (text,) = _said()
+    assert "it cannot be written" in text
+    assert len(list(cache.iterdir())) == 1
+
+
 def test_a_folder_that_is_deleted_while_it_is_used(cache: Path) -> None:
     code_cache.store("add", _IMAGE)
     shutil.rmtree(cache.parent)

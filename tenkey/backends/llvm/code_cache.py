@@ -14,7 +14,8 @@ write to the folder: Note [Cache folders are private].
 
 A file is written beside its place and moved there, so processes see all of it or nothing, and those that compile the
 same kernel at once replace a file by an equal one. A file that cannot be written or read is a reason for a warning and
-not for an error: Note [A kernel that is not compiled].
+not for an error: Note [A kernel that is not compiled]. A folder that can only be read, as in an image of a container
+whose kernels were compiled ahead, is read; what it lacks is stored elsewhere.
 
 Note [The size of the cache]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -33,7 +34,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -81,32 +82,32 @@ def folder() -> str | None:
     return cache_folder("kernels", complain)
 
 
-def _path(name: str) -> str | None:
-    place = folder()
-    return None if place is None else os.path.join(place, name + _SUFFIX)
+def _load(name: str, say: Callable[[str], None] = complain) -> bytes | None:
+    """Look for a file in a folder that may be read-only, and then in the one that takes its place."""
+    seen = None
+    for reading in (True, False):
+        place = cache_folder("kernels", say, reading=reading)
+        if place is None or place == seen:
+            break
+        path = os.path.join(place, name + _SUFFIX)
+        try:
+            return _content(path, name)
+        except FileNotFoundError:
+            pass
+        except (_DamagedError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            complain(f"the cached kernel {path} cannot be used ({reason}): it is compiled again.")
+        seen = place
+    return None
 
 
-def _load(name: str) -> bytes | None:
-    path = _path(name)
-    if path is None:
-        return None
-    try:
-        return _content(path, name)
-    except FileNotFoundError:
-        return None
-    except (_DamagedError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        complain(f"the cached kernel {path} cannot be used ({reason}): it is compiled again.")
-        return None
-
-
-def _store(name: str, image: bytes) -> None:
-    path = _path(name)
-    if path is None:
+def _store(name: str, image: bytes, say: Callable[[str], None] = complain) -> None:
+    place = cache_folder("kernels", say)
+    if place is None:
         return
+    path = os.path.join(place, name + _SUFFIX)
     rest = bytes.fromhex(name) + image
     content = _MAGIC + _hash(rest) + rest
-    place = os.path.dirname(path)
     if not _make_room(place, len(content)):
         return
     from ..._util.atomic_write import replacing  # needed by few processes
@@ -199,7 +200,7 @@ def _sources() -> bytes:
     states = [os.stat(path) for _, path in files]
     seen = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states]
     name = _hash(repr((files, seen)).encode()).hex()
-    known = _load(name)
+    known = _load(name, _say_nothing)
     if known is not None:
         return known
     digest = blake2b(digest_size=_HASH)
@@ -207,8 +208,12 @@ def _sources() -> bytes:
         content = _read(path)
         digest.update(f"{short}\0{len(content)}\0".encode() + content)
     if all(max(state.st_mtime, state.st_ctime) < time.time() - _SETTLED for state in states):
-        _store(name, digest.digest())
+        _store(name, digest.digest(), _say_nothing)
     return digest.digest()
+
+
+def _say_nothing(text: str) -> None:
+    """Take no notice that another folder is used: a kernel that is stored there is reason enough for a warning."""
 
 
 def _read(path: str) -> bytes:
