@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     except TypeError as error:
         print(f"--dtypes: {error}", file=sys.stderr)
         return 2
-    cases = [case for case in cases_of(dtypes) if _is_wanted(case.operator, options.operators)]
+    cases = cases_of(dtypes, options.operators)
     if not cases:
         print(f"No operator with compiled kernels has a name like {' '.join(options.operators)}.", file=sys.stderr)
         return 2
@@ -67,12 +67,13 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def cases_of(dtypes: Sequence[np.dtype]) -> list[Case]:
-    """Return the kernels that the modules of the CPU backend name, each once, in the order of their operators."""
+def cases_of(dtypes: Sequence[np.dtype], operators: Sequence[str] = ("*",)) -> list[Case]:
+    """Return the kernels that the modules of the CPU backend name for operators, each once, in the operators' order."""
     found: dict[tuple[object, ...], Case] = {}
     for module in _modules():
         for case in module.cases(dtypes) if hasattr(module, "cases") else ():
-            found.setdefault((case.template, *sorted(case.statics.items())), case)
+            if _is_wanted(case.operator, operators):
+                found.setdefault((case.template, *sorted(case.statics.items())), case)
     return sorted(found.values(), key=lambda case: case.operator)
 
 

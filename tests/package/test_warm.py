@@ -71,6 +71,7 @@ def test_dtypes_and_operators(cache: Path, capsys: pytest.CaptureFixture[str]) -
         (["--dtypes", "float64"], 2),
         (["--dtypes", "float64", "float32"], 4),
         (["--operators", "double"], 2),
+        (["--operators", "twice"], 2),  # whose kernel is that of another operator
         (["--operators", "tk::double", "t*", "--dtypes", "float32"], 2),
     ):
         assert main(["warm", *arguments]) == 0

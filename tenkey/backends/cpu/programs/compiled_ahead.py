@@ -18,8 +18,8 @@ __all__ = ["cases"]
 
 
 def cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
-    """Yield the driver, the loops of operators on tensors of one dtype, and those that convert between dtypes."""
-    yield Case("tk::add", elementwise, {})
+    """Yield the loops of operators on tensors of one dtype, and those that convert dtypes, each with the driver."""
+    yield Case("tk::cast", elementwise, {})
     for given in dtypes:
         for wanted in dtypes:
             if given != wanted:
@@ -28,6 +28,7 @@ def cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
         facet = operator.facets.get("Pointwise")
         if facet is None or not operator.name.startswith("tk::"):
             continue
+        yield Case(operator.name, elementwise, {})
         for dtype in dtypes:
             try:
                 compute, result = facet.promotion.dtypes(operator.name, (dtype,))
