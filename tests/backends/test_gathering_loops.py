@@ -327,6 +327,17 @@ def test_indices_that_are_overwritten() -> None:
     np.testing.assert_array_equal(x.numpy(), wanted)
 
 
+def test_assignments_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(*args: Any, **statics: Any) -> Any:
+        raise UnavailableError("no compiled code")
+
+    monkeypatch.setattr(walks, "kernel", unavailable)
+    x = tk.zeros(1 << 15)
+    x[tk.arange(1 << 15)] = tk.ones(1 << 15)
+    assert tk.all(x == 1)
+
+
+@pytest.mark.usefixtures("compiled")
 def test_errors_name_the_index() -> None:
     x = tk.zeros((300, 200))
     rows = np.zeros(300, np.int64)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...llvm.compiled import kernel
+from ...llvm.compiled import UnavailableError, kernel
 from ...llvm.language import Template
 from ...llvm.value_types import of_dtype
 from ..loops.gathering import (
@@ -152,12 +152,15 @@ def walk_along(x: np.ndarray, index: np.ndarray, axis: int) -> Walk | None:
 
 
 def in_range(walk_: Walk) -> bool:
-    """Tell whether all indices are in range, before anything is written."""
+    """Tell whether all indices are in range, before anything is written; False if no loop can look at them."""
     for index, length in zip(walk_.indices, walk_.lengths, strict=True):
         if length > np.iinfo(index.dtype).max:
             continue
         if index.flags.c_contiguous:
-            if kernel(any_outside, INDEX=INDICES_OF[index.dtype])(STATE, index, index.size, length):
+            try:
+                if kernel(any_outside, INDEX=INDICES_OF[index.dtype])(STATE, index, index.size, length):
+                    return False
+            except UnavailableError:
                 return False
         elif int(index.min()) < -length or int(index.max()) >= length:
             return False
