@@ -122,3 +122,6 @@ def test_negative_of_some_columns() -> None:
     """Results of narrow rows are not adjacent along the rows either."""
     a = np.random.default_rng(6).standard_normal((1 << 17, 8))
     np.testing.assert_array_equal((-tk.asarray(a)[:, :3]).numpy(), -a[:, :3].copy())
+    column = tk.asarray(a[:100].copy())[:, 0]
+    column.neg_()
+    np.testing.assert_array_equal(column.numpy(), -a[:100, 0].copy())

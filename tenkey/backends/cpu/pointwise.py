@@ -26,6 +26,7 @@ from ...ops.shapes import broadcast_shapes
 from ..allocation.host import allocate
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import allocate_like, own_error
+from .loops.numpy_loops import WRONG_WITH_GAPS
 from .programs.number_powers import power_program
 from .programs.program import Program, compute_into, program_of
 from .thresholds import LARGE
@@ -389,7 +390,8 @@ def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) ->
     try:
         ignore(QUIET)
         call = program.call
-        if isinstance(call, np.ufunc) and out.dtype == program.result:
+        direct = out.flags.forc or call not in WRONG_WITH_GAPS
+        if direct and isinstance(call, np.ufunc) and out.dtype == program.result:
             call(*_of_signature(program, arrays), out=out)
             return
         rows = out.shape[0] if out.ndim and out.size > _PART else 1

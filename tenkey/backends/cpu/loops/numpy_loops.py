@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Loop", "numpy_loop"]
+__all__ = ["WRONG_WITH_GAPS", "Loop", "numpy_loop"]
 
 
 class Loop(NamedTuple):
@@ -47,7 +47,7 @@ _EXAMPLES: Final = (np.add, np.exp, np.less, np.isnan, np.logical_and, np.floor_
 # Powers of integers raise for a negative exponent; matmul and the like are generalized ufuncs with dimensions.
 _MAY_RAISE: Final = frozenset([np.power, np.float_power, np.ldexp])
 # NumPy 2.4 leaves out results with gaps between them (with AVX-512; negative for some steps only).
-_WRONG_WITH_GAPS: Final = frozenset([np.isfinite, np.isinf, np.isnan, np.negative, np.signbit])
+WRONG_WITH_GAPS: Final = frozenset([np.isfinite, np.isinf, np.isnan, np.negative, np.signbit])
 _NUMERIC: Final = frozenset(range(13)) | {14, 15, 23}  # bool to float64, complex64, complex128 and float16
 
 
@@ -91,7 +91,7 @@ def numpy_loop(ufunc: np.ufunc, dtypes: Sequence[np.dtype]) -> Loop | None:
     >>> numpy_loop(np.add, [np.dtype("float32")] * 2) is None  # add has three arguments
     True
     """
-    unfit = ufunc in _WRONG_WITH_GAPS or (ufunc in _MAY_RAISE and any(dtype.kind not in "fc" for dtype in dtypes))
+    unfit = ufunc in WRONG_WITH_GAPS or (ufunc in _MAY_RAISE and any(dtype.kind not in "fc" for dtype in dtypes))
     if unfit or ufunc.signature is not None or len(dtypes) != ufunc.nargs or not _known():
         return None
     wanted = tuple([dtype.num if dtype.isnative else -1 for dtype in dtypes])
