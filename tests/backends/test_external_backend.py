@@ -11,6 +11,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import coverage
+from tenkey.backends.cpu.programs import program
 from tenkey.dispatch.errors import DeviceMismatchError
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import registry
@@ -76,7 +77,9 @@ def with_samples() -> list[Operator]:
 
 
 @pytest.mark.parametrize("dtype", only_full(["float32", "int64", "complex128", "bool"], ["float32", "int64"]))
-def test_every_operator_equals_the_cpu(backend: Pinned, dtype: str) -> None:
+def test_every_operator_equals_the_cpu(backend: Pinned, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the last digit may change when a small expression is compiled: between two calls that are compared it must not
+    monkeypatch.setattr(program, "_CALLS_BEFORE_COMPILING", 1 << 62)
     compared = 0
     for op in with_samples():
         for sample in samples(op, np.random.default_rng(0), dtype):

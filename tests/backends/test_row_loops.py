@@ -125,13 +125,13 @@ def test_variances_of_numbers_far_from_zero() -> None:
 
 def test_the_operators_use_the_template_and_differentiate(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: set[str] = set()
-    inner = row_operators._Large.run
+    inner = row_operators._Large._program  # which kernels that exist already look up, too
 
     def counted(self: Any, *values: Any) -> Any:
         taken.add(self._name)
         return inner(self, *values)
 
-    monkeypatch.setattr(row_operators._Large, "run", counted)
+    monkeypatch.setattr(row_operators._Large, "_program", counted)
     rng = np.random.default_rng(3)
     x = rng.standard_normal((40, 50))
     target = rng.integers(0, 50, 40)
