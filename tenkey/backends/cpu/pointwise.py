@@ -340,7 +340,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
         assign(program, tuple(arrays), out)
 
 
-def _overlap(arrays: list[np.ndarray], out: np.ndarray) -> bool:
+def _overlap(arrays: Sequence[np.ndarray], out: np.ndarray) -> bool:
     """Tell whether an operand may overlap the result otherwise than element by element."""
     for a in arrays:
         same = a.shape == out.shape and a.strides == out.strides and a.ctypes.data == out.ctypes.data
@@ -394,11 +394,11 @@ def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) ->
         if direct and isinstance(call, np.ufunc) and out.dtype == program.result:
             call(*_of_signature(program, arrays), out=out)
             return
-        rows = out.shape[0] if out.ndim and out.size > _PART else 1
+        rows = out.shape[0] if out.ndim and out.size > _PART and not _overlap(arrays, out) else 1
         step = max(1, rows * _PART // out.size) if rows > 1 else 1
         for start in range(0, rows, step):
             part = slice(start, start + step)
-            some = [a[part] if a.ndim == out.ndim and a.shape[0] == rows > 1 else a for a in arrays]
+            some = [a[part] if rows > 1 and a.ndim == out.ndim and a.shape[0] == rows else a for a in arrays]
             target = out[part] if rows > 1 else out
             target[...] = call(*_of_signature(program, some))
     finally:

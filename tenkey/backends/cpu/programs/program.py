@@ -4,7 +4,7 @@ Note [Which loop computes]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 Small calls go to NumPy: to the ufunc that computes the whole expression, or to a function of several. Large calls go
 to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones
-(4 where NumPy lacks a function, so that Python computes it element by element):
+(the first where NumPy lacks a function, so that Python computes it element by element):
 
 - NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
@@ -62,7 +62,7 @@ class Program:
         self.signature = tuple([np.dtype(bool) if p in facet.boolean else dtype for p in self.parameters])
         self.expression: Expression = facet.expression
         by_element = not operations(self.expression).isdisjoint(BY_ELEMENT)
-        self._calls = _CALLS_BEFORE_COMPILING - 4 if by_element else 0
+        self._calls = _CALLS_BEFORE_COMPILING - 1 if by_element else 0
         self._loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
         self.compiled = False
         ufunc = facet.ufunc
