@@ -49,7 +49,7 @@ def test_note_formulas_of_several_steps(low: float, high: float) -> None:
         with np.errstate(all="ignore"):
             want = registry.find(f"tk::{name}").facets["NumPyKernel"].function(*given)
         try:
-            np.testing.assert_allclose(_run(name, *given), want, rtol=3e-14 if high < 4 else 1e-12, atol=0)
+            np.testing.assert_allclose(_run(name, *given), want, rtol=rtol, atol=0)
         except AssertionError as error:
             failures.append(f"{name}: {error}")
     assert not failures, "\n".join(failures)
