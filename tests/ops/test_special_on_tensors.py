@@ -49,6 +49,8 @@ def test_note_formulas_of_several_steps(low: float, high: float) -> None:
         with np.errstate(all="ignore"):
             want = registry.find(f"tk::{name}").facets["NumPyKernel"].function(*given)
         try:
+            # polygamma_each is the exponential of a logarithm up to 480, whose last unit alone is 5.7e-14
+            rtol = 1e-12 if high >= 4 else 1.2e-13 if name == "polygamma_each" else 3e-14
             np.testing.assert_allclose(_run(name, *given), want, rtol=rtol, atol=0)
         except AssertionError as error:
             failures.append(f"{name}: {error}")
