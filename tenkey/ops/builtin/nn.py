@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.dtypes.names import bfloat16, float16, float32, int64
+from ...core.dtypes.names import float32, int64
 from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
@@ -230,9 +230,14 @@ def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
     return reshape(x, tuple([-1 if i == axis % ndim else 1 for i in range(ndim)]))
 
 
+def _is_half(dtype: np.dtype) -> bool:
+    """Tell whether a dtype is float16 or bfloat16, without importing the package that defines the latter."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
 def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
     """Return the normalized elements, and the factor by which their deviations were scaled; of halves in float32."""
-    if x.dtype in (float16, bfloat16):  # the square of 256 is beyond float16
+    if _is_half(x.dtype):  # the square of 256 is beyond float16
         x = cast(x, float32)
     deviations = x - mean(x, axis=axis, keepdims=True)
     scale = rsqrt(mean(deviations * deviations, axis=axis, keepdims=True) + eps)
@@ -242,7 +247,7 @@ def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
 def _rounded(result: Tensor, *operands: Tensor | None) -> Tensor:
     """Return the result for halves, which was computed in float32, in the dtype of its operands."""
     found = result_dtype([x.dtype for x in operands if x is not None])
-    return cast(result, found) if found in (float16, bfloat16) else result
+    return cast(result, found) if _is_half(found) else result
 
 
 def _others(ndim: int, axis: int) -> tuple[int, ...]:
