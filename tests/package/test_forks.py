@@ -109,6 +109,40 @@ def test_forks_while_threads_work(what: str) -> None:
     assert run(program, TENKEY_COMPILE="off") == ["0"]
 
 
+def test_a_fork_while_an_attribute_is_computed() -> None:
+    """A child computes an attribute that another thread of its parent was computing."""
+    program = """
+from tenkey.ops.declare.facets import Pointwise
+
+entered, go_on = threading.Event(), threading.Event()
+
+class Slow(Pointwise):
+    pass
+
+for name, attribute in vars(Pointwise).items():
+    if type(attribute).__name__ == "cached_property":
+        inner = attribute.function
+        def slow(facet, inner=inner):
+            if threading.current_thread() is not threading.main_thread():
+                entered.set()
+                go_on.wait()
+            return 1
+        attribute.function = slow
+        facet = object.__new__(Slow)
+        start(lambda: getattr(facet, name))
+        entered.wait()
+
+        def child():
+            other = object.__new__(Slow)
+            assert getattr(other, name) == 1
+
+        print(fork(child))
+        go_on.set()
+        break
+"""
+    assert run(program) == ["0"]
+
+
 @pytest.mark.full
 def test_forks_while_threads_compile(tmp_path: Path) -> None:
     program = _WORK.replace("WHAT", "[compiled, train]").replace("FORKS", "200")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..._util.atomic_write import replacing
+from ..._util.cached_attribute import cached_property
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD, WEAK_MASK

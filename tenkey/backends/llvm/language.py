@@ -25,9 +25,9 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, Final
 
+from ..._util.cached_attribute import cached_property
 from .expression_nodes import BINARY, Expressions, LoopError, Static, Variable, static
 from .value_types import Type, i8, i64, pointer, void
 from .values import Body, Module, Value, as_value, body, convert, truth, writing

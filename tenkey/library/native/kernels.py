@@ -22,12 +22,13 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from operator import index
 from typing import Any, Final
 
 import numpy as np
 
+from ..._util.cached_attribute import cached_property
 from ...core.dtypes.promotion import result_dtype
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor, arrays_overlap, cpu_word, make_tensor

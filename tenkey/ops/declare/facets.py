@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..._util.cached_attribute import cached_property
 from ..._util.record import Record, made
 from ...dispatch.errors import RegistrationError
 from ...dispatch.schema import FunctionSchema

@@ -9,11 +9,11 @@ pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
+from ...._util.cached_attribute import cached_property
 from ....ops.scalar import (
     PYTHON,
     Expression,

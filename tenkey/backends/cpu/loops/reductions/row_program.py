@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
+from ....._util.cached_attribute import cached_property
 from ....._util.record import Record
 from .....ops.declare.sweeps import Rows, Sweep
 from .....ops.scalar import free_variables, maximum, minimum, trace, variable
