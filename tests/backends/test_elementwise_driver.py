@@ -125,3 +125,19 @@ def test_negative_of_some_columns() -> None:
     column = tk.asarray(a[:100].copy())[:, 0]
     column.neg_()
     np.testing.assert_array_equal(column.numpy(), -a[:100, 0].copy())
+
+
+def test_large_in_place_calls_that_round() -> None:
+    """The program computes in a wider dtype than that of the tensor into which it writes."""
+    size = 1 << 16
+    rng = np.random.default_rng(8)
+    for narrow, wide in (("float32", "float64"), ("float16", "float32"), ("complex64", "complex128")):
+        x, y = rng.normal(size=size).astype(narrow), rng.normal(size=size).astype(wide)
+        guarded = np.concatenate([x, x])  # what follows the tensor must not change
+        t = tk.asarray(guarded, copy=False)[:size]
+        t.add_(tk.asarray(y))
+        t.mul_(tk.asarray(y))
+        with np.errstate(all="ignore"):
+            expected = ((x + y).astype(narrow) * y).astype(narrow)
+        np.testing.assert_allclose(guarded[:size], expected, rtol=4 * np.finfo(narrow).eps)
+        assert np.array_equal(guarded[size:], x)

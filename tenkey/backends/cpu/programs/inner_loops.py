@@ -62,7 +62,7 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
         address, context = found
     if operations(program.expression) <= LIGHT:
         size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
-        chunk, limit = LIGHT_CHUNK_BYTES // size, LIGHT_LIMIT_BYTES // size
+        chunk, limit = max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size
     else:
         chunk, limit = HEAVY_CHUNK, HEAVY_LIMIT
     return WorkLoop(address, partial(drive, STATE, address, context, chunk, limit))
@@ -77,7 +77,7 @@ def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     except (UnavailableError, KeyError, ValueError):
         return None
     size = given.itemsize + wanted.itemsize
-    shared = (LIGHT_CHUNK_BYTES // size, LIGHT_LIMIT_BYTES // size)
+    shared = (max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size)
     return WorkLoop(address, partial(drive, STATE, address, 0, *shared))
 
 

@@ -112,6 +112,8 @@ class Program:
 
 def compute_into(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
     """Compute a program into an array by its inner loop; False: nothing was computed."""
+    if out.dtype != program.result:  # an in-place call that rounds: the loop would write numbers of another size
+        return False
     loop = program.loop(tuple([a.dtype for a in arrays]))
     return loop is not None and not loop.run((*arrays, out))
 
