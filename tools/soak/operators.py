@@ -284,7 +284,9 @@ for _name in ("cumsum", "cumprod"):
 _add("softmax", "f", "L.softmax({0}, {axis})", attributes=_filled_axis,
      numpy="L.exp({0}) / L.sum(L.exp({0}), axis={axis}, keepdims=True)")  # fmt: skip
 _add("log_softmax", "f", "L.log_softmax({0}, {axis})", attributes=_filled_axis,
-     numpy="{0} - L.log(L.sum(L.exp({0}), axis={axis}, keepdims=True))")  # fmt: skip
+     # relative to the greatest element, so that the only element of an axis gives exactly 0
+     numpy="({0} - L.max({0}, axis={axis}, keepdims=True)) - "
+           "L.log(L.sum(L.exp({0} - L.max({0}, axis={axis}, keepdims=True)), axis={axis}, keepdims=True))")  # fmt: skip
 _add("vector_norm", "fc", "L.linalg.vector_norm({0}, axis={axis}, keepdims={keep})", attributes=_axes)
 _add("count_nonzero", "fib", "L.count_nonzero({0}, axis={axis})", attributes=_axes)
 
