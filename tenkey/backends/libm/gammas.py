@@ -118,6 +118,11 @@ def lgamma(x: Any) -> Any:
     return llvm_select(x == ZERO, INFINITY, value)
 
 
+def _with_next(above: Any, below: Any, step: Any) -> Any:
+    # above / below + 1 / step as one fraction, and the next step
+    return above * step + below, below * step, step + ONE
+
+
 def digamma(x: Any) -> Any:
     """Derivative of `lgamma`; NaN at its negative poles. Error below 1e-14 of the greater of 1 and the terms."""
     below = x < ZERO
@@ -128,26 +133,13 @@ def digamma(x: Any) -> Any:
     above = ONE
     product = bounded
     step = bounded + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
-    step = step + ONE
-    above = above * step + product
-    product = product * step
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
+    above, product, step = _with_next(above, product, step)
     z = llvm_select(near, bounded + _LARGE, a)
     inverse = ONE / z
     square = inverse * inverse

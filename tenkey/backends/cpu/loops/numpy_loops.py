@@ -6,7 +6,7 @@ A ufunc object holds a table of C functions, one for each combination of dtypes,
 ``PyUFuncGenericFunction``: ``loop(args, dimensions, steps, data)``. NumPy's C API documents the fields, and extension
 modules rely on their places. The driver of elementwise calls runs these loops on several threads without compiling
 anything for them. The fields are read through ``ctypes``; before the first use they are compared with what Python shows
-of several ufuncs, and if anything differs, there are no loops: NumPy is then called as usual. Loops that may raise an
+of several ufuncs, and if anything differs, none is used: NumPy is called as usual. Loops that may raise an
 exception (powers of integers) or that handle objects are never used, nor are those that give wrong results if these
 are not adjacent, as where the driver goes along another axis than the last. Guarded by
 ``tests/backends/test_numpy_loops.py``.

@@ -406,7 +406,7 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
         kind = i64(_RUN)
     elif (step == size) & (size < 16) & ((source_step == -size) | (source_step == 0)):
         kind = i64(_REVERSED) if source_step < 0 else i64(_FILL)
-        rows_step, rows_source_step = axes[3 * rows + 1], axes[3 * rows + 2]  # something else if there are no rows
+        rows_step, rows_source_step = axes[3 * rows + 1], axes[3 * rows + 2]  # unused without rows
         repeats = (source_step == 0) & (column[0] <= 4) & (count > 0)
         if repeats & (rows_step == column[0] * size) & (rows_source_step == size):
             kind = i64(_REPEAT)

@@ -250,7 +250,7 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
             plan[BLOCK_COLUMNS], plan[AXES : AXES + 3] = wide * size, (column[0] * size, 1, 1)
         dtype = _BYTES[1 if runs else size]
     by_index = row if runs else column
-    # along an axis of ``x`` no two elements share a place: the threads divide it, and there is no need for parts
+    # along an axis of ``x`` no two elements share a place: the threads divide it, without parts
     alone = by_index[2:4] == [0, index.itemsize] and len(axes) == len(ordered) == 0
     if mode != "get" and count == 1 and alone:
         length, stride = walk_.lengths[0], abs(walk_.strides[0])

@@ -1,6 +1,6 @@
 """Calls of the templates from Python: the kernel for the dtypes, the layout, and the memory of the result.
 
-A function here returns None for a call that its template does not take, or if there is no compiled code: NumPy then
+A function here returns None for a call that its template does not take, and where code cannot be compiled: NumPy then
 computes it.
 """
 
