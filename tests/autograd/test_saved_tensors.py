@@ -589,10 +589,10 @@ def test_values_saved_as_they_are() -> None:
     out.detach().add_(1.0)
     with pytest.raises(RuntimeError, match=r"saved tensor out .* is at version 1; expected version 0"):
         out.backward(tk.ones(2, dtype=tk.float64))
-
     seen = []
     with collector_off():
-        assert weakref.ref(tk.exp(x).grad_fn)() is None  # an output and its node make no cycle
+        node = weakref.ref(tk.exp(x).grad_fn)
+        assert node() is None  # an output and its node make no cycle
         out = tk.exp(x)
         out.grad_fn._raw_saved_out.register_hooks(lambda t: seen.append(t.tolist()), lambda _: tk.zeros(2))
         (g,) = tk.autograd.grad(out, x, tk.ones(2, dtype=tk.float64))
