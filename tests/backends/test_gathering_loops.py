@@ -244,11 +244,22 @@ def _operators() -> dict[str, tuple[Callable[..., Any], Callable[..., Array]]]:
         "masked": (lambda x, r, i, y: x[x > 50], lambda x, r, i, y: x[x > 50]),
         "put masked": (lambda x, r, i, y: put(x, r > 50, y[:1]), lambda x, r, i, y: put(x, r > 50, y[:1])),
         "put a number": (lambda x, r, i, y: put(x, i, 3), lambda x, r, i, y: put(x, i, 3)),
+        "fill rows": (lambda x, r, i, y: put(x, r, 3), lambda x, r, i, y: put(x, r, 3)),
+        "fill columns": (
+            lambda x, r, i, y: put(x, (slice(None), r % 7), 3), lambda x, r, i, y: put(x, (slice(None), r % 7), 3),
+        ),
+        "put numbers of another dtype": (
+            lambda x, r, i, y: put(x, r, _as_bytes(y)), lambda x, r, i, y: put(x, r, _as_bytes(y)),
+        ),
         "put pairs": (
             lambda x, r, i, y: put(x, (i, i % _COLUMNS), y), lambda x, r, i, y: put(x, (i, i % _COLUMNS), y),
         ),
         "put itself": (lambda x, r, i, y: _put_itself(x, r), lambda x, r, i, y: put(x, r, x)),
     }  # fmt: skip
+
+
+def _as_bytes(y: Any) -> Any:
+    return y.astype(np.int8) if isinstance(y, np.ndarray) else tk.astype(y, tk.int8)
 
 
 def _put_itself(x: Any, rows: Any) -> Any:

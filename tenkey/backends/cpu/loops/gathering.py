@@ -63,7 +63,7 @@ from ...llvm import (
 from ...llvm.compiled import Case
 from ...llvm.values import emit
 from ..pool.region import parallel
-from .strided_copies import copy_run
+from .strided_copies import copy_run, fill_run
 
 __all__ = [
     "AXES", "BLOCK_COLUMNS", "INDICES_OF", "LENGTHS", "MOST", "PART_LENGTH", "UNITS", "UNSIGNED", "any_outside",
@@ -163,6 +163,8 @@ def walk_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, COUNT, MO
                         copy_run(p, q, columns, T=T)
                     elif MODE == "set":
                         copy_run(q, p, columns, T=T)
+                    elif MODE == "fill":
+                        fill_run(q, p[0], columns, T=T)
                     else:
                         combine_run(q, p, columns, T=T, MODE=MODE)
                 else:
@@ -295,6 +297,8 @@ def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUN
                     q[0] = p[0] if MODE == "set" else _COMBINE[MODE](q[0], p[0])
                 elif MODE == "set":
                     copy_run(q, p, words[AXES], T=T)
+                elif MODE == "fill":
+                    fill_run(q, p[0], words[AXES], T=T)
                 else:
                     combine_run(q, p, words[AXES], T=T, MODE=MODE)
     if across(wrongs, operator.or_) != 0:

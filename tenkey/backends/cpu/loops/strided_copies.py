@@ -62,7 +62,7 @@ from ..pool.region import parallel
 from ..pool.state_block import STATE
 from ..thresholds import COPIED, STREAMED
 
-__all__ = ["cases", "copied", "copy_into", "copy_run", "filled"]
+__all__ = ["cases", "copied", "copy_into", "copy_run", "fill_run", "filled"]
 
 _OUT, _SOURCE, _ROWS, _COLUMNS = 0, 1, 2, 5
 _BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING, _AXES = 8, 9, 10, 11, 12, 13, 14

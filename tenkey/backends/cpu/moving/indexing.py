@@ -220,7 +220,9 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
-    if values.dtype is dtype and _many(a, indices):
+    if _many(a, indices) and not any(i is not None and i._data.dtype.kind == "b" for i in indices):
+        if values.dtype is not dtype:
+            values = silenced(values.astype, dtype)
         walk = walk_of(a, [None if i is None else _apart(i._data, a) for i in indices])
         if walk is not None and in_range(walk) and scattered(a, walk, _apart(values, a), "set"):
             return x

@@ -35,7 +35,7 @@ __all__ = ["Walk", "combines", "gather_into", "in_range", "scatter_from", "walk_
 
 _BLOCK: Final = 1 << 13  # elements that a thread claims at once
 _RUN: Final = 1 << 16  # bytes, if they are adjacent
-_PART: Final = 1 << 20  # bytes of a vector into which a thread scatters at once: they stay in its cache
+_PART: Final = 1 << 21  # bytes of a vector into which a thread scatters at once: they stay in its cache
 _PARTS: Final = 8  # the most parts; each costs a look at all indices
 _SLAB: Final = 64  # columns of a block whose rows come from anywhere: what it reads stays in the cache
 _LINE: Final = 64  # bytes that come from memory together
@@ -215,7 +215,10 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
     if mode in ("get", "set") and _is_run(column, size) and axes and _whole(wide, walk_.strides, axes):
         size = wide  # a run of few bytes is one element
         column = axes.pop()
-    runs = _is_run(column, size)
+    # one element for all columns; those of 16 bytes have no vectors
+    if mode == "set" and column[1:3] == [0, size] and not any(column[3:]) and size in UNSIGNED and size < 16:
+        mode = "fill"
+    runs = mode == "fill" or _is_run(column, size)
     block = _RUN // size if runs else _BLOCK
     ordered: list[list[int]] = []
     wide = column[0]
@@ -245,10 +248,11 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
         np.int64,
     )  # fmt: skip
     index = walk_.indices[0].dtype
-    if mode in ("get", "set"):
-        if runs:  # in bytes
+    if mode in ("get", "set", "fill"):
+        in_bytes = runs and mode != "fill"
+        if in_bytes:
             plan[BLOCK_COLUMNS], plan[AXES : AXES + 3] = wide * size, (column[0] * size, 1, 1)
-        dtype = _BYTES[1 if runs else size]
+        dtype = _BYTES[1 if in_bytes else size]
     by_index = row if runs else column
     # along an axis of ``x`` no two elements share a place: the threads divide it, without parts
     alone = by_index[2:4] == [0, index.itemsize] and len(axes) == len(ordered) == 0
