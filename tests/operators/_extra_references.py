@@ -182,6 +182,19 @@ def _layer_norm_gradient(g: Array, x: Array, weight: Array, axis: int, eps: floa
     return scale * (inner - np.mean(inner, axis, keepdims=True) - normalized * product)
 
 
+def _layer_norm_weight_gradient(g: Array, x: Array, axis: int, eps: float) -> Array:
+    return np.sum(g * _normalized(x, axis, eps)[0], _others(x, axis))
+
+
+def _others(x: Array, axis: int) -> tuple[int, ...]:
+    return tuple([i for i in range(x.ndim) if i != axis % x.ndim])
+
+
+def _layer_norm_gradients(g: Array, x: Array, weight: Array, axis: int, eps: float) -> tuple[Array, Array, Array]:
+    by_weight = _layer_norm_weight_gradient(g, x, axis, eps)
+    return _layer_norm_gradient(g, x, weight, axis, eps), by_weight, np.sum(g, _others(g, axis))
+
+
 EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "linalg_diagonal": lambda x, *, offset=0: np.diagonal(x, offset, -2, -1),
     **{f"special_{name}": _double(name) for name in _SPECIAL.split()},
@@ -200,7 +213,8 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "row_cross_entropy_backward": _row_losses_gradient,
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_gradient,
-    "layer_norm_weight_backward": lambda g, x, axis, eps: np.sum(g * _normalized(x, axis, eps)[0], 1 + axis % -2),
+    "layer_norm_weight_backward": _layer_norm_weight_gradient,
+    "layer_norm_all_backward": _layer_norm_gradients,
     "special_logsumexp": scipy.special.logsumexp,
     "special_softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
     "special_log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),

@@ -313,7 +313,7 @@ def test_the_table_covers_the_operators() -> None:
         "gcd_of": "gcd", "lcm_of": "lcm", "softmax_backward": "softmax", "log_softmax_backward": "log_softmax",
         "logsumexp_backward": "logsumexp", "var_backward": "var", "row_cross_entropy": "cross_entropy",
         "row_cross_entropy_backward": "cross_entropy", "layer_norm_backward": "layer_norm",
-        "layer_norm_weight_backward": "layer_norm",
+        "layer_norm_weight_backward": "layer_norm", "layer_norm_all_backward": "layer_norm",
     }  # fmt: skip
     takes_all = {
         "alias",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final
@@ -18,7 +18,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument
-from ...ops.declare.facets import role_of
+from ...ops.declare.facets import formula_names, role_of
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.raw import raw_saved
 from ..saved_tensors.saved import SavedOutput, SavedTensor, as_saved, save_input, unpack
@@ -228,26 +228,7 @@ class Writer:
             if formula.function is same_gradient:  # also where it is not needed: the engine ignores it
                 results.append(f"{star}{formula.names[0]}, ")
                 continue
-            own: list[str] = []
-            for name in formula.names:
-                if name in self.saved:
-                    value = [
-                        f"saved = self.saved_{name}",
-                        "if saved.__class__ is Tensor and saved._storage is None:",
-                        f"    value_{name} = saved",
-                        "elif (saved.__class__ is SavedTensor",
-                        "        and (storage := saved.tensor._storage).__class__ is Storage",
-                        "        and storage.version == saved.version):",
-                        f"    value_{name} = saved.tensor",
-                        "else:",
-                        f"    value_{name} = unpack(saved, self, {name!r})",
-                    ]
-                    own += _under(f"value_{name} is None" if name in shared else "", value)
-                elif name != "g":
-                    own.append(f"value_{name} = self.saved_{name}")
-                    if self._has_own_meta(name):
-                        place = f"self.next_edges[{self._place(index)}][0]"
-                        own += _under(f"value_{name} is None", [f"value_{name} = {place}"])
+            own = self._value_lines(formula.names, shared, index)
             passed = ", ".join("g" if name == "g" else f"value_{name}" for name in formula.names)
             self.scope[f"formula_{a.name}"] = formula.function
             own.append(f"grad_{a.name} = formula_{a.name}({passed})")
@@ -258,7 +239,43 @@ class Writer:
             results.append(f"{star}grad_{a.name}, ")
         first = ["edges = self.next_edges"] if len(self.differentiable) > 1 and lines and len(self.lists) < 2 else []
         first += [f"value_{name} = None" for name in shared]
+        first += self._joint_lines()
         return "\n    ".join(["def apply(self, g):", *first, *lines, f"return ({''.join(results)})"]) + "\n"
+
+    def _value_lines(self, names: Iterable[str], shared: Container[str], index: int) -> list[str]:
+        """Return the lines that read the values which the formula of an argument names."""
+        lines: list[str] = []
+        for name in names:
+            if name in self.saved:
+                value = [
+                    f"saved = self.saved_{name}",
+                    "if saved.__class__ is Tensor and saved._storage is None:",
+                    f"    value_{name} = saved",
+                    "elif (saved.__class__ is SavedTensor",
+                    "        and (storage := saved.tensor._storage).__class__ is Storage",
+                    "        and storage.version == saved.version):",
+                    f"    value_{name} = saved.tensor",
+                    "else:",
+                    f"    value_{name} = unpack(saved, self, {name!r})",
+                ]
+                lines += _under(f"value_{name} is None" if name in shared else "", value)
+            elif name != "g":
+                lines.append(f"value_{name} = self.saved_{name}")
+                if self._has_own_meta(name):
+                    place = f"self.next_edges[{self._place(index)}][0]"
+                    lines += _under(f"value_{name} is None", [f"value_{name} = {place}"])
+        return lines
+
+    def _joint_lines(self) -> list[str]:
+        """Return the lines that compute the gradients of all arguments at once, where all are needed."""
+        facet = self.operator.facets.get("JointVjp")
+        if facet is None:
+            return []
+        names = formula_names(facet.function)
+        self.scope["joint_formula"] = facet.function
+        passed = ", ".join("g" if name == "g" else f"value_{name}" for name in names)
+        needed = " and ".join(self._needed(index)[0] for index in range(len(self.differentiable)))
+        return _under(needed, [*self._value_lines(names, (), 0), f"return joint_formula({passed})"])
 
     def _needed(self, index: int) -> tuple[str, str]:
         """Return the condition that a differentiable argument needs a gradient, and the gradient if it does not.

@@ -254,31 +254,28 @@ def _others(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple([i for i in range(ndim) if i != axis % ndim])
 
 
+_SLOPES: Final = Sweep(
+    folds={
+        "total": ("add", lambda g, weight: g * weight),
+        "product": ("add", lambda g, weight, x, mean: g * weight * (x - mean)),
+    },
+    then={
+        "shift": lambda total, count: total / count,
+        "tilt": lambda product, count, scale: scale * scale * product / count,
+    },
+)
+
+
+def _slope(x: Any, g: Any, weight: Any, mean: Any, scale: Any, shift: Any, tilt: Any) -> Any:
+    return scale * (g * weight - shift - (x - mean) * tilt)
+
+
 @composite(
     "layer_norm_backward(Tensor g, Tensor x, Tensor? weight, int axis, float eps) -> Tensor",
     rows=Rows(
         {"x": "row", "g": "row", "weight": "column"},
         {"found": "row"},
-        (
-            *_NORMALIZED,
-            Sweep(
-                folds={
-                    "total": ("add", lambda g, weight: g * weight),
-                    "product": ("add", lambda g, weight, x, mean: g * weight * (x - mean)),
-                },
-                then={
-                    "shift": lambda total, count: total / count,
-                    "tilt": lambda product, count, scale: scale * scale * product / count,
-                },
-            ),
-            Sweep(
-                elements={
-                    "found": lambda x, g, weight, mean, scale, shift, tilt: (
-                        scale * (g * weight - shift - (x - mean) * tilt)
-                    )
-                }
-            ),
-        ),
+        (*_NORMALIZED, _SLOPES, Sweep(elements={"found": _slope})),
         ("eps",),
         {"weight": 1.0},
     ),
@@ -310,13 +307,44 @@ def layer_norm_weight_backward(g: Tensor, x: Tensor, axis: int, eps: float) -> T
     return _rounded(sum(g * _normalized(x, axis, eps)[0], axis=_others(x.ndim, axis)), g, x)
 
 
+def _bias_gradient(g: Tensor, axis: int) -> Tensor:
+    return sum(g, axis=_others(g.ndim, axis))
+
+
+@composite(
+    "layer_norm_all_backward(Tensor g, Tensor x, Tensor weight, int axis, float eps) -> (Tensor, Tensor, Tensor)",
+    rows=Rows(
+        {"x": "row", "g": "row", "weight": "column"},
+        {"by_x": "row", "by_weight": "column", "by_bias": "column"},
+        (
+            *_NORMALIZED,
+            _SLOPES,
+            Sweep(
+                elements={"by_x": _slope},
+                columns={"by_weight": lambda g, x, mean, scale: g * ((x - mean) * scale), "by_bias": lambda g: g},
+            ),
+        ),
+        ("eps",),
+    ),
+    sample_inputs=normal(([3, 4], [3, 4], [4], -1, 1e-5), ([3, 4], [3, 4], [3], 0, 0.1)),
+    tags=(Tag.INTERNAL,),
+)
+def layer_norm_all_backward(
+    g: Tensor, x: Tensor, weight: Tensor, axis: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of ``layer_norm`` by the elements, the weight and the bias, which one pass computes."""
+    by_x = layer_norm_backward(g, x, weight, axis, eps)
+    return by_x, layer_norm_weight_backward(g, x, axis, eps), _bias_gradient(floating(g), axis)
+
+
 @composite(
     f"layer_norm({_NORM}) -> Tensor",
     vjp={
         "x": lambda g, x, weight, axis, eps: layer_norm_backward(g, x, weight, axis, eps),
         "weight": lambda g, x, axis, eps: layer_norm_weight_backward(g, x, axis, eps),
-        "bias": lambda g, axis: sum(g, axis=_others(g.ndim, axis)),
+        "bias": _bias_gradient,
     },
+    joint_vjp=lambda g, x, weight, axis, eps: layer_norm_all_backward(g, x, weight, axis, eps),
     rows=Rows(
         {"x": "row", "weight": "column", "bias": "column"},
         {"out": "row"},

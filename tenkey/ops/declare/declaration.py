@@ -31,6 +31,7 @@ from .facets import (
     ElementPlan,
     Elements,
     Factory,
+    JointVjp,
     Jvp,
     Linear,
     Meta,
@@ -358,6 +359,7 @@ def composite(
     numpy: Callable[..., Any] | None = None,
     quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
+    joint_vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
     sample_inputs: Callable[..., Any] | None = None,
@@ -379,6 +381,7 @@ def composite(
     instead. ``differentiable=False`` says that no gradient flows through (for example to integer results). ``numpy`` is
     a faster kernel on NumPy arrays for calls that record no gradient or have a formula for it; it returns
     NotImplemented, or raises, to leave a call to the composition. ``leaf``: callers may pass ``requires_grad=True``.
+    ``joint_vjp`` returns the gradients of all formulas of ``vjp`` at once, where all of them are needed.
     ``rows`` are the sweeps that compute the same on backends that have a template for them.
     """
 
@@ -387,6 +390,9 @@ def composite(
         implicit = not explicit and vjp is None and (numpy is None or differentiable)
         facets: list[object] = [Composite(function, implicit)]
         facets += _differentiation(parsed, None, vjp, jvp, differentiable)
+        if joint_vjp is not None:
+            check_formula(parsed, "the joint vjp", joint_vjp, ("g", "out"))
+            facets.append(JointVjp(joint_vjp))
         if leaf:
             facets.append(LEAF)
         if numpy is not None:

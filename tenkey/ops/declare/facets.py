@@ -21,9 +21,9 @@ from .promotion import Promotion
 
 __all__ = [
     "ArgReduce", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
-    "FEW", "Elements", "EntryOption", "Factory", "Forward", "Jvp", "Linear", "Meta", "Methods", "NotDifferentiable",
-    "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp",
-    "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
+    "FEW", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp", "Linear", "Meta", "Methods",
+    "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View",
+    "Vjp", "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -306,6 +306,15 @@ class ComplexVjp(Record):
     """
 
     formulas: Mapping[str, Callable[..., Any] | None]
+
+
+class JointVjp(Record):
+    """A formula that returns the gradients of all arguments in ``Vjp`` at once, used where all of them are needed.
+
+    It names nothing that the formulas do not name.
+    """
+
+    function: Callable[..., Any]
 
 
 class Linear(Record, frozen=True):

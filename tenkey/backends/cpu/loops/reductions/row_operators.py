@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ....._util.record import Record
 from .....core.silence import silently
 from .....core.tensor import cpu_word, make_tensor
 from .....dispatch.calling import codegen
@@ -35,6 +36,7 @@ _GROUPS: Final = 64  # of rows whose sums are kept apart
 _WORK: Final = 1 << 13  # elements of a group of rows, at least
 _LONG: Final = 1 << 16  # elements from which a row is cut if there are few
 _FEW: Final = 8
+_PLANS: Final = 256  # shapes and arguments that are remembered
 
 _SOURCE: Final = """
 def kernel({parameters}):
@@ -64,6 +66,19 @@ def rows_kernel(operator: Operator) -> Callable[..., Any]:
     return codegen.define(source.lstrip(), scope, f"<rows kernel of {operator.name}>", schema)
 
 
+class _Plan(Record):
+    """What calls of one dtype, shape, axis and numbers have in common."""
+
+    call: Callable[..., Any]
+    inputs: tuple[tuple[int, str, tuple[int, ...]], ...]  # place, role and shape of each tensor
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]  # role, and shape in memory
+    word: int
+    rows: int
+    numbers: np.ndarray
+    sizes: tuple[int, ...]
+    vector: tuple[int, ...]  # the shape of a sum over all rows
+
+
 class _Large:
     """Large calls of one operator."""
 
@@ -72,45 +87,90 @@ class _Large:
         self._name = operator.schema.base_name
         self._arguments = tuple([argument.name for argument in operator.schema.arguments])
         self.first = next(name for name, role in facet.tensors.items() if role == "row")
-        self._optional = [name for name in facet.tensors if name in facet.defaults]
+        self._place = self._arguments.index(self.first)
+        self._plain = tuple([k for k, name in enumerate(self._arguments) if name not in facet.tensors])
+        self._optional = tuple([self._arguments.index(name) for name in facet.tensors if name in facet.defaults])
+        self._plans: dict[Any, _Plan] = {}
 
-    @compiled_or_none
     def run(self, *values: Any) -> Any:
         """Return the results, or None for a call that the templates do not take."""
+        x = values[self._place]._data
+        dtype = x.dtype
+        plain = [values[k] for k in self._plain]
+        key = (dtype, x.shape, *plain, *[v.__class__ for v in plain], *[values[k] is None for k in self._optional])
+        try:
+            plan = self._plans[key]
+        except KeyError:
+            plan = self._planned(values, x)
+            if plan is not None:
+                if len(self._plans) >= _PLANS:
+                    self._plans.clear()
+                self._plans[key] = plan
+        except TypeError:  # axes in a list
+            plan = self._planned(values, x)
+        if plan is None:
+            return None
+        arrays: list[np.ndarray] = []
+        for k, role, shape in plan.inputs:
+            a: np.ndarray = values[k]._data
+            if a.shape != shape and (role != "each" or a.size != plan.rows):
+                return None
+            if a.dtype is not dtype and a.dtype != dtype:
+                if role == "row" or a.dtype.kind not in "iu":
+                    return None
+                a = a.astype(dtype)
+            arrays.append(a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C"))
+        accepts = self._facet.accepts
+        if accepts is not None and not accepts(*[values[k]._data for k, _, _ in plan.inputs]):
+            return None
+        results: list[Any] = [allocate(shape, dtype) for _, shape in plan.outputs]
+        six = (*arrays, *results, *[x] * (_ARRAYS - len(arrays) - len(results)))
+        plan.call(STATE, *six, plan.numbers, *plan.sizes)
+        for k, (role, shape) in enumerate(plan.outputs):
+            if role == "column":  # sums of groups of rows
+                total = results[k][0] if shape[0] == 1 else np.add.reduce(results[k], 0)
+                results[k] = total.reshape(plan.vector)
+        made = [make_tensor(result, plan.word) for result in results]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    @compiled_or_none
+    def _planned(self, values: tuple[Any, ...], x: np.ndarray) -> _Plan | None:
         facet = self._facet
         given = dict(zip(self._arguments, values, strict=True))
-        x = given[self.first]._data
         dtype, shape, ndim = x.dtype, x.shape, x.ndim
         if dtype.char not in "fd" or not ndim:
             return None
         axes = sorted(normalize_axes(self._name, given.get("axis", -1), ndim))
         if axes[-1] - axes[0] != len(axes) - 1:
             return None
-        n = prod([shape[i] for i in axes])
+        vector = shape[axes[0] : axes[-1] + 1]
+        n = prod(vector)
         inner = prod(shape[axes[-1] + 1 :])
         outer = prod(shape[: axes[0]])
         if not n * inner * outer or n >= 1 << 24:  # places are exact in float32
             return None
-        missing = frozenset([name for name in self._optional if given[name] is None])
-        program = self._program(missing, dtype)
-        if program is None:
+        program = self._program(frozenset([self._arguments[k] for k in self._optional if values[k] is None]), dtype)
+        sums = "column" in facet.results.values()
+        if program is None or (sums and inner != 1):
             return None
-        if facet.accepts is not None and not facet.accepts(*[given[name]._data for name in program.tensors]):
-            return None
-        arrays: list[np.ndarray] = []
-        for name in program.tensors:
-            a = given[name]._data
-            if facet.tensors[name] == "row":
-                if (a.dtype is not dtype and a.dtype != dtype) or a.shape != shape:
-                    return None
-            elif a.dtype.kind not in "iuf" or (
-                a.shape != (n,) if facet.tensors[name] == "column" else a.size != outer * inner
-            ):
-                return None
-            if a.dtype.kind == "f" and a.dtype != dtype:
-                return None
-            arrays.append(a if a.dtype == dtype and a.flags.carray else np.array(a, dtype, order="C"))
-        return self._computed(program, given, arrays, axes, (outer, n, inner))
+        count = outer * inner
+        group = max(-(-count // _GROUPS), _WORK // n, 1)
+        kept = tuple([1 if i in axes else m for i, m in enumerate(shape) if given.get("keepdims") or i not in axes])
+        shapes = {"row": shape, "each": kept, "column": (n,)}
+        sizes: tuple[int, ...]
+        if inner != 1:
+            template, sizes = row_sweeps.columns, (n, inner, outer)
+        elif count < _FEW and n >= _LONG and not sums:
+            template, sizes = row_sweeps.long_rows, (n, count)
+        else:
+            template, sizes = row_sweeps.rows, (n, count, group)
+        return _Plan(
+            kernel(template, **_statics(program)),
+            tuple([(self._arguments.index(name), role, shapes[role]) for name, role in _roles(program, facet)]),
+            tuple([(role, (-(-count // group), n) if role == "column" else shapes[role])
+                   for role in facet.results.values()]),
+            cpu_word(dtype), count, np.array([n, *[given[name] for name in facet.numbers]], dtype), sizes, vector,
+        )  # fmt: skip
 
     def _program(self, missing: frozenset[str], dtype: np.dtype) -> RowProgram | None:
         key = (missing, dtype)
@@ -123,56 +183,9 @@ class _Large:
             self._facet.programs[key] = found
         return found  # type: ignore[no-any-return]
 
-    def _computed(
-        self, program: RowProgram, given: dict[str, Any], arrays: list[np.ndarray], axes: list[int],
-        sizes: tuple[int, int, int],
-    ) -> Any:  # fmt: skip
-        outer, n, inner = sizes
-        facet, dtype = self._facet, program.dtype
-        shape = given[self.first]._data.shape
-        count = outer * inner
-        group = max(-(-count // _GROUPS), _WORK // n, 1)
-        results = []
-        for role in facet.results.values():
-            if role == "row":
-                results.append(allocate(shape, dtype))
-            elif role == "each":
-                results.append(np.empty(_kept(shape, axes, keepdims=bool(given.get("keepdims"))), dtype))
-            else:
-                results.append(np.zeros((-(-count // group), n), dtype))
-        numbers = np.array([n, *[given[name] for name in facet.numbers]], dtype)
-        six = [*arrays, *results]
-        six += six[:1] * (_ARRAYS - len(six))
-        sums = "column" in facet.results.values()
-        if inner != 1:
-            if sums:
-                return None
-            _kernel(program, row_sweeps.columns)(STATE, *six, numbers, n, inner, outer)
-        elif count < _FEW and n >= _LONG and not sums:
-            _kernel(program, row_sweeps.long_rows)(STATE, *six, numbers, n, count)
-        else:
-            _kernel(program, row_sweeps.rows)(STATE, *six, numbers, n, count, group)
-        if sums:
-            for k, role in enumerate(facet.results.values()):
-                if role == "column":
-                    parts = results[k]
-                    total = parts[0] if len(parts) == 1 else np.add.reduce(parts, 0)
-                    results[k] = total.reshape([shape[i] for i in axes])
-        word = cpu_word(dtype)
-        made = [make_tensor(result, word) for result in results]
-        return made[0] if len(made) == 1 else tuple(made)
 
-
-def _kept(shape: tuple[int, ...], axes: list[int], *, keepdims: bool) -> tuple[int, ...]:
-    return tuple([1 if i in axes else m for i, m in enumerate(shape) if keepdims or i not in axes])
-
-
-def _kernel(program: RowProgram, template: Any) -> Callable[..., Any]:
-    try:
-        return program.kernels[template]
-    except KeyError:
-        found = program.kernels[template] = kernel(template, **_statics(program))
-        return found
+def _roles(program: RowProgram, facet: Rows) -> list[tuple[str, str]]:
+    return [(name, facet.tensors[name]) for name in program.tensors]
 
 
 def _statics(program: RowProgram) -> dict[str, Any]:

@@ -46,7 +46,6 @@ class RowProgram:
         self.facet = facet
         self.dtype = dtype
         self.type: Type = of_dtype(dtype)
-        self.kernels: dict[Any, Callable[..., Any]] = {}  # by template
         self.constants = {name: facet.defaults[name] for name in missing}
         self._slots: dict[str, int] = {}
         self.tensors = tuple([name for name in facet.tensors if name not in missing])

@@ -18,6 +18,7 @@ from ....llvm import (
     array,
     cast,
     data,
+    fill_bytes,
     first_lanes,
     function_pointer,
     i8,
@@ -108,6 +109,9 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, program, A, LANES) -> vo
     p = stack(i64, 16)
     numbers = stack(A, SLOTS)
     n = t[LENGTH]
+    for k in unroll(len(program.arrays)):
+        if program.arrays[k].role == "group":
+            fill_bytes(cast(t[k], pointer(i8)) + first * n * A.size, 0, (last - first) * n * A.size)
     stop = last * t[GROUP]
     stop = minimum(stop, t[ROWS])
     for row in range(first * t[GROUP], stop):
