@@ -192,7 +192,7 @@ def _others(x: Array, axis: int) -> tuple[int, ...]:
 
 def _layer_norm_gradients(g: Array, x: Array, weight: Array, axis: int, eps: float) -> tuple[Array, Array, Array]:
     by_weight = _layer_norm_weight_gradient(g, x, axis, eps)
-    return _layer_norm_gradient(g, x, weight, axis, eps), by_weight, np.sum(g, _others(g, axis))
+    return _layer_norm_gradient(g, x, weight, axis, eps), by_weight, np.sum(g * 1.0, _others(g, axis))
 
 
 EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
