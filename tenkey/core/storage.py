@@ -11,7 +11,6 @@ and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_sha
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -23,17 +22,9 @@ __all__ = ["HostMemory", "Storage", "StridedArray", "contiguous_strides", "is_co
 
 
 class HostMemory(np.ndarray):
-    """The memory of one array, its ``base``; ``end()`` is called when the array and all views of it are gone."""
+    """The memory of one array, its ``base``: no other array lies in it."""
 
-    __slots__ = ("end",)
-    end: Callable[[], None]
-
-    def __del__(self) -> None:
-        try:
-            end = self.end
-        except AttributeError:  # a view or copy of the bytes, which a program made
-            return
-        end()
+    __slots__ = ()
 
 
 class Storage:

@@ -359,7 +359,7 @@ def storage_of(tensor: Tensor) -> Storage:
     data = tensor._data
     if data.__class__ is np.ndarray:
         base = data.base
-        made = Storage(data if base is None or base.__class__ is HostMemory else base, CPU)
+        made = Storage(data if base is None or isinstance(base, HostMemory) else base, CPU)
     else:
         made = Storage(data.buffer, data.device)
     tensor._storage = made

@@ -187,8 +187,8 @@ BACKENDS: Final = (
     Fault(
         "cpu: memory is given back while views use it",
         "tenkey/backends/allocation/host.py",
-        "return np.ndarray(shape, dtype, memory)",
-        "return np.frombuffer(block if give else memory.tobytes(), dtype, prod(shape)).reshape(shape)",
+        "return np.ndarray(shape, dtype, memory, -start % _LINE)",
+        "return np.frombuffer(block if nbytes >= REUSED else memory.tobytes(), dtype, prod(shape)).reshape(shape)",
         ("tests/backends/test_cpu_memory.py",),
     ),
     Fault(

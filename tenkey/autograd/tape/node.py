@@ -316,7 +316,7 @@ class DelayedError(Node):
         return self._name
 
 
-_OWN: Final = (type(None), HostMemory)  # the classes of the base of an array that shares its memory with no other
+_OWN: Final = (type(None), HostMemory)  # what the base of an array is that shares its memory with no other
 # The lock that guards a leaf's gradient is chosen by address: a lock per leaf would cost more than the addition.
 _locks: Final = tuple(new_lock() for _ in range(64))
 
@@ -380,7 +380,7 @@ class AccumulateGrad(Node):
                     references > AccumulateGrad.fresh_count
                     or grad._storage is not None
                     or getrefcount(grad._data) > AccumulateGrad.fresh_data_count
-                    or getattr(grad._data, "base", None).__class__ not in _OWN
+                    or not isinstance(getattr(grad._data, "base", None), _OWN)
                 ):
                     grad = grad.clone()
                 meta.grad = grad

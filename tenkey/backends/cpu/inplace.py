@@ -15,7 +15,7 @@ from ...ops.variants import Inplace, check_copy, check_pointwise
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .loops.strided_copies import copy_into
 from .pointwise import converted, pointwise_into
-from .programs.program import program_of
+from .programs.program import Program, compute_into, program_of
 from .thresholds import LARGE
 
 __all__ = ["inplace_kernel"]
@@ -28,7 +28,7 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
     if functional is None:
         return lambda x, source: _copy(operator, x, source)
 
-    plans: dict[int, tuple[np.ufunc, np.dtype] | None] = {}
+    plans: dict[int, Program | None] = {}
 
     def kernel(x: Tensor, *args: Any) -> Tensor:
         if len(args) < 2:
@@ -40,14 +40,19 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
                 plan = plans[bits] = _plan(functional, bits, 1 + len(args))
             target = x._data
             # a contiguous writeable target, and another operand of its shape or 0-d: the result certainly fits
-            if plan is not None and target.flags.carray and target.size < LARGE and _fits(other._data, target):
-                ufunc, dtype = plan
-                operands = (target, converted(operator.schema.base_name, other, dtype)) if args else (target,)
-                try:
-                    quietly(ufunc, *operands, out=target)
-                except RuntimeError:  # Note [A context without warnings]
-                    silenced(ufunc, *operands, out=target)
-                return x
+            if plan is not None and target.flags.carray and _fits(other._data, target):
+                operands: tuple[np.ndarray, ...] = (target,)
+                if args:
+                    operands = (target, converted(operator.schema.base_name, other, plan.dtype))
+                if target.size < LARGE:
+                    try:
+                        quietly(plan.call, *operands, out=target)
+                    except RuntimeError:  # Note [A context without warnings]
+                        silenced(plan.call, *operands, out=target)
+                    return x
+                apart = not args or not np.may_share_memory(operands[1], target)
+                if apart and target.size >= plan.limit and compute_into(plan, operands, target):
+                    return x
         check_pointwise(operator, x, *args)
         pointwise_into(functional, x._data, (x, *args))
         return x
@@ -58,8 +63,8 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
 _TRAITS: Final = DTYPE_MASK | WEAK_MASK
 
 
-def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dtype] | None:
-    """Return the ufunc that computes in one step if at most a Python number has to be converted, and its dtype."""
+def _plan(functional: Operator, bits: int, count: int) -> Program | None:
+    """Return the program that computes in one ufunc if at most a Python number has to be converted."""
     facet: Pointwise = functional.facets["Pointwise"]
     arrays = dtypes_of(bits & DTYPE_MASK)
     if len(arrays) != 1 or facet.boolean or facet.indices or not len(facet.parameters) == len(facet.tensors) == count:
@@ -70,8 +75,8 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
         return None  # check_pointwise raises the error
     if arrays[0].kind == "V" or not compute == result == arrays[0]:
         return None
-    call = program_of(functional.name, facet, compute, result).call
-    return (call, compute) if isinstance(call, np.ufunc) else None
+    program = program_of(functional.name, facet, compute, result)
+    return program if isinstance(program.call, np.ufunc) else None
 
 
 def _fits(a: np.ndarray, target: np.ndarray) -> bool:

@@ -150,8 +150,17 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
     word, name = cpu_word(program.result), operator.name
     is_ufunc = isinstance(program.call, np.ufunc)
 
+    loops, signature, result = program.loops, program.signature, program.result
+
     def general(*operands: Tensor) -> Tensor:
         arrays = tuple([x._data for x in operands])
+        first = arrays[0]
+        loop = loops.get(signature)
+        # Every step of Python costs 1 us here, because large arrays displace its code from the cache.
+        if loop is not None and first.flags.c_contiguous and (count == 1 or _alike(first, arrays[1])):
+            out = allocate(first.shape, result, name)
+            if not loop.run((*arrays, out)):
+                return make_tensor(out, word)
         return make_tensor(large(program, arrays, _shape(name, arrays)), word)
 
     form = "program" if not is_ufunc else "silent" if program.silent else "quiet"
@@ -227,6 +236,10 @@ def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
         raise  # noqa: PLE0704 -- see the docstring
     a, b = [int(x._data) if x._word & WEAK_MASK else x._data for x in (x1, x2)]
     return make_tensor(np.asarray(getattr(np, name)(a, b)), cpu_word(np.dtype(bool)))
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+    return b.flags.c_contiguous and b.shape == a.shape
 
 
 def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:

@@ -44,13 +44,13 @@ class Program:
     """One pointwise expression for one compute dtype.
 
     ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
-    the inner loop for large calls. ``is_ufunc`` tells whether ``call`` is a ufunc of NumPy's own, ``compiled`` whether
-    it is a compiled one; ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy
-    never warns in it (Note [Floating-point flags]).
+    the inner loop for large calls, kept in ``loops``. ``is_ufunc`` tells whether ``call`` is a ufunc of NumPy's own,
+    ``compiled`` whether it is a compiled one; ``limit`` is the number of elements from which calls are large;
+    ``silent``, whether NumPy never warns in it (Note [Floating-point flags]).
     """
 
     __slots__ = (
-        "_calls", "_loops", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "limit",
+        "_calls", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "limit", "loops",
         "name", "parameters", "result", "signature", "silent", "ufunc",
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class Program:
         self.expression: Expression = facet.expression
         by_element = not operations(self.expression).isdisjoint(BY_ELEMENT)
         self._calls = _CALLS_BEFORE_COMPILING - 1 if by_element else 0
-        self._loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
+        self.loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
         self.compiled = False
         ufunc = facet.ufunc
         if ufunc is None:
@@ -88,9 +88,9 @@ class Program:
     def loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
         """Return the inner loop for operands of these dtypes, compiled if need be; None: NumPy computes."""
         try:
-            return self._loops[dtypes]
+            return self.loops[dtypes]
         except KeyError:
-            found = self._loops.setdefault(dtypes, find_loop(self, dtypes))
+            found = self.loops.setdefault(dtypes, find_loop(self, dtypes))
             if found is not None and dtypes == self.signature and not self.is_ufunc:
                 ufunc = as_ufunc(found.address, (*dtypes, self.result))
                 if ufunc is not None:
