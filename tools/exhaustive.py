@@ -2,9 +2,9 @@
 
 Each function's results are compared with those of NumPy or SciPy in float64, and the greatest error is printed in units
 in the last place (ulp) of float32, with its input. NaN, infinities and zeros with their signs must be exact. A function
-takes 20 to 60 seconds on two cores, most of it in NumPy; ``--only`` selects functions, and ``--stride 1000`` takes every
-1,000th pattern. ``--dtype float64 --samples N`` checks random patterns against NumPy's
-``longdouble`` where that is wider. The exit status is 1 if an error exceeds its bound.
+takes 20 to 60 seconds on two cores, most of it in NumPy; ``--only`` selects functions, and ``--stride 1000`` takes
+every 1,000th pattern. ``--dtype float64 --samples N`` checks random patterns against NumPy's ``longdouble`` where that
+is wider. The exit status is 1 if an error exceeds its bound.
 """
 
 from __future__ import annotations
