@@ -104,6 +104,54 @@ def test_selections_of_every_form() -> None:
     assert walked > 80
 
 
+def test_walks_by_one_index_are_remembered() -> None:
+    rng = np.random.default_rng(11)
+    failures, walked = Failures(), 0
+    for _ in range(tier(300, 3000)):
+        x = _array(rng, rng.choice(_DTYPES))
+        axis = int(rng.integers(0, x.ndim))
+        along = bool(rng.integers(0, 2))
+        shape = list(x.shape)
+        shape[axis] = int(rng.integers(1, 7))
+        if along and rng.random() < 0.2:
+            shape[int(rng.integers(0, x.ndim))] = 1
+        index = rng.integers(-x.shape[axis], x.shape[axis], shape if along else shape[: int(rng.integers(0, 3))])
+        index = np.asarray(index, rng.choice([np.int64, np.int32]))
+        if along or axis < index.ndim:
+            index = index[(*[slice(None)] * axis, slice(None, None, int(rng.choice([1, 2, -1]))))]
+        label = f"{x.dtype} {x.shape} {x.strides} at {index.shape} {index.strides} of {axis}, along: {along}"
+        at: Any = [slice(None)] * axis + [index]
+        if along:
+            at = list(np.indices((*x.shape[:axis], 1, *x.shape[axis + 1 :]), sparse=True))
+            at[axis] = index
+        want = np.asarray(x[tuple(at)])
+        source = rng.integers(0, 50, want.shape).astype(x.dtype)
+        for mode in ("get", "set", "add"):
+            made, expected, out = x.copy("K"), x.copy("K"), np.empty(want.shape, x.dtype)
+            with failures.of(f"{mode} {label}"):
+                if not walks.walk_by_one(made, np.asarray(index), axis, out if mode == "get" else source, mode, along):
+                    continue
+                walked += 1
+                if mode == "get":
+                    np.testing.assert_array_equal(out, want)
+                elif mode == "set":
+                    expected[tuple(at)] = source
+                else:
+                    np.add.at(expected, tuple(at), source)
+                np.testing.assert_array_equal(made, expected)
+    failures.check()
+    assert walked > 400
+
+
+def test_places_that_rows_share_are_not_scattered_to() -> None:
+    x = np.zeros((1, 5), np.float32)
+    index = np.zeros((4, 3), np.int64)
+    source = np.ones((4, 3), np.float32)
+    assert not walks.walk_by_one(x, index, 1, source, "add", True)
+    assert not walks.walk_by_one(x, index, 2, source, "add", True)
+    assert walks.walk_by_one(x, index, 1, source, "get", True)
+
+
 def test_rows_with_gaps() -> None:
     whole = np.arange(300, dtype=np.float32).reshape(100, 3)
     index = np.arange(99, -100, -1)
@@ -272,7 +320,7 @@ def _put_itself(x: Any, rows: Any) -> Any:
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Let selections run in the loops, or as where there are none; the list says which loops ran."""
     ran: list[str] = []
-    for name in ("gather_into", "scatter_from"):
+    for name in ("gather_into", "scatter_from", "walk_by_one"):
         function = getattr(selections, name)
 
         def observed(*args: Any, name: str = name, function: Callable[..., bool] = function) -> bool:
@@ -301,7 +349,7 @@ def test_operators(compiled: list[str]) -> None:
                     np.testing.assert_array_equal(made.numpy(), reference(x, r, i, y), strict=True)
     failures.check()
     if compiled:
-        assert set(compiled) == {"gather_into", "scatter_from"}
+        assert set(compiled) == {"gather_into", "scatter_from", "walk_by_one"}
 
 
 @pytest.mark.usefixtures("compiled")
@@ -394,6 +442,7 @@ def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(walks, "kernel", observed)
     walks._kernel.cache_clear()
+    walks._known.cache_clear()
     x = tk.ones((500, 500))
     rows = tk.asarray(np.arange(500) % 7)
     flat, places = tk.ones(200_000), tk.asarray(np.arange(200_000) % 1000)
@@ -404,6 +453,7 @@ def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     tk.index_add(x, rows, x)
     tk.scatter_add(x, tk.asarray(np.arange(250_000).reshape(500, 500) % 500), x)
     walks._kernel.cache_clear()
+    walks._known.cache_clear()
     known = [(case.template, case.statics) for case in gathering.cases([np.dtype("float32")])]
     assert len(asked) > 6
     assert [one for one in asked if one not in known] == []

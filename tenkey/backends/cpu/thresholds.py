@@ -61,6 +61,9 @@ at 2^14, 16 : 22 at 2^15, 32 : 27 at 2^16, 224 : 114 at 2^18; assignments 41 : 3
 GATHERED_BYTES: Final = 1 << 19
 """The same for rows, in bytes: 9 : 16 at 2^18, 16 : 29 at 2^19, 44 : 29 at 2^20 (rows of 128 bytes)."""
 
+TAKEN_ALONG: Final = 1 << 9
+SCATTERED: Final = 1 << 8
+
 # ---- operators along axes
 
 COMPILED_REDUCTION: Final = 3 << 12

@@ -307,8 +307,9 @@ def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUN
 
 @loop(brief=True)
 def scatter_parts(
-    pool: pointer(i8), plan: array, x: array, other: array, indices: array, *, T, INDEX, MODE, RUNS
-) -> i64:
+    pool: pointer(i8), plan: array, x: array, other: array, indices: array, i1: array, i2: array,
+    *, T, INDEX, MODE, RUNS,
+) -> i64:  # fmt: skip
     """Carry out a plan for a vector of indices by parts of ``x``; return whether an index is out of range."""
     words = data(plan, i64)
     words[_PLACES] = address(data(x, i8))

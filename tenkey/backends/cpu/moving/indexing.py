@@ -22,8 +22,8 @@ from ..kernels import Specialized, check, own_error, wrap
 from ..loops.strided_copies import copied, copy_into, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
-from ..thresholds import COPIED, GATHERED
-from .selections import gathered, scattered
+from ..thresholds import COPIED, GATHERED, SCATTERED, TAKEN_ALONG
+from .selections import gathered, gathered_by_one, scattered, scattered_by_one
 from .walks import in_range, walk_along, walk_of
 
 __all__ = ["KERNELS"]
@@ -38,8 +38,11 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
 
 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
-    if indices._data.size >= GATHERED and -x.ndim <= axis < x.ndim:
-        data = gathered(x._data, walk_along(x._data, indices._data, axis))
+    a, at = x._data, indices._data
+    if at.size >= TAKEN_ALONG and -a.ndim <= axis < a.ndim:
+        data = gathered_by_one(a, at, axis, at.shape, True)
+        if data is None and at.size >= GATHERED:
+            data = gathered(a, walk_along(a, at, axis))
         if data is not None:
             return wrap(data)
     try:
@@ -51,9 +54,12 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
 
 
 def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    at = indices._data
+    out = filled(tuple(shape), 0, source.dtype)
+    if at.size >= SCATTERED and scattered_by_one(out, at, axis, source._data, "add", True):
+        return wrap(out)
     check("scatter_add_zeros", source, indices, shape, axis)
     out = filled(tuple(shape), 0, source.dtype)
-    at = indices._data
     if at.size >= GATHERED and scattered(out, walk_along(out, at, axis), source._data, "add"):
         return wrap(out)
     _check_range("scatter_add", at, shape[axis], axis)
@@ -112,6 +118,15 @@ def _many(a: np.ndarray, indices: Sequence[Tensor | None]) -> bool:
     return count * rest >= GATHERED
 
 
+def _only(indices: Sequence[Tensor | None]) -> np.ndarray | None:
+    """Return the one tensor of indices, which selects from the last of the axes; None if there are several."""
+    last = indices[-1]
+    for tensor in indices[:-1]:
+        if tensor is not None:
+            return None
+    return None if last is None else last._data
+
+
 def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
     """Raise the operator's own error for indices that NumPy refused; masks have been compared with shapes before."""
     if not any(i is not None and i.dtype.kind == "b" for i in indices):
@@ -132,16 +147,13 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
             data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
             if data is not None:
                 return make_tensor(data, x._word & INHERITED)
-        several = False
-        for tensor in indices[:-1]:
-            if tensor is not None:
-                several = True
-        if last is None or several:
+        only = _only(indices)
+        if only is None:
             data = a[_subscript(indices)]
-        elif last._data.dtype.kind != "b":
-            data = a.take(last._data, len(indices) - 1)
-        elif len(indices) == 1 and last._data.shape == a.shape[:1]:
-            data = a.compress(last._data, 0)
+        elif only.dtype.kind != "b":
+            data = a.take(only, len(indices) - 1)
+        elif len(indices) == 1 and only.shape == a.shape[:1]:
+            data = a.compress(only, 0)
         else:
             data = a[_subscript(indices)]
     except (IndexError, ValueError, TypeError):
@@ -162,7 +174,11 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
     out = filled(tuple(shape), 0, g_out.dtype)
     g = g_out._data
+    only = _only(indices)
+    if only is not None and g.size >= SCATTERED and scattered_by_one(out, only, len(indices) - 1, g, "add", False):
+        return wrap(out)
     if _many(out, indices):
+        out = filled(tuple(shape), 0, g.dtype)
         walk = walk_of(out, [None if i is None else i._data for i in indices])
         if scattered(out, walk, g, "add"):
             return wrap(out)
@@ -292,6 +308,11 @@ def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
     def kernel(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str = "add") -> Tensor:
         a, values = x._data, source._data
         more = () if operator.schema.base_name == "index_sum" else (reduce,)
+        only = _only(indices)
+        if only is not None and values.dtype == a.dtype and values.size >= SCATTERED:
+            out = copied(a) if a.nbytes >= COPIED else a.copy("C")
+            if scattered_by_one(out, only, len(indices) - 1, values, reduce, False):
+                return wrap(out)
         if values.dtype == a.dtype and _many(a, indices):
             check(operator.schema.base_name, x, indices, source, *more)
             out = copied(a)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...allocation.host import allocate
 from ...llvm.compiled import UnavailableError
 from ..thresholds import GATHERED, GATHERED_BYTES
-from .walks import Walk, combines, gather_into, scatter_from
+from .walks import Walk, combines, gather_into, scatter_from, walk_by_one
 
-__all__ = ["gathered", "scattered"]
+__all__ = ["gathered", "gathered_by_one", "scattered", "scattered_by_one"]
 
 
 def gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
@@ -21,6 +23,23 @@ def gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
         return out if gather_into(x, walk, out) else None
     except UnavailableError:
         return None
+
+
+def gathered_by_one(x: np.ndarray, index: np.ndarray, axis: int, shape: tuple[int, ...], along: bool) -> Any:
+    """Return what one tensor of indices selects, of this shape; None if the loops cannot do it, as in ``gathered``."""
+    out = allocate(shape, x.dtype)
+    try:
+        return out if walk_by_one(x, index, axis, out, "get", along) else None
+    except UnavailableError:
+        return None
+
+
+def scattered_by_one(x: np.ndarray, index: np.ndarray, axis: int, source: np.ndarray, mode: str, along: bool) -> bool:
+    """Combine what one tensor of indices selects with a source of the same shape, as ``scattered`` does."""
+    try:
+        return combines(x.dtype, mode) and walk_by_one(x, index, axis, source, mode, along)
+    except UnavailableError:
+        return False
 
 
 def scattered(x: np.ndarray, walk: Walk | None, source: np.ndarray, mode: str) -> bool:

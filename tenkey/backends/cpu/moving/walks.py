@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from ..loops.gathering import (
 from ..loops.strided_copies import copied
 from ..pool.state_block import STATE
 
-__all__ = ["Walk", "combines", "gather_into", "in_range", "scatter_from", "walk_along", "walk_of"]
+__all__ = ["Walk", "combines", "gather_into", "in_range", "scatter_from", "walk_along", "walk_by_one", "walk_of"]
 
 _BLOCK: Final = 1 << 13  # elements that a thread claims at once
 _RUN: Final = 1 << 16  # bytes, if they are adjacent
@@ -44,6 +44,18 @@ _INT32: Final = np.dtype(np.int32)
 _BYTES: Final = {size: np.dtype(f"V{size}") for size in UNSIGNED}
 
 
+class _Layout(NamedTuple):
+    """What a walk needs to know of an array, if it does not look at its elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
 def _ramp(index: np.ndarray, length: int, total: int) -> int | None:
     """Return the axis along which the indices count 0, 1, 2, ...; None if they do anything else."""
     n = index.size
@@ -54,17 +66,22 @@ def _ramp(index: np.ndarray, length: int, total: int) -> int | None:
     return axes[0] - index.ndim if flat[-1] == n - 1 and bool((flat == np.arange(n)).all()) else None
 
 
-def _regular(x: np.ndarray) -> bool:
-    """Tell whether the elements of an array are aligned and whole elements apart."""
+def _regular(x: np.ndarray | _Layout) -> bool:
+    """Tell whether the elements of an array, which is not empty, are whole elements apart."""
     size = x.dtype.itemsize
-    return x.flags.aligned and size in UNSIGNED and not any(step % size for step in x.strides)
+    return size in UNSIGNED and 0 not in x.shape and not any(step % size for step in x.strides)
+
+
+def _far_apart(index: np.ndarray) -> bool:
+    """Tell whether each index of a row comes from another line of memory, and the cache does not hold them all."""
+    return index.ndim > 1 and abs(index.strides[-1]) > _LINE and index.nbytes > _RUN
 
 
 def _integers(arrays: list[np.ndarray]) -> list[np.ndarray] | None:
     """Return indices as arrays of one dtype that the loops read; None if there is none."""
     kinds = {index.dtype for index in arrays}
     if (kinds in ({_INT64}, {_INT32})) and all(index.flags.aligned for index in arrays):
-        return [copied(index) if index.ndim > 1 and abs(index.strides[-1]) > _LINE else index for index in arrays]
+        return [copied(index) if _far_apart(index) else index for index in arrays]
     if not all(index.dtype.kind in "iu" and index.dtype != np.uint64 for index in arrays):
         return None
     return [index.astype(np.int64) for index in arrays]
@@ -76,7 +93,7 @@ class Walk(NamedTuple):
     shape: tuple[int, ...]
     axes: list[list[int]]
     """For each axis of the result its length, 0, the step in ``x``, and the steps in the tensors of indices."""
-    indices: list[np.ndarray]
+    indices: list[Any]
     lengths: list[int]
     strides: list[int]
 
@@ -97,13 +114,14 @@ def walk_of(x: np.ndarray, indices: Sequence[np.ndarray | None]) -> Walk | None:
     None: the loop does not handle it, or it is an error.
     """
     at = [axis for axis, index in enumerate(indices) if index is not None]
-    arrays = [index for index in indices if index is not None]
-    if not at or len(indices) > x.ndim or 0 in x.shape or not _regular(x):
+    arrays = _integers([index for index in indices if index is not None]) if at and x.flags.aligned else None
+    return None if arrays is None else _walk_of(x, len(indices), at, arrays)
+
+
+def _walk_of(x: Any, depth: int, at: list[int], arrays: list[Any]) -> Walk | None:
+    """Return how a selection walks by indices of the axes ``at`` among ``depth`` leading ones; layouts will do."""
+    if depth > x.ndim or not _regular(x):
         return None
-    integers = _integers(arrays)
-    if integers is None:
-        return None
-    arrays = integers
     try:
         common = arrays[0].shape if len(arrays) == 1 else np.broadcast_shapes(*[index.shape for index in arrays])
     except ValueError:
@@ -113,7 +131,7 @@ def walk_of(x: np.ndarray, indices: Sequence[np.ndarray | None]) -> Walk | None:
         return None
     before = at[0] if at[-1] - at[0] == len(at) - 1 else 0
     middle = [[n, 0, 0, 0, 0, 0] for n in common]
-    used: list[np.ndarray] = []
+    used: list[Any] = []
     lengths, strides = [], []
     for axis, index in zip(at, arrays, strict=True):
         ramp = _ramp(index, x.shape[axis], total) if len(arrays) > 1 else None
@@ -137,18 +155,22 @@ def walk_of(x: np.ndarray, indices: Sequence[np.ndarray | None]) -> Walk | None:
 
 def walk_along(x: np.ndarray, index: np.ndarray, axis: int) -> Walk | None:
     """Return how ``take_along_axis`` walks: ``x`` and the indices broadcast in all dimensions but ``axis``."""
+    found = _integers([index]) if x.flags.aligned else None
+    return None if found is None else _walk_along(x, found[0], axis)
+
+
+def _walk_along(x: Any, index: Any, axis: int) -> Walk | None:
+    """Return how ``take_along_axis`` walks; layouts will do."""
     axis = axis % x.ndim if x.ndim else 0
-    found = _integers([index])
-    if found is None or index.ndim != x.ndim or not index.ndim or 0 in x.shape or 0 in index.shape or not _regular(x):
+    if index.ndim != x.ndim or not index.ndim or 0 in index.shape or not _regular(x):
         return None
-    (index,) = found
     axes = []
     for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True)):
         if k != axis and n != m and 1 not in (n, m):
             return None
         x_step = 0 if k == axis or n == 1 else x.strides[k]
         axes.append([m if k == axis else max(n, m), 0, x_step, 0 if m == 1 else index.strides[k], 0, 0])
-    return Walk(tuple([one[0] for one in axes]), axes, found, [x.shape[axis]], [x.strides[axis]])
+    return Walk(tuple([one[0] for one in axes]), axes, [index], [x.shape[axis]], [x.strides[axis]])
 
 
 def in_range(walk_: Walk) -> bool:
@@ -203,11 +225,19 @@ def _whole(size: int, strides: list[int], axes: list[list[int]]) -> bool:
     return size in UNSIGNED and not any(step % size for step in (*strides, *[axis[2] for axis in axes]))
 
 
-def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dtype) -> bool:
-    """Carry out a walk with the other array, whose shape is that of the walk; tell whether all indices are in range."""
+def _planned(
+    walk_: Walk, dtype: np.dtype, strides: tuple[int, ...], mode: str
+) -> tuple[Callable[..., Any], np.ndarray]:
+    """Return the kernel and the plan for a walk with another array of the same dtype, which has these strides."""
+    whole = dtype.itemsize
+    if mode not in ("get", "set"):
+        if dtype.kind == "b":
+            dtype, mode = np.dtype(np.uint8), {"add": "maximum", "multiply": "minimum"}.get(mode, mode)
+        elif dtype.kind == "c":
+            dtype = np.dtype(f"f{whole // 2}")
     size = dtype.itemsize
-    axes = _merged(walk_.axes, other.strides)
-    if size != other.dtype.itemsize:  # complex numbers are pairs
+    axes = _merged(walk_.axes, strides)
+    if size != whole:  # complex numbers are pairs
         axes.append([2, size, size, 0, 0, 0])
     total = math.prod([axis[0] for axis in axes])
     column = axes.pop() if axes else _NO_AXIS
@@ -262,14 +292,14 @@ def _run(walk_: Walk, x: np.ndarray, other: np.ndarray, mode: str, dtype: np.dty
         if (runs or row[0] == 1) and by_index[0] < 1 << 31:
             plan[PART_LENGTH] = part = -(-length // parts)
             plan[UNITS] = -(-length // part)
-            return not _kernel(scatter_parts, dtype, index, mode, runs)(STATE, plan, x, other, walk_.indices[0])
-    call = _kernel(walk, dtype, index, mode, runs, count)
-    return not call(STATE, plan, x, other, *(walk_.indices * MOST)[:MOST])
+            return _kernel(scatter_parts, dtype, index, mode, runs), plan
+    return _kernel(walk, dtype, index, mode, runs, count), plan
 
 
 def gather_into(x: np.ndarray, walk_: Walk, out: np.ndarray) -> bool:
     """Write the selection into an array of its shape; tell whether all indices are in range."""
-    return _run(walk_, x, out, "get", x.dtype)
+    call, plan = _planned(walk_, x.dtype, out.strides, "get")
+    return not call(STATE, plan, x, out, *(walk_.indices * MOST)[:MOST])
 
 
 def scatter_from(x: np.ndarray, walk_: Walk, source: np.ndarray, mode: str = "set") -> bool:
@@ -277,13 +307,43 @@ def scatter_from(x: np.ndarray, walk_: Walk, source: np.ndarray, mode: str = "se
 
     ``source`` has the dtype of ``x`` and the shape of the selection. An index out of range stands for 0.
     """
-    dtype = x.dtype
-    if mode != "set":
-        if dtype.kind == "b":
-            dtype, mode = np.dtype(np.uint8), {"add": "maximum", "multiply": "minimum"}.get(mode, mode)
-        elif dtype.kind == "c":
-            dtype = np.dtype(f"f{dtype.itemsize // 2}")
-    return _run(walk_, x, source, mode, dtype)
+    call, plan = _planned(walk_, x.dtype, source.strides, mode)
+    return not call(STATE, plan, x, source, *(walk_.indices * MOST)[:MOST])
+
+
+@lru_cache(maxsize=1024)
+def _known(
+    mode: str, along: bool, axis: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...],
+    index: np.dtype, index_shape: tuple[int, ...], index_strides: tuple[int, ...],
+    other_shape: tuple[int, ...], other: tuple[int, ...],
+) -> tuple[Callable[..., Any], np.ndarray] | None:  # fmt: skip
+    """Return the kernel and the plan for a walk by one tensor of indices, and remember them; None as from walks."""
+    ndim = len(shape)
+    if index not in INDICES_OF or not -ndim <= axis < ndim:
+        return None
+    x, at = _Layout(shape, strides, dtype), _Layout(index_shape, index_strides, index)
+    walk_ = _walk_along(x, at, axis) if along else _walk_of(x, axis + 1, [axis], [at])
+    if walk_ is None or walk_.shape != other_shape:
+        return None
+    axis = axis % ndim
+    if along and mode != "get" and (shape[:axis], shape[axis + 1 :]) != (other_shape[:axis], other_shape[axis + 1 :]):
+        return None  # several threads would write to places that rows share
+    return _planned(walk_, dtype, other, mode)
+
+
+def walk_by_one(x: np.ndarray, index: np.ndarray, axis: int, other: np.ndarray, mode: str, along: bool) -> bool:
+    """Gather into or scatter from another array by one tensor of indices; tell whether all are in range.
+
+    False also if the walk is none that ``walk_along`` or, unless ``along``, ``walk_of`` finds without copying indices.
+    """
+    found = _known(
+        mode, along, axis, x.dtype, x.shape, x.strides, index.dtype, index.shape, index.strides, other.shape,
+        other.strides,
+    )  # fmt: skip
+    if found is None or not (x.flags.aligned and index.flags.aligned and other.flags.aligned) or _far_apart(index):
+        return False
+    call, plan = found
+    return not call(STATE, plan.copy(), x, other, index, index, index)
 
 
 def combines(dtype: np.dtype, mode: str) -> bool:

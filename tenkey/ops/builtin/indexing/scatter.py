@@ -35,6 +35,10 @@ _REDUCTIONS: Final = {
 }  # fmt: skip
 
 
+_ADDED: Final = 1 << 12
+"""Indices of a vector up to which NumPy adds sooner than a loop is prepared."""
+
+
 def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
     given, whole = indices.shape, x.shape
     i = normalize_axis(operator, axis, len(whole))
@@ -253,8 +257,20 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     return index_sum(x, grid, fitted) if name == "add" else index_reduce(x, grid, fitted, name)
 
 
+def _numpy_scatter_add(x: np.ndarray, indices: np.ndarray, source: np.ndarray, axis: int = -1) -> Any:
+    if x.ndim != 1 or axis not in (-1, 0) or indices.dtype.kind not in "iu" or indices.size > _ADDED:
+        return NotImplemented
+    if indices.shape != source.shape or source.dtype != x.dtype:
+        return NotImplemented
+    sums = np.zeros(x.shape, x.dtype)
+    np.add.at(sums, indices, source)
+    sums += x
+    return sums
+
+
 @composite(
     "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
+    numpy=_numpy_scatter_add,
     sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (2, 4)), rng.standard_normal((2, 4))), {}),

@@ -293,10 +293,11 @@ def _without_leading(source: Tensor, ndim: int) -> Tensor:
 
 def _planned(x: Tensor, given: Any, value: Any) -> None:
     kind = value.__class__
-    if kind is float or kind is int:
+    if kind is float or kind is int or (kind is Tensor and value._data.shape[:1] != (1,)):
         arrays = simple_arrays(x, given)
         if arrays is not None:
-            value = weak_tensor(value)
+            if kind is not Tensor:
+                value = weak_tensor(value)
             word = x._word | value._word
             for tensor in arrays:
                 if tensor is not None:
