@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.loops import counting as templates
-from tenkey.backends.cpu.moving import counting
+from tenkey.backends.cpu.loops import counting
+from tenkey.backends.cpu.moving import tallies
 from tenkey.backends.llvm import UnavailableError, kernel
 from tests._tiers import Failures, tier
 
-_SIZES = (1, 7, 63, 64, 65, 1000, templates.BLOCK - 1, templates.BLOCK, templates.BLOCK + 1, 70_001)
+_SIZES = (1, 7, 63, 64, 65, 1000, counting.BLOCK - 1, counting.BLOCK, counting.BLOCK + 1, 70_001)
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -23,14 +23,14 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     before = tk.get_num_threads()
     tk.set_num_threads(request.param)
     for name in ("TALLIED", "LISTED"):
-        monkeypatch.setattr(counting, name, 0)
+        monkeypatch.setattr(tallies, name, 0)
     ran: list[Any] = []
 
     def observed(template: Any, **statics: Any) -> Any:
         ran.append(template)
         return kernel(template, **statics)
 
-    monkeypatch.setattr(counting, "kernel", observed)
+    monkeypatch.setattr(tallies, "kernel", observed)
     yield ran
     tk.set_num_threads(before)
 
@@ -54,7 +54,7 @@ def test_counts(threads: list[Any]) -> None:
                         inside = low[(low >= 0) & (low < 40)]
                         np.testing.assert_array_equal(made, np.bincount(inside.astype(np.int64), minlength=40))
     failures.check()
-    assert set(threads) == {templates.extremes, templates.count_numbers}
+    assert set(threads) == {counting.extremes, counting.count_numbers}
 
 
 def test_numbers_that_cannot_be_counted(threads: list[Any]) -> None:
@@ -85,15 +85,15 @@ def test_places(threads: list[Any]) -> None:
                     (made,) = tk.nonzero(tk.asarray(x))
                     np.testing.assert_array_equal(made.numpy(), x.nonzero()[0], strict=True)
     failures.check()
-    assert set(threads) == {templates.find_places}
+    assert set(threads) == {counting.find_places}
 
 
 def test_nothing_is_written_outside_the_result(threads: list[Any]) -> None:
     mask = np.random.default_rng(2).random(50_001) < 0.3
-    counts = np.zeros(-(-mask.size // templates.BLOCK) + 1, np.int64)
-    kernel(templates.find_places, WRITE=False)(counting.STATE, mask, counts[1:], counts, mask.size, 8)
+    counts = np.zeros(-(-mask.size // counting.BLOCK) + 1, np.int64)
+    kernel(counting.find_places, WRITE=False)(tallies.STATE, mask, counts[1:], counts, mask.size, 8)
     found = np.full(int(counts.sum()) + 16, -7)
-    kernel(templates.find_places, WRITE=True)(counting.STATE, mask, counts.cumsum(), found[8:], mask.size, 1)
+    kernel(counting.find_places, WRITE=True)(tallies.STATE, mask, counts.cumsum(), found[8:], mask.size, 1)
     np.testing.assert_array_equal(found[8:-8], mask.nonzero()[0])
     assert (found[:8] == -7).all()
     assert (found[-8:] == -7).all()
@@ -103,7 +103,7 @@ def test_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(*args: Any, **statics: Any) -> Any:
         raise UnavailableError("no compiled code")
 
-    monkeypatch.setattr(counting, "kernel", unavailable)
+    monkeypatch.setattr(tallies, "kernel", unavailable)
     x = np.arange(100_000) % 7
     np.testing.assert_array_equal(tk.bincount(tk.asarray(x)).numpy(), np.bincount(x))
     np.testing.assert_array_equal(tk.nonzero(tk.asarray(x))[0].numpy(), x.nonzero()[0])

@@ -18,7 +18,7 @@ from .inplace import inplace_kernel
 from .kernels import Specialized
 from .loops.reductions.axis_operators import arg_reduction_kernel, scan_kernel
 from .loops.reductions.row_operators import rows_kernel
-from .moving import copies, counting, indexing
+from .moving import copies, indexing, tallies
 from .numpy_kernels import numpy_kernel_rule
 from .ordering import sort_kernels
 from .pointwise import pointwise_kernel
@@ -29,7 +29,7 @@ __all__ = ["install_kernel"]
 _Function = Callable[..., Any]
 _WRITTEN: Final[dict[str, _Function | Specialized]] = {
     **kernels.KERNELS, **matmul.KERNELS, **factories.KERNELS, **copies.KERNELS, **indexing.KERNELS, **view.KERNELS,
-    **sort_kernels.KERNELS, **counting.KERNELS,
+    **sort_kernels.KERNELS, **tallies.KERNELS,
 }  # fmt: skip
 
 
