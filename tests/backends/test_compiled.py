@@ -35,6 +35,7 @@ from tenkey.backends.llvm import (
     machine_code,
     pointer,
     shape,
+    unroll,
 )
 from tenkey.backends.llvm.descriptions import describe
 
@@ -99,6 +100,32 @@ def test_a_cached_kernel_is_not_compiled_again(
     _check(T=f64, SCALE=3)
     assert len(compilations) == 3
     assert len(list(cache.iterdir())) == 3
+
+
+def _code(value: Any) -> int:
+    return {"1": 1, "1.0": 2, "True": 3, "0.0": 4, "-0.0": 5, "(1, 2)": 6, "(True, 2.0)": 7}[repr(value)]
+
+
+@loop(inline=False)
+def told(*, VALUE: Any) -> i64:
+    """Return which value it was translated for."""
+    return i64(_code(VALUE))
+
+
+@loop
+def told_all(*, VALUES: Any) -> i64:
+    """Return what functions of one module were translated for, as digits."""
+    found = i64(0)
+    for value in unroll(VALUES):
+        found = found * 10 + told(VALUE=value)
+    return found
+
+
+def test_equal_statics_of_other_types(cache: Path) -> None:
+    """Python holds 1, 1.0 and True for equal, and so 0.0 and -0.0."""
+    values = (1, 1.0, True, 0.0, -0.0, (1, 2), (True, 2.0))
+    assert [kernel(told, VALUE=value)() for value in values] == [1, 2, 3, 4, 5, 6, 7]
+    assert kernel(told_all, VALUES=values)() == 1234567
 
 
 def test_the_address_of_a_kernel(cache: Path, compilations: list[str]) -> None:

@@ -34,7 +34,7 @@ from . import code_cache, images
 from .array_fields import supported
 from .complaints import complain, utter
 from .descriptions import describe
-from .language import Template, instance
+from .language import Template, instance, static_key
 from .value_types import Type, array
 from .values import Module
 
@@ -75,17 +75,17 @@ def kernel(template: Template, **statics: Any) -> Callable[..., Any]:
         UnavailableError: it is not in the cache and cannot be compiled.
         LoopError: the template is wrong.
     """
-    key = (template, *sorted(statics.items()))
+    key = static_key(template, statics)
     function = _functions.get(key)
     if function is None:
-        address, signature = _found(key, template, statics)
+        address, signature = _found(template, statics)
         function = _functions[key] = ctypes.CFUNCTYPE(*[_CTYPES[name] for name in signature.split()])(address)
     return function
 
 
 def address_of(template: Template, **statics: Any) -> int:
     """Return the address of a kernel, which other kernels call; errors are those of `kernel`."""
-    return _found((template, *sorted(statics.items())), template, statics)[0]
+    return _found(template, statics)[0]
 
 
 def module_text(template: Template, **statics: Any) -> str:
@@ -93,7 +93,8 @@ def module_text(template: Template, **statics: Any) -> str:
     return _translated(template, statics)[0]
 
 
-def _found(key: Any, template: Template, statics: dict[str, Any]) -> _Code:
+def _found(template: Template, statics: dict[str, Any]) -> _Code:
+    key = static_key(template, dict(sorted(statics.items())))
     code = _codes.get(key)
     if code is None:
         if os.environ.get("TENKEY_COMPILE") == "off":

@@ -32,7 +32,7 @@ from .expression_nodes import BINARY, Expressions, LoopError, Static, Variable, 
 from .value_types import Type, i8, i64, pointer, void
 from .values import Body, Module, Value, as_value, body, convert, truth, writing
 
-__all__ = ["LoopError", "Template", "function_pointer", "loop", "static"]
+__all__ = ["LoopError", "Template", "function_pointer", "loop", "static", "static_key"]
 
 
 class Template:
@@ -93,11 +93,23 @@ def function_pointer(template: Template, **statics: Any) -> Value:
     return Value(pointer(i8), f"@{name}")
 
 
+def static_key(template: Template, statics: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what tells the choices of statics apart, in the order given: 1, 1.0 and True are equal, but not one."""
+    return (template, *statics.items(), *map(_kind, statics.values()))
+
+
+def _kind(value: Any) -> Any:
+    kind = value.__class__
+    if kind is tuple or kind is list:
+        return tuple(map(_kind, value))
+    return repr(value) if kind is float else kind  # 0.0 and -0.0
+
+
 def instance(
     template: Template, module: Module, statics: dict[str, Any], name: str | None = None
 ) -> tuple[str, Type, list[Type]]:
     """Translate a function for these statics, unless the module has it; return its name, result and parameters."""
-    key = (template, tuple(sorted(statics.items(), key=lambda item: item[0])))
+    key = static_key(template, dict(sorted(statics.items())))
     found = module.functions.get(key)
     if found is None:
         exported = name is not None
