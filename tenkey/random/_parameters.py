@@ -12,8 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator as _operator
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import numpy as np
@@ -92,16 +91,24 @@ def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+@functools.lru_cache(maxsize=256, typed=True)  # of the numbers that are good: programs repeat the same
+def _check_number(operator: str, name: str, rule: str, number: float) -> None:
+    try:
+        check_values(operator, name, rule, np.float64(number))
+    except OverflowError:
+        raise ValueError(f"[{operator}] {name} is out of the range of float64.") from None
+
+
 def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
     """Return a Python number or a tensor after checking that its values follow the rule (see ``check_values``)."""
+    if value.__class__ is float or value.__class__ is int:
+        _check_number(operator, name, rule, value)
+        return value
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(_KIND.format(operator=operator, name=name, value=value))
     if isinstance(value, (int, float, np.floating, np.integer)):
         number = value if isinstance(value, (int, float)) else value.item()
-        try:
-            check_values(operator, name, rule, np.float64(number))
-        except OverflowError:
-            raise ValueError(f"[{operator}] {name} is out of the range of float64.") from None
+        _check_number(operator, name, rule, number)
         return number
     if not isinstance(value, Tensor):
         if not isinstance(value, (list, tuple, np.ndarray)):
@@ -119,7 +126,7 @@ def make_plan(
     tensors = [p for p in parameters if isinstance(p, Tensor)]
     shapes = [t.shape[: t.ndim - core] for t in tensors]
     try:
-        common = np.broadcast_shapes(*shapes)
+        common = np.broadcast_shapes(*shapes) if shapes else ()
     except ValueError:
         raise ValueError(
             f"[{operator}] parameters of the shapes {', '.join(map(str, shapes))} do not broadcast with one another."
@@ -156,21 +163,33 @@ def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool
     return max(floats, key=lambda d: d.itemsize) if floats else dtypes.default_float()
 
 
-@contextmanager
-def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> Iterator[tuple[int, int, int]]:
-    """Yield seed, stream and start of a draw; see Note [A refused draw takes no numbers]."""
-    if generator is None:
-        generator = default_generator()
-    elif not isinstance(generator, Generator):
-        raise TypeError(f"[{operator}] generator must be a tk.random.Generator, got {type(generator).__name__}.")
-    try:
-        with generator.reserved(per_element * math.prod(plan.shape)) as address:
-            yield address
-    except MemoryError:
-        raise MemoryError(
-            f"[{operator}] needs more memory than available, for shape {plan.shape}: give a smaller shape, or draw in "
-            "parts."
-        ) from None
+class numbers:
+    """Give a ``with`` block seed, stream and start of a draw; see Note [A refused draw takes no numbers]."""
+
+    __slots__ = ("_operator", "_reserved", "_shape")
+
+    def __init__(self, operator: str, generator: Any, plan: Plan, per_element: int = 1) -> None:
+        if generator is None:
+            generator = default_generator()
+        elif not isinstance(generator, Generator):
+            raise TypeError(f"[{operator}] generator must be a tk.random.Generator, got {type(generator).__name__}.")
+        self._operator = operator
+        self._shape = plan.shape
+        self._reserved = generator.reserved(per_element * math.prod(plan.shape))
+
+    def __enter__(self) -> tuple[int, int, int]:
+        address: tuple[int, int, int] = self._reserved.__enter__()
+        return address
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is None:
+            return
+        self._reserved.__exit__(kind, error, traceback)
+        if isinstance(error, MemoryError):
+            raise MemoryError(
+                f"[{self._operator}] needs more memory than available, for shape {self._shape}: give a smaller shape, "
+                "or draw in parts."
+            ) from None
 
 
 def standard(operator: str, generator: Any, plan: Plan, kind: str, dtype: Any = None) -> Tensor:

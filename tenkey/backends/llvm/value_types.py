@@ -112,6 +112,7 @@ _BY_NAME: Final = {
 }  # fmt: skip
 
 
+@cache  # the name of a dtype is computed in Python
 def of_dtype(dtype: np.dtype) -> Type:
     """Return the type of one element in memory; KeyError for complex numbers and dtypes that are not numbers."""
     return _BY_NAME[dtype.name]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
@@ -121,8 +120,7 @@ class Generator:
         with _lock:
             own._offset = min(own._offset + count, ELEMENT_LIMIT)
 
-    @contextmanager
-    def reserved(self, count: int) -> Iterator[tuple[int, int, int]]:
+    def reserved(self, count: int) -> _Reserved:
         """Reserve ``count`` elements for a ``with`` block, which gets (seed, stream, start).
 
         If the block raises, the elements are returned (unless another draw has followed): a refused call does not
@@ -133,15 +131,7 @@ class Generator:
         ...     print(seed, stream, start)
         7 0 0
         """
-        own = self if _replaced.get() is None else self._in_use
-        key, start = own.next_key(count)
-        try:
-            yield (*key, start)
-        except BaseException:
-            with _lock:
-                if (own._seed, own._stream, own._offset) == (*key, start + count):
-                    own._offset = start
-            raise
+        return _Reserved(self if _replaced.get() is None else self._in_use, count)
 
     def split(self, n: int) -> list[Generator]:
         """Return ``n`` new generators, determined by the state of this one and independent of it and each other.
@@ -219,6 +209,28 @@ class Generator:
     # A lock can be neither copied nor pickled, and the state determines the rest.
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_state, (self.get_state(),)
+
+
+class _Reserved:
+    """The context manager of ``Generator.reserved``."""
+
+    __slots__ = ("_count", "_generator", "_taken")
+
+    def __init__(self, generator: Generator, count: int) -> None:
+        self._generator = generator
+        self._count = count
+
+    def __enter__(self) -> tuple[int, int, int]:
+        (seed, stream), start = self._generator.next_key(self._count)
+        self._taken = seed, stream, start
+        return self._taken
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is not None:
+            own, (seed, stream, start) = self._generator, self._taken
+            with _lock:
+                if (own._seed, own._stream, own._offset) == (seed, stream, start + self._count):
+                    own._offset = start
 
 
 _noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_note_draws", default=())

@@ -70,6 +70,7 @@ TAG_SHIFT: Final = 60
 ELEMENT_LIMIT: Final = 1 << TAG_SHIFT
 """The elements of a stream have numbers from 0 up to this, exclusive."""
 
+_WORD: Final = 1 << 64
 _MASK32: Final = np.uint64(0xFFFFFFFF)
 _SHIFT32: Final = np.uint64(32)
 # The multipliers and Weyl increments of Salmon et al., section 4.3 and Random123's philox.h, as columns: the rows of
@@ -171,7 +172,8 @@ def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tupl
 
 def check_range(key: Key, start: int, count: int) -> None:
     """Raise ValueError unless the key, and the numbers of the elements from ``start``, are in range."""
-    if not all(0 <= part < 1 << 64 for part in key):
+    seed, stream = key
+    if not (0 <= seed < _WORD and 0 <= stream < _WORD):
         raise ValueError(
             f"[random] got the key {key!r}: a key is a pair of integers (seed, stream), each in [0, 2**64)."
         )

@@ -20,7 +20,8 @@ Guarded by ``tests/backends/test_random_loops.py``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -221,19 +222,24 @@ def _drawn(kind: str, key: Key, count: int, dtype: np.dtype, start: int, paramet
     if count < RANDOM_NUMBERS:
         return None
     try:
-        function = kernel(draw, T=of_dtype(part or dtype), KIND=kind, AFFINE=len(parameters) == 4)
+        function, per_block, tag, packed = _prepared(kind, part or dtype, len(parameters))
     except UnavailableError:
         return None
     check_range(key, start, count)
-    per_block = _per_block(kind)
     first, skip = divmod(start, per_block)
-    block = np.zeros(10, np.uint64)
-    block[1:6] = (*key, (_layout(kind) << TAG_SHIFT) + first, skip, count)
-    places = block[6:].view(dtype)[:: 8 // dtype.itemsize] if len(parameters) == 4 else block[6:]
-    places[: len(parameters)] = parameters
+    block = np.frombuffer(bytearray(packed(0, *key, tag + first, skip, count, *parameters)), np.uint64)
     out = allocate((count,), dtype)
     function(STATE, out, block, -(-(skip + count) // (GROUP * per_block)), _CHUNK)
     return out
+
+
+@cache
+def _prepared(kind: str, dtype: np.dtype, parameters: int) -> tuple[Callable[..., Any], int, int, Callable[..., bytes]]:
+    """Return the kernel of draws, how many elements a block has, the tag of blocks, and what packs the numbers."""
+    function = kernel(draw, T=of_dtype(dtype), KIND=kind, AFFINE=parameters == 4)
+    number = "Q" if parameters != 4 else "d" if dtype == float64 else "f4x"
+    packed = struct.Struct(f"={'Q' * 6}{number * parameters}{8 * (4 - parameters)}x")
+    return function, _per_block(kind), _layout(kind) << TAG_SHIFT, packed.pack
 
 
 def uniform(key: Key, count: int, dtype: np.dtype, start: int, low: float, high: float) -> Any:
@@ -260,7 +266,7 @@ def normal(key: Key, count: int, dtype: np.dtype, start: int) -> Any:
 
 def integers(key: Key, low: int, high: int, count: int, dtype: np.dtype, start: int) -> Any:
     """Draw as ``draws.integers`` does."""
-    draws.integers(key, low, high, 0, dtype, start)  # raises its errors
+    draws.check_integers(low, high, dtype)
     size, offset = high - low, low % (1 << 64)
     kind = "integers" if size <= 1 << 32 else "wide" if size < 1 << 64 else "whole"
     drawn = _drawn(kind, key, count, dtype, start, (size % (1 << 64), offset))

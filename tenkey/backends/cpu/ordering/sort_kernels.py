@@ -208,10 +208,10 @@ def _order_statistics(x: Tensor, k: Tensor, *, skip_nan: bool = False) -> Any:
 
 def _random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
     keys = random_draws.random_bits((seed, stream), n, start)
-    found = None if keys is None else order(keys, 0, False)
-    if found is None:
-        found = draws.permutation((seed, stream), n, start)
-    return wrap(found)
+    if keys is None:
+        return wrap(draws.permutation((seed, stream), n, start))
+    found = order(keys, 0, False)
+    return wrap(draws.permutation_of(keys) if found is None else found)
 
 
 KERNELS: Final[dict[str, Any]] = {
