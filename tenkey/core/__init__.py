@@ -2,7 +2,7 @@
 
 from ..dispatch.registry import registry
 from .device import CPU, Device, register_device, to_device
-from .dtypes.names import to_dtype
+from .dtypes.names import ALL, to_dtype
 from .exchange import dlpack as _dlpack  # noqa: F401
 from .exchange import pickling as _copying  # noqa: F401  # adds methods to Tensor, like the next ones
 from .exchange import sharing as _sharing  # noqa: F401
@@ -13,6 +13,7 @@ from .text import repr as _display  # noqa: F401
 from .word import REQUIRES_GRAD, tensor_dtype
 
 registry.hooks.converters["DType"] = tensor_dtype
+registry.hooks.as_they_are["DType"] = frozenset(map(id, ALL))
 registry.hooks.lifters.append(lift)
 registry.hooks.number = weak_tensor
 

@@ -175,14 +175,25 @@ def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, .
 
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert the scalars and NumPy arrays of a call to tensors; at least one argument must be a Tensor already."""
+    lifted: list[Any] = []
     tensors = scalars = changed = False
+    for value in values:  # most calls have tensors and floats or ints
+        kind = value.__class__
+        if kind is Tensor:
+            tensors = tensors or not value._word & WEAK_MASK
+            lifted.append(value)
+        elif kind is float or kind is int:
+            lifted.append(weak_tensor(value))
+    if tensors and len(lifted) == len(values) and not operator.keeps_numbers:
+        return tuple(lifted)
+    tensors = False
     if Tag.TAKES_SEQUENCES in operator.tags:
         beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
         if any(_is_array(v) for v in beside):
             values = _lift_sequences(operator, values)
             changed = True
             tensors = any(isinstance(v, list) for v in values)
-    keeps = Tag.KEEPS_PYTHON_SCALARS in operator.tags
+    keeps = operator.keeps_numbers
     lifted = []
     for value in values:
         made: Any = value

@@ -33,6 +33,7 @@ class Hooks:
     """The functions and names that a registry gets from the layers above, which know tensors and devices.
 
     - ``converters``: by schema type (``"DType"``), the function that converts an argument;
+    - ``as_they_are``: by schema type, the identities of objects that its converter returns unchanged and that never go;
     - ``lifters``: functions of an operator and its tensor arguments that make tensors of other values;
     - ``number``: makes a tensor of a Python number;
     - ``device_word``: the dispatch word of a device, or of the default device for None;
@@ -44,6 +45,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self.converters: dict[str, Callable[[Any], Any]] = {}
+        self.as_they_are: dict[str, frozenset[int]] = {}
         self.lifters: list[Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = []
         self.number: Callable[[Any], Any] | None = None
         self.device_word: Callable[[Any], int] = lambda device: 0
@@ -135,6 +137,7 @@ class Operator:
         self.notes: dict[Any, Any] = {}  # what other packages keep as long as there is the operator, by their own keys
         self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
         self.takes_single_tensors = not any(isinstance(a.type.required, ListType) for a in self.tensor_arguments)
+        self.keeps_numbers = Tag.KEEPS_PYTHON_SCALARS in tags
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc

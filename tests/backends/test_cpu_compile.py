@@ -191,10 +191,69 @@ def test_small_calls_are_counted(cache: Path) -> None:
     before = program.call(x)
     states = []
     for _ in range(64):
-        program.count()
+        program.count(x.size)
         states.append(program.compiled)
     assert states == [False] * 63 + [True]
     np.testing.assert_allclose(program.call(x), before, rtol=1e-15)
+
+
+def test_calls_of_slow_ufuncs_are_counted(cache: Path) -> None:
+    """Only those with many elements; other ufuncs of NumPy stay."""
+    slow, other = [
+        _program(registry.find(f"tk::{name}").facets["Pointwise"], "float64", f"tk::{name}")
+        for name in ("hypot", "add")
+    ]
+    for program, size, compiled in ((slow, 4, False), (other, 1024, False), (slow, 1024, True)):
+        for _ in range(64):
+            program.count(size)
+        assert program.compiled == compiled, (program.name, size)
+    assert other.call is np.add
+    assert isinstance(slow.call, np.ufunc)
+    assert slow.call is not np.hypot
+
+
+def test_small_calls_do_not_change_when_they_are_compiled(cache: Path) -> None:
+    special = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e-30, 1e30, -1e30, np.inf, -np.inf, np.nan]
+    wrong = []
+    for name in ("floor_divide", "remainder", "nextafter", "hypot", "copysign", "sign", "logaddexp", "sin", "cos"):
+        for dtype in ("float32", "float64", "int32", "int64"):
+            x = np.array(special if dtype[0] == "f" else [0, 1, -1, 7, -7, -(2**31)]).astype(dtype)
+            unary = name in ("sign", "sin", "cos")
+            if dtype[0] == "i" and name not in ("floor_divide", "remainder", "sign"):
+                continue
+            grid = [np.tile(x, 300)] if unary else [np.tile(np.repeat(x, x.size), 3), np.tile(x, 3 * x.size)]
+            operands = [tk.asarray(a) for a in grid]
+            first = getattr(tk, name)(*operands).numpy()
+            for _ in range(70):
+                last = getattr(tk, name)(*operands).numpy()
+            number = first == first
+            signs = np.array_equal(np.signbit(first[number]), np.signbit(last[number]))
+            tolerance = 4 * np.finfo(dtype).eps if dtype[0] == "f" else 0
+            if not signs or not np.allclose(first, last, rtol=tolerance, atol=0, equal_nan=True):
+                wrong.append((name, dtype, first, last))
+    assert wrong == []
+
+
+def test_numbers_and_other_dtypes_in_small_calls() -> None:
+    """What is remembered of numbers tells 0.0 from -0.0, and a float from an int."""
+    x = tk.asarray([1.0, -1.0, 0.0])
+    for _ in range(2):
+        assert np.signbit(tk.where(x > 0, x, -0.0).numpy()).tolist() == [False, True, True]
+        assert np.signbit(tk.where(x > 0, x, 0.0).numpy()).tolist() == [False, False, False]
+        assert np.signbit(tk.nan_to_num(tk.asarray([np.nan]), nan=-0.0).numpy()).all()
+        assert not np.signbit(tk.nan_to_num(tk.asarray([np.nan]), nan=0.0).numpy()).any()
+    i = tk.asarray(np.array([1, -2, 3], np.int32))
+    for _ in range(2):
+        for number in (2, 2.0, True):
+            want = np.where([True, False, True], [1, -2, 3], number)
+            got = tk.where(i > 0, i, number)
+            np.testing.assert_array_equal(got.numpy(), want)
+            assert got.dtype == (tk.float32 if number.__class__ is float else tk.int32)
+    rows, columns = np.arange(300.0)[:, None], np.arange(200, dtype=np.int32)
+    got = tk.where(tk.asarray(rows > 7), tk.asarray(rows), tk.asarray(columns))
+    np.testing.assert_array_equal(got.numpy(), np.where(rows > 7, rows, columns))
+    with pytest.raises(ValueError, match=r"\[where\]"):
+        tk.where(tk.asarray([True, False]), x, i)
 
 
 def test_compiled_small_calls_equal_large_ones(cache: Path) -> None:

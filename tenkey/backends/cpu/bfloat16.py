@@ -33,7 +33,7 @@ from .thresholds import LARGE
 
 __all__ = ["with_bfloat16"]
 
-_DIRECT: Final = frozenset({"tk::clone", "tk::cast", "tk::to_device", "tk::flip"})
+_DIRECT: Final = frozenset({"tk::clone", "tk::cast", "tk::astype", "tk::to_device", "tk::flip"})
 _FLOAT32_TRAIT: Final = DTYPE_TRAIT[dtypes.float32]
 
 

@@ -15,7 +15,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
 from ..allocation.host import allocate
-from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
+from .fp_warnings import quietly, silenced
 from .loops import random_draws
 from .programs.program import compute_into, program_of
 from .thresholds import LARGE
@@ -58,23 +58,26 @@ def check(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
-    found = errors()
-    try:
-        ignore(QUIET)
-        data = x._data
-        if data.dtype.kind == "c" and dtype.kind in "iufV":
-            data = data.real
-        if data.size >= LARGE and data.dtype.kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
-            from .programs.inner_loops import cast_loop  # Note [Delayed modules]
+    data = x._data
+    kind = data.dtype.kind
+    if kind == "c" and dtype.kind in "iufV":
+        data = data.real
+    if data.size >= LARGE and kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
+        from .programs.inner_loops import cast_loop  # Note [Delayed modules]
 
-            loop = cast_loop(data.dtype, dtype)
-            if loop is not None:
-                out = allocate_like(data, dtype)
-                if not loop.run((data, out)):
-                    return wrap(out)
-        return wrap(data.astype(dtype))
-    finally:
-        restore(found)
+        loop = cast_loop(data.dtype, dtype)
+        if loop is not None:
+            out = allocate_like(data, dtype)
+            if not loop.run((data, out)):
+                return wrap(out)
+    try:
+        made = quietly(data.astype, dtype)
+    except RuntimeError:  # Note [A context without warnings]
+        made = silenced(data.astype, dtype)
+    try:
+        return make_tensor(made, WORDS[dtype])
+    except KeyError:
+        return wrap(made)
 
 
 _IN_LOOPS: Final = "biufcV"  # kinds of dtypes that compiled loops convert

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
+from string import ascii_lowercase
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = ["converted", "pointwise_kernel"]
 
 _square: Final = np.square
 _PART: Final = 1 << 17  # elements of a part of a call of several NumPy functions, whose temporary arrays fit a cache
+_KEPT: Final = 256  # how many converted numbers are remembered for each operand
 _SHORT: Final = 4  # elements between two that are still read along
 _IN_LOOPS: Final = "biuf"  # kinds of dtypes that compiled loops convert
 
@@ -44,16 +46,17 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     facet: Pointwise = operator.facets["Pointwise"]
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
-    all_boolean = facet.boolean == facet.parameters
-    if all_boolean and compute.kind == "b" and len(arrays) == 1 and arrays != (compute,) and not weak:
+    logical = facet.boolean == facet.parameters and compute.kind == "b" and len(arrays) == 1 and not weak
+    if logical and arrays != (compute,):
         # logic on numbers: the test against zero is part of the expression, not a separate pass
         facet, compute = facet.of_numbers, arrays[0]
     program = program_of(operator.name, facet, compute, result)
     if facet.indices:
         return _general(operator, facet, program)
     count = len(facet.parameters)
-    uniform = not facet.boolean and count == len(facet.tensors) and all(dtype == compute for dtype in arrays)
-    if uniform and weak and count == 2 and arrays:
+    uniform = logical or not facet.boolean
+    uniform = uniform and count == len(facet.tensors) and all(dtype == compute for dtype in arrays)
+    if uniform and weak and count == 2 and arrays and _form(program) != "program":
         return _binary_weak(operator, program)
     if uniform and not weak and count <= 2:
         return _uniform(operator, program, count)
@@ -63,16 +66,19 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 # The kernels for small calls have one form; they differ in how they load arrays, when they leave the call to the
 # function ``general``, and how they call the program.
 _SOURCE: Final = """
-def make(call, limit, general, program, word, name, wanted, converted):
+def make(call, limit, general, program, word, name, wanted, converted, convert):
+    {unpack}
     def kernel({operands}):
         {load}
         if {guard}:
             return general({operands})
+        {prepare}
         try:
             {run}
         except ValueError:
             own_error(common_shape, name, ({arrays},))
             raise
+        {check}
         made = new(Tensor)
         made._data = data if data.__class__ is ndarray else asarray(data)
         made._word = word
@@ -82,26 +88,11 @@ def make(call, limit, general, program, word, name, wanted, converted):
 
     return kernel
 """
-_LOAD: Final = {
-    "weak": """try:
+_WEAK: Final = """try:
             call, b, _ = converted[id(x2)]
         except KeyError:
             call = b = None
         a = x1._data"""
-}
-_GUARD: Final = {
-    "weak": "call is None or a.size >= limit",
-    "mixed": "a.dtype is not wanted[0] or b.dtype is not wanted[1] or c.dtype is not wanted[2] "
-    "or a.size * b.size * c.size >= limit",
-}
-_PROGRAM: Final = """if program.compiled:
-                try:
-                    data = quietly(program.call, {arrays})
-                except RuntimeError:  # Note [A context without warnings]
-                    data = silenced(program.call, {arrays})
-            else:
-                program.count()
-                data = silenced(program.call, {arrays})"""
 _RUN: Final = {
     "silent": "data = call({arrays})",
     "quiet": """try:
@@ -112,43 +103,84 @@ _RUN: Final = {
                 data = quietly(call, a) if call is square else quietly(call, a, b)
             except RuntimeError:  # Note [A context without warnings]
                 return general(x1, x2)""",
-    "program": _PROGRAM,
-    "mixed": _PROGRAM,
+    "program": """if not program.compiled:
+                program.count({size})
+            try:
+                if program.single:
+                    data = quietly(program.call, {arrays})
+                else:
+                    data = silenced(program.call, {arrays})
+            except RuntimeError:  # Note [A context without warnings]
+                data = silenced(program.call, {arrays})""",
+}
+_CHECK: Final = "if data.dtype is not program.result: data = data.astype(program.result)"
+# A tensor of another dtype is converted, that of a Python number once; so is a number.
+_CONVERT: Final = {
+    "t": """if {a}.dtype is not wanted{k}:
+            if {x}._word & weak_mask:
+                known = converted{k}.get(id({x}))
+                {a} = convert({k}, {x}) if known is None else known[0]
+            else:
+                {a} = quiet_cast({a}, wanted{k})""",
+    "n": """known = converted{k}.get(({x}.__class__, {x} or str({x})))
+        {a} = convert({k}, {x}) if known is None else known[0]""",
 }
 
 
 @cache
-def _maker(form: str, count: int) -> Callable[..., Any]:
-    """Return the function that makes kernels of this form, which is generated once."""
-    names, arrays = "abc"[:count], ", ".join("abc"[:count])
-    operands = [f"x{i + 1}" for i in range(count)]
+def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
+    """Return the function that makes kernels of this form, which is generated once.
+
+    ``kinds`` has a letter for each operand: t for tensors, n for numbers. ``mixed``: operands may have other dtypes.
+    """
+    count = len(kinds)
+    names, operands = ascii_lowercase[:count], [f"x{i + 1}" for i in range(count)]
+    arrays = ", ".join(names)
+    tensors = [a for a, kind in zip(names, kinds) if kind == "t"]
+    guard = " or ".join(f"{a}.size >= limit" for a in tensors)
+    if mixed and len(tensors) > 1:  # operands that are repeated along different axes have a larger result
+        first, *others = tensors
+        other = " or ".join(f"({a}.ndim and {a}.shape != {first}.shape)" for a in others)
+        guard += f" or ({' * '.join(f'{a}.size' for a in tensors)} >= limit and ({other}))"
+    load = "; ".join(f"{a} = {x}._data" for a, x in zip(names, operands) if a in tensors)
+    slots = range(count) if mixed else ()
     source = _SOURCE.format(
+        unpack="".join(f"wanted{k}, converted{k} = wanted[{k}], converted[{k}]; " for k in slots),
         operands=", ".join(operands),
         arrays=arrays,
-        load=_LOAD.get(form) or f"{arrays} = {', '.join(f'{x}._data' for x in operands)}",
-        guard=_GUARD.get(form) or " or ".join(f"{a}.size >= limit" for a in names),
-        run=_RUN[form].format(arrays=arrays),
+        load=_WEAK if form == "weak" else load,
+        guard="call is None or a.size >= limit" if form == "weak" else guard,
+        prepare="\n        ".join(_CONVERT[kinds[k]].format(k=k, a=names[k], x=operands[k]) for k in slots),
+        run=_RUN[form].format(arrays=arrays, size=" + ".join(f"{a}.size" for a in tensors)),
+        check=_CHECK if mixed else "",
     )
     scope = {
         "Tensor": Tensor, "asarray": np.asarray, "common_shape": _shape, "ndarray": np.ndarray, "new": object.__new__,
-        "own_error": own_error,         "quietly": quietly, "silenced": silenced, "square": _square,
+        "own_error": own_error, "quiet_cast": quiet_cast, "quietly": quietly, "silenced": silenced, "square": _square,
+        "weak_mask": WEAK_MASK,
     }  # fmt: skip
-    return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {form}, {count} operands>")
+    label = f"{form}, {kinds}{', mixed' if mixed else ''}"
+    return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {label}>")
 
 
 def _make(
-    form: str, count: int, operator: Operator, program: Program, general: Callable[..., Tensor], *,
-    wanted: Any = None, converted: Any = None,
+    form: str, kinds: str, operator: Operator, program: Program, general: Callable[..., Tensor], *,
+    converted: Any = None, wanted: Any = None, convert: Any = None,
 ) -> Callable[..., Tensor]:  # fmt: skip
     word = cpu_word(program.result)
-    make = _maker(form, count)
-    return make(program.call, program.limit, general, program, word, operator.name, wanted, converted)  # type: ignore[no-any-return]
+    make = _maker(form, kinds, wanted is not None)
+    return make(  # type: ignore[no-any-return]
+        program.call, program.limit, general, program, word, operator.name, wanted, converted, convert
+    )
+
+
+def _form(program: Program) -> str:
+    return "program" if program.slow or not program.single else "silent" if program.silent else "quiet"
 
 
 def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., Tensor]:
     """Return a kernel for operands that all have the compute dtype."""
     word, name = cpu_word(program.result), operator.name
-    is_ufunc = isinstance(program.call, np.ufunc)
 
     loops, signature, result = program.loops, program.signature, program.result
 
@@ -163,8 +195,7 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
                 return make_tensor(out, word)
         return make_tensor(large(program, arrays, _shape(name, arrays)), word)
 
-    form = "program" if not is_ufunc else "silent" if program.silent else "quiet"
-    return _make(form, count, operator, program, general)
+    return _make(_form(program), "t" * count, operator, program, general)
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -179,7 +210,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
     def convert(weak: Tensor) -> np.ndarray:
         found = converted.get(id(weak))
         if found is None:
-            if len(converted) >= 256:
+            if len(converted) >= _KEPT:
                 converted.clear()
             refuse_out_of_range(name, weak, dtype)
             number = silenced(weak._data.astype, dtype)
@@ -204,14 +235,10 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             return make_tensor(_calmly(special, a), word)
         if a.size >= program.limit or b.size >= program.limit:
             return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
-        if not program.is_ufunc:
-            return make_tensor(_calmly(program, a, b), word)
         squares = x2._word & WEAK_MASK and is_power and b == 2
         return make_tensor(np.asarray(silenced(_square, a) if squares else silenced(program.call, a, b)), word)
 
-    if not isinstance(program.call, np.ufunc):
-        return general
-    return _make("weak", 2, operator, program, general, converted=converted)
+    return _make("weak", "tt", operator, program, general, converted=converted)
 
 
 def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
@@ -222,7 +249,7 @@ def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
         except RuntimeError:  # Note [A context without warnings]
             pass
     else:
-        program.count()
+        program.count(arrays[0].size)
     return np.asarray(silenced(program.call, *arrays))
 
 
@@ -301,8 +328,8 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
                 return make_tensor(large(program, tuple(operands), shape), word)
         if other:
             operands = [quiet_cast(a, dtype) for a, dtype in zip(operands, program.signature)]
-        if not program.is_ufunc:
-            program.count()
+        if not program.compiled:
+            program.count(bound)
         found = errors()
         try:
             ignore(QUIET)
@@ -318,9 +345,27 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             data = data.astype(program.result)
         return make_tensor(data, word)
 
-    if indexed or len(wanted) != 3 or len(facet.tensors) != 3:
+    if indexed or not facet.tensors or len(wanted) > len(ascii_lowercase):
         return kernel
-    return _make("mixed", 3, operator, program, kernel, wanted=wanted)
+    # for each operand, by the identity of a number's tensor, or by the class and value of a number: the converted
+    # number, and the tensor to keep it alive
+    known: list[dict[Any, tuple[np.ndarray, Any]]] = [{} for _ in wanted]
+
+    def convert(place: int, value: Any) -> np.ndarray:
+        a = converted(name, value, wanted[place])
+        key: Any = None
+        if not isinstance(value, Tensor):
+            key = (value.__class__, value or str(value)) if value == value and value.__class__ is not complex else None
+        elif value._word & WEAK_MASK:
+            key = id(value)
+        if key is not None:
+            if len(known[place]) >= _KEPT:
+                known[place].clear()
+            known[place][key] = a, value
+        return a
+
+    kinds = "".join(["t" if p in facet.tensors else "n" for p in facet.parameters])
+    return _make(_form(program), kinds, operator, program, kernel, wanted=wanted, converted=known, convert=convert)
 
 
 def _index_arrays(facet: Pointwise, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:

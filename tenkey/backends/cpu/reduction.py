@@ -149,8 +149,8 @@ def _ufunc_of(program: Program, facet: Reduce) -> np.ufunc | None:
     A compiled ufunc does not qualify, because NumPy refuses to reduce several axes by it; nor does a ufunc with an
     identity if the operator has none, because it would give the reduction of no elements a value.
     """
-    ufunc = program.call if program.is_ufunc else None
-    if not isinstance(ufunc, np.ufunc) or (facet.identity is None and ufunc.identity is not None):
+    ufunc = program.ufunc  # not `call`, which may be a compiled one
+    if ufunc is None or (facet.identity is None and ufunc.identity is not None):
         return None
     return ufunc
 

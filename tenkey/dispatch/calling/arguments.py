@@ -53,6 +53,8 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
         tests.append(f"{name}.__class__ is not ${inner.name}")
     elif inner == BaseType("Scalar"):
         tests.append(f"{name}.__class__ is not $float and {name}.__class__ is not $int")
+    elif isinstance(inner, BaseType) and inner.name in operator.registry.hooks.as_they_are:
+        tests.append(f"$id({name}) not in $as_they_are_{inner.name}")
     elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
         # a tuple of ints needs no conversion, and testing its items is cheaper than a call
         lines = [

@@ -134,6 +134,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     arguments = operator.schema.arguments
     hooks = operator.registry.hooks
     scope: dict[str, Any] = {**_SCOPE, "operator": operator, "cache": operator.cache, "device_word": hooks.device_word}
+    scope |= {f"as_they_are_{kind}": known for kind, known in hooks.as_they_are.items()}
     body: list[str] = []
     if hooks.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
         scope["number"] = hooks.number

@@ -94,7 +94,7 @@ def test_hooks_and_errors_on_the_thread_of_a_device() -> None:
 
 @pytest.mark.parametrize("context_fn", [None, checkpoint_policies.save_only_these_operators("exp")])
 def test_hundreds_of_checkpoints_leave_nothing(context_fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Program, "count", lambda program: None)  # nothing is compiled meanwhile
+    monkeypatch.setattr(Program, "count", lambda program, size: None)  # nothing is compiled meanwhile
     x = leaf("cpu")
 
     def step() -> None:

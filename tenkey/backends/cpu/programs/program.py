@@ -4,7 +4,8 @@ Note [Which loop computes]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 Small calls go to NumPy: to the ufunc that computes the whole expression, or to a function of several. Large calls go
 to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones
-(the first where NumPy lacks a function, so that Python computes it element by element):
+(the first where NumPy lacks a function, so that Python computes it element by element), and where NumPy's ufunc takes
+several times as long (`SLOW`), after 64 calls for which that matters:
 
 - NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
@@ -26,13 +27,14 @@ from ....ops.declare.facets import Pointwise
 from ....ops.scalar import Expression
 from ....ops.scalar.traversal import operations
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
-from .by_numpy import BY_ELEMENT, LIGHT, is_left_to_numpy, numpy_function, single_ufunc, whole_power
+from .by_numpy import BY_ELEMENT, LIGHT, SLOW, is_left_to_numpy, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
 from .inner_loops import WorkLoop, find_loop
 
 __all__ = ["Program", "compute_into", "program_of"]
 
 _CALLS_BEFORE_COMPILING: Final = 64
+_COUNTED: Final = 256  # elements from which calls of a slow ufunc are counted
 _SILENT: Final = frozenset([
     "variable", "maximum", "minimum", "negative", "abs", "copysign", "signbit", "equal", "not_equal", "less",
     "less_equal", "greater", "greater_equal",
@@ -44,14 +46,15 @@ class Program:
     """One pointwise expression for one compute dtype.
 
     ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
-    the inner loop for large calls, kept in ``loops``. ``is_ufunc`` tells whether ``call`` is a ufunc of NumPy's own,
-    ``compiled`` whether it is a compiled one; ``limit`` is the number of elements from which calls are large;
-    ``silent``, whether NumPy never warns in it (Note [Floating-point flags]).
+    the inner loop for large calls, kept in ``loops``. ``is_ufunc`` tells whether NumPy has a ufunc of its own, and
+    ``slow`` whether ours replaces it; ``compiled``, whether ``call`` is a compiled ufunc, and ``single``, whether it is any ufunc;
+    ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy never warns in it (Note
+    [Floating-point flags]).
     """
 
     __slots__ = (
         "_calls", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "limit", "loops",
-        "name", "parameters", "result", "signature", "silent", "ufunc",
+        "name", "parameters", "result", "signature", "silent", "single", "slow", "ufunc",
     )  # fmt: skip
 
     def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
@@ -82,8 +85,10 @@ class Program:
             size = sum([one.itemsize for one in self.signature]) + result.itemsize
             self.limit = max(LARGE, LIGHT_LIMIT_BYTES // size)
         self.ufunc = ufunc
+        self.slow = ufunc in SLOW or (ufunc, dtype.name) in SLOW
         if ufunc is np.power and dtype.kind in "iu":
             self.call = whole_power
+        self.single = isinstance(self.call, np.ufunc)
 
     def loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
         """Return the inner loop for operands of these dtypes, compiled if need be; None: NumPy computes."""
@@ -91,15 +96,17 @@ class Program:
             return self.loops[dtypes]
         except KeyError:
             found = self.loops.setdefault(dtypes, find_loop(self, dtypes))
-            if found is not None and dtypes == self.signature and not self.is_ufunc:
+            if found is not None and dtypes == self.signature and (self.slow or not self.is_ufunc):
                 ufunc = as_ufunc(found.address, (*dtypes, self.result))
                 if ufunc is not None:
                     self.call = ufunc
-                    self.compiled = True
+                    self.compiled = self.single = True
             return found
 
-    def count(self) -> None:
-        """Count a small call of a program that is not a ufunc; after many it is compiled."""
+    def count(self, size: int) -> None:
+        """Count a small call of a program that has no ufunc, or a slow one; after many it is compiled."""
+        if self.is_ufunc and (size < _COUNTED or not self.slow):
+            return
         self._calls += 1
         if self._calls == _CALLS_BEFORE_COMPILING:
             self.loop(self.signature)

@@ -48,8 +48,15 @@ cast: Entry = structured(
 )
 
 
+def _numpy_astype(x: np.ndarray, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Any:
+    if not copy or device is not None or x.nbytes > FEW or x.dtype.kind == "c":
+        return NotImplemented
+    return x.astype(dtype, "C")
+
+
 @composite(
     "astype(Tensor x, DType dtype, *, bool copy=True, Device? device=None) -> Tensor",
+    numpy=_numpy_astype,
     sample_inputs=normal(([3, 4], np.dtype("complex128"))),
     methods=("astype",),
 )
