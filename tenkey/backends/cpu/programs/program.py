@@ -47,9 +47,9 @@ class Program:
 
     ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
     the inner loop for large calls, kept in ``loops``. ``is_ufunc`` tells whether NumPy has a ufunc of its own, and
-    ``slow`` whether ours replaces it; ``compiled``, whether ``call`` is a compiled ufunc, and ``single``, whether it is any ufunc;
-    ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy never warns in it (Note
-    [Floating-point flags]).
+    ``slow`` whether ours replaces it; ``compiled``, whether ``call`` is a compiled ufunc, and ``single``, whether it is
+    any ufunc; ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy never warns in
+    it (Note [Floating-point flags]).
     """
 
     __slots__ = (
