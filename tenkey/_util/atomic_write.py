@@ -39,8 +39,7 @@ def replacing(path: str, *, mode: int | None = None, durable: bool = True) -> It
 
     ``mode`` sets its permissions, whatever an old file has. Without ``durable``, it may be empty after a power failure.
     """
-    import secrets  # only functions that write files need these
-    import shutil
+    import shutil  # only functions that write files need it
 
     target = Path(os.path.realpath(path))
     old = None
@@ -50,7 +49,7 @@ def replacing(path: str, *, mode: int | None = None, durable: bool = True) -> It
             raise ValueError(f"[save] {path} is not a regular file, and would be replaced by one: give another path.")
         if mode is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, "the file may not be written, and is therefore not replaced", str(path))
-    folder = target.with_name(_NAME.format(secrets.token_hex(8)))
+    folder = target.with_name(_NAME.format(os.urandom(8).hex()))
     try:
         folder.mkdir(0o700)
         # Whatever the umask and the parent's access control list; the bit lets the file inherit the parent's group.
@@ -104,7 +103,7 @@ def _delete_left_behind(parent: Path, now: float) -> None:
     if time.monotonic() < _searched.get(parent, 0.0):
         return
     _searched[parent] = time.monotonic() + _HOUR
-    import shutil
+    import shutil  # only functions that write files need it
 
     user = os.getuid() if hasattr(os, "getuid") else 0
     with suppress(OSError), os.scandir(parent) as entries:

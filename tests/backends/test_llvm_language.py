@@ -480,15 +480,81 @@ def test_fused_operations() -> None:
     assert kernel(loop(_product_and_sum))(a, b, -1.0) == -(2.0**-60)
 
 
-@loop(brief=True)
-def _brief_sum(x: array, *, T: Any) -> T:
+# fmt: off
+@loop(
+    brief=True,
+)
+def _brief_sum(
+    x: array, *, T: Any,
+) -> T:
     p = data(x, T)
+# a comment before the margin
     total = T(0)
+
     for i in range(shape(x)[0]):
+        total += p[i]
+    return total
+# fmt: on
+
+
+@loop(brief=True, cold=True)
+def _cold_sum(x: array, *, T: Any) -> T:
+    total = _cold_part(data(x, T), 0, shape(x)[0] // 2, T=T)
+    total += _cold_part(data(x, T), shape(x)[0] // 2, shape(x)[0], T=T)
+    return total
+
+
+@loop(cold=True)
+def _cold_part(p: pointer(T), start: i64, stop: i64, *, T: Any) -> T:
+    total = across(splat(T(0), 8), lambda a, b: a + b)
+    for i in range(start, stop):
         total += p[i]
     return total
 
 
-def test_brief_kernels_compute_the_same() -> None:
-    assert kernel(_brief_sum, T=f64)(np.arange(10.0)) == 45.0
-    assert _brief_sum.brief
+@loop(cold=True)
+def _cold_and_optimized(x: array, *, T: Any) -> T:
+    return _cold_part(data(x, T), 0, shape(x)[0], T=T)
+
+
+@pytest.mark.parametrize("template", [_brief_sum, _cold_sum, _cold_and_optimized])
+def test_kernels_that_are_compiled_quickly(template: Any) -> None:
+    assert kernel(template, T=f64)(np.arange(11.0)) == 55.0
+
+
+@loop
+def _repeated(x: f64, n: i64) -> f64:
+    first = sqrt(x * x + 1.0)
+    if n > 0:
+        second = sqrt(x * x + 1.0) + x * 3.0  # of which x * 3.0 is not computed for all n
+    else:
+        second = x * 5.0
+    total = first - first
+    for _ in range(n):
+        total += x * 3.0
+    return total + second + x * 3.0 + x * 5.0
+
+
+def test_instructions_are_written_once() -> None:
+    """What was computed on every way to a place is not computed again; what was not, is."""
+    text = module_text(_repeated)
+    assert text.count("@llvm.sqrt.f64(") == 2  # its declaration, and a call
+    assert text.count("fmul contract double %p0, %p0") == 1
+    assert text.count("%p0, 0x4008000000000000") == 3  # x * 3.0: on a branch, in the loop, behind it
+    x = 0.75
+    for n in (-1, 0, 2):
+        second = np.sqrt(x * x + 1) + x * 3 if n > 0 else x * 5
+        assert kernel(_repeated)(x, n) == pytest.approx(max(n, 0) * x * 3 + second + x * 3 + x * 5, rel=1e-15)
+
+
+@loop
+def _reads(x: array) -> i64:
+    p = data(x, i64)
+    before = p[0]
+    p[0] = before + 1
+    return p[0] * 10 + before
+
+
+def test_memory_is_read_again() -> None:
+    a = np.array([4])
+    assert kernel(_reads)(a) == 54

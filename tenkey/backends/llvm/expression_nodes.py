@@ -95,11 +95,11 @@ class Expressions:
     """What the expressions of one function are, for one choice of its statics."""
 
     def __init__(
-        self, function: Callable[..., Any], line: int, free: dict[str, Any], body: Body, assigned: dict[str, int]
+        self, function: Callable[..., Any], free: dict[str, Any], body: Body, assigned: dict[str, int]
     ) -> None:
         self.title = function.__name__
         self.file = function.__code__.co_filename
-        self.line = line  # the one before the function
+        self.line = function.__code__.co_firstlineno - 1
         self.body = body
         self.outside: dict[str, Any] = {**vars(builtins), **function.__globals__, **free}
         self.names: dict[str, Any] = {}

@@ -279,7 +279,7 @@ def intrinsic(name: str, *operands: Value, result: Type | None = None, extra: st
     kinds = ", ".join([operand.type.ir for operand in operands]) + (f", {extra.split(maxsplit=1)[0]}" if extra else "")
     body().declare(f"declare {to.ir} @llvm.{name}.{suffix}({kinds})")
     values = ", ".join(operand.text for operand in operands)
-    return emit(to, f"call {flags}{to.ir} @llvm.{name}.{suffix}({values}{more})")
+    return body().value(to, f"call {flags}{to.ir} @llvm.{name}.{suffix}({values}{more})", pure=True)
 
 
 def _unary(name: str) -> Callable[[Value], Value]:

@@ -3,8 +3,8 @@
 Note [Values are written as text]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Instructions are lines of LLVM's assembly language. Objects for instructions, as in ``llvmlite.ir``, would have to be
-printed and parsed as well; the text of a kernel takes a millisecond. Nothing is optimised here, and equal
-subexpressions are written twice: LLVM removes them.
+printed and parsed as well; the text of a kernel takes a millisecond. An instruction that was written before, on every
+way to this place, is not written again: this is cheaper than LLVM's passes for it. Nothing else is optimised here.
 Guarded by ``tests/backends/test_llvm_language.py``.
 """
 
@@ -49,6 +49,9 @@ class Module:
         return "\n".join([*self.texts, *self.declarations, ""])
 
 
+_IMPURE: Final = ("load ", "call ", "atomicrmw ", "cmpxchg ")  # may give another result the next time
+
+
 class Body:
     """A function while it is being written."""
 
@@ -58,6 +61,7 @@ class Body:
         self.variables: list[str] = []  # allocations, which belong at the start of the function
         self.lines: list[str] = []
         self.count = 0
+        self.known: dict[tuple[Type, str], Value] = {}  # results by instruction, where they may be used again
         self.open = True  # whether the current block still lacks its last instruction
 
     def name(self, stem: str = "v") -> str:
@@ -70,11 +74,27 @@ class Body:
         if self.open:
             self.lines.append("  " + line)
 
-    def value(self, type_: Type, text: str) -> Value:
-        """Append an instruction and return its result."""
-        name = "%" + self.name()
-        self.write(f"{name} = {text}")
-        return Value(type_, name)
+    def value(self, type_: Type, text: str, *, pure: bool = False) -> Value:
+        """Append an instruction and return its result; a ``pure`` call, as arithmetic, is not written twice."""
+        if not pure and text.startswith(_IMPURE):
+            name = "%" + self.name()
+            self.write(f"{name} = {text}")
+            return Value(type_, name)
+        key = type_, text
+        found = self.known.get(key)
+        if found is None:
+            found = Value(type_, "%" + self.name())
+            self.write(f"{found.name} = {text}")
+            if self.open:
+                self.known[key] = found
+        return found
+
+    @contextmanager
+    def branching(self) -> Iterator[None]:
+        """Forget what is computed in the ``with`` block, which the code after it may not have passed."""
+        kept = self.known.copy()
+        yield
+        self.known = kept
 
     def declare(self, text: str) -> None:
         """Declare a function outside the module."""

@@ -62,7 +62,7 @@ _STRIDES: Final = _LENGTHS + _AXES
 _BLOCK: Final = _STRIDES + OPERANDS * _AXES
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _read(items: pointer(pointer(i8)), count: i64, block: pointer(i64)) -> i64:
     """Read the arrays into the block; return how many elements the result has, or -1 to decline."""
     out = items[count - 1]
@@ -110,7 +110,7 @@ def _read(items: pointer(pointer(i8)), count: i64, block: pointer(i64)) -> i64:
     return total
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _exchange(block: pointer(i64), count: i64, i: i64, j: i64) -> void:
     """Exchange two axes."""
     length = block[_LENGTHS + i]
@@ -128,7 +128,7 @@ def _width(block: pointer(i64), count: i64, axis: i64) -> i64:
     return -step if step < 0 else step
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _arrange(block: pointer(i64), count: i64) -> void:
     """Order the axes by the strides of the last result, and join those that one step can walk."""
     axes = block[_NDIM]
@@ -163,7 +163,7 @@ def _arrange(block: pointer(i64), count: i64) -> void:
             _exchange(block, count, 0, longest)
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _pieces(data: pointer(i8), start: i64, stop: i64) -> void:
     """Call the inner loop for some of the pieces."""
     block = cast(data, pointer(i64))
@@ -210,7 +210,7 @@ def _pieces(data: pointer(i8), start: i64, stop: i64) -> void:
             column += 1
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def elementwise(pool: pointer(i8), function: i64, context: i64, chunk: i64, limit: i64, operands: array) -> i64:
     """Compute a result of arrays: ``operands`` is a tuple of them, the results last, all of one shape.
 

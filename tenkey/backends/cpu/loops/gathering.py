@@ -213,7 +213,7 @@ def _begins(count: int) -> list[tuple[int, int]]:
     return [(_OTHER, 0), (_PLACES, 1), *[(_INDICES + d, 2 + d) for d in range(count)]]
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def walk(
     pool: pointer(i8), plan: array, x: array, other: array, i0: array, i1: array, i2: array,
     *, T, INDEX, COUNT, MODE, RUNS,
@@ -247,7 +247,7 @@ def outside_blocks(words: pointer(i8), start: i64, stop: i64, *, INDEX) -> void:
         atomic_store(plan + 2, 1)
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def any_outside(pool: pointer(i8), indices: array, n: i64, length: i64, *, INDEX) -> i64:
     """Return 1 if an index of a contiguous array is out of range, otherwise 0."""
     plan = stack(i64, 3)
@@ -305,7 +305,7 @@ def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUN
         atomic_store(words + _OUTSIDE, 1)
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def scatter_parts(
     pool: pointer(i8), plan: array, x: array, other: array, indices: array, i1: array, i2: array,
     *, T, INDEX, MODE, RUNS,

@@ -116,7 +116,7 @@ def _copy(to: i64, to_step: i64, source: i64, source_step: i64, count: i64, *, S
             cast(to + k * to_step, pointer(W))[part] = cast(source + k * source_step, pointer(W))[part]
 
 
-@loop
+@loop(brief=True, cold=True)
 def pointwise(
     args: pointer(i64), dimensions: pointer(i64), steps: pointer(i64), context: pointer(i8), *, FUNCTION: Any,
     INPUTS: Any, OUTPUTS: Any, LANES: int,

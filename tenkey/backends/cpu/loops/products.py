@@ -159,7 +159,7 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T) -> void:
                 False, T=T)  # fmt: skip
 
 
-@loop
+@loop(brief=True, cold=True)
 def batched_product(pool: pointer(i8), a: array, b: array, c: array, *, T) -> void:
     """Write the products of a batch of matrices into ``c``, which has the broadcast shape and row-major matrices."""
     dims = ndim(c)
@@ -254,7 +254,7 @@ def panel_block(panel_data: pointer(i8), start: i64, stop: i64, *, T) -> void:
     atomic_or(fields + 4, i64(1) << place)
 
 
-@loop
+@loop(brief=True)
 def packed_product(pool: pointer(i8), a: array, b: array, c: array, packed: array, places: i64, *, T) -> void:
     """Write the product of two matrices of at least one column into ``c``.
 

@@ -202,7 +202,7 @@ def _groups(block: pointer(i8), start: i64, stop: i64, *, T: Any, KIND: Any, AFF
             copy_bytes(cast(target + begin, pointer(i8)), cast(buffer + begin, pointer(i8)), (end - begin) * T.size)
 
 
-@loop(contract=False)
+@loop(contract=False, brief=True)
 def draw(
     pool: pointer(i8), out: array, block: array, groups: i64, chunk: i64, *, T: Any, KIND: Any, AFFINE: Any = False
 ) -> void:  # fmt: skip

@@ -151,7 +151,7 @@ def _extent_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, ORDER: An
         out[2 * piece + 1] = across(most, maximum)
 
 
-@loop
+@loop(brief=True, cold=True)
 def extent(pool: pointer(i8), block: array, x: array, out: array, *, T: Any, ORDER: Any) -> void:
     """Write the least and the greatest key of each piece of an array."""
     fields = data(block, i64)
@@ -254,7 +254,7 @@ def _keep_task(block: pointer(i8), start: i64, stop: i64) -> void:
         _keep_indices(cast(fields[_OUT], pointer(u64)) + begin, count, u64(fields[_BITS]))
 
 
-@loop
+@loop(brief=True, cold=True)
 def sort_long(
     pool: pointer(i8), block: array, x: array, out: array, spare: array, pivots: array, counts: array, ends: array, *,
     T: Any, K: Any, ORDER: Any, BACKWARDS: Any = False,

@@ -72,7 +72,7 @@ def _search_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, RIGHT: An
         store(out + i, place, inside)
 
 
-@loop
+@loop(brief=True, cold=True)
 def search(
     pool: pointer(i8), table: array, x: array, out: array, n: i64, first: i64, count: i64, chunk: i64, *, T: Any,
     RIGHT: Any,
@@ -84,7 +84,7 @@ def search(
     parallel(pool, function_pointer(_search_task, T=T, RIGHT=RIGHT), cast(fields, pointer(i8)), count, chunk)
 
 
-@loop
+@loop(brief=True)
 def distinct(x: array, n: i64, *, T: Any) -> i64:
     """Move the distinct elements of a sorted vector to its front, and return their number; NaN differs from NaN."""
     p = data(x, T)
@@ -101,7 +101,7 @@ def distinct(x: array, n: i64, *, T: Any) -> i64:
     return place
 
 
-@loop
+@loop(brief=True)
 def groups(x: array, order: array, indices: array, inverse: array, counts: array, n: i64, *, T: Any) -> i64:
     """Write of each group of equal elements the first index and the size, and of each element its group.
 

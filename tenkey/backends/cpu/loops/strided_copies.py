@@ -304,7 +304,7 @@ def copy_blocks(plan: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void
         fence()  # streaming stores are not ordered with what tells other threads that the block is complete
 
 
-@loop(inline=False)
+@loop(cold=True)
 def read_axes(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     """Write the axes that both arrays have after broadcasting, merged, the greatest step in the result first.
 
@@ -376,7 +376,7 @@ def read_axes(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     return minimum(count, last + 1)
 
 
-@loop(inline=False)
+@loop(cold=True)
 def take_axis(plan: pointer(i64), to: pointer(i64), at: i64, count: i64, size: i64) -> void:
     """Move an axis out of the list of axes; -1 stands for an axis of length 1."""
     to[0] = 1
@@ -390,7 +390,7 @@ def take_axis(plan: pointer(i64), to: pointer(i64), at: i64, count: i64, size: i
                 plan[_AXES + 3 * k + word] = plan[_AXES + 3 * k + 3 + word]
 
 
-@loop(inline=False)
+@loop(cold=True)
 def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     """Decide how to copy; return the kind of copy, -1 if there is nothing to do, -2 if the loops cannot do it."""
     count = read_axes(plan, out, source, size)
@@ -446,7 +446,7 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     return kind
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i64) -> i64:
     """Make the plan of a copy, and carry it out if both arrays have runs; return the kind of copy that remains.
 
@@ -466,7 +466,7 @@ def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i
     return -1
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def copy_planned(pool: pointer(i8), plan: array, *, SIZE, KIND) -> void:
     """Carry out a plan."""
     words = data(plan, i64)

@@ -110,7 +110,7 @@ def parallel(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, ch
         _divide(pool, task, data, n, chunk)
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _divide(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
     """Leave a call of several chunks to the pool, which is loaded when the first such call comes."""
     words = cast(pool, pointer(i64))
@@ -132,7 +132,7 @@ def _function(number: Any) -> Any:
     return cast(number, pointer(i8))
 
 
-@loop
+@loop(cold=True)
 def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
     start = 0
     while start < n:
@@ -140,7 +140,7 @@ def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
         start += chunk
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, *, NATIVE) -> void:
     """Run a region of at least two chunks: the function whose address is ``RUN``."""
     words = cast(pool, pointer(i64))
@@ -209,7 +209,7 @@ def _own_worker(words: pointer(i64), team: i64) -> i64:
     return team
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _work(words: pointer(i64), me: i64, *, NATIVE) -> i64:
     """Do the chunks of this thread's own share, then those of the others; return how many."""
     done = 0
@@ -247,7 +247,7 @@ def _wake_one(words: pointer(i64), shares: i64, *, NATIVE) -> void:
         call(_function(slot[BELL]))
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def serve(place: pointer(i8), *, NATIVE) -> i64:
     """Join regions: the life of the worker that has this slot; if not ``NATIVE``, return when it may sleep."""
     slot = cast(place, pointer(i64))

@@ -100,7 +100,7 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, PLACE, LANES, elem
             cast(t[PLACES], pointer(i64))[task] = start + place
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def place_in_rows(
     pool: pointer(i8), x: array, out: array, rows: i64, n: i64, step: i64,
     *, S, A, PLACE, LANES, element, better,
@@ -158,7 +158,7 @@ def strips_task(d: pointer(i8), first: i64, last: i64, *, S, A, PLACE, LANES, el
             store(out + m * LANES, i64(at[m]), masks[m])
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def place_in_columns(
     pool: pointer(i8), x: array, out: array, outer: i64, n: i64, inner: i64, step: i64,
     *, S, A, PLACE, LANES, element, better,

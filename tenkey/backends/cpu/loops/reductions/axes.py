@@ -14,7 +14,7 @@ the smallest stride.
 """
 
 
-@loop
+@loop(cold=True)
 def insert(axes: pointer(i64), count: i64, length: i64, step: i64, to: i64) -> void:
     """Insert an axis in the order of the strides; an axis of stride 0, which repeats its elements, is the last."""
     key = abs_or_last(step)
@@ -34,7 +34,7 @@ def abs_or_last(step: i64) -> i64:
     return (1 << 62) if step == 0 else magnitude
 
 
-@loop
+@loop(cold=True)
 def merged(axes: pointer(i64), count: i64) -> i64:
     """Join each axis with the next smaller one where one stride serves both; return how many are left."""
     last = i64(0)
@@ -50,7 +50,7 @@ def merged(axes: pointer(i64), count: i64) -> i64:
     return last + 1 if count > 0 else 0
 
 
-@loop
+@loop(cold=True)
 def plan(x: array, axes: pointer(i64), counts: pointer(i64), reduced: i64, item: i64, size: i64) -> i64:
     """Fill the block of axes for a contiguous result with elements of ``size`` bytes; return the first address.
 
@@ -88,7 +88,7 @@ def plan(x: array, axes: pointer(i64), counts: pointer(i64), reduced: i64, item:
     return start
 
 
-@loop
+@loop(cold=True)
 def product(axes: pointer(i64), first: i64, last: i64) -> i64:
     """Return the number of places along these axes together."""
     total = i64(1)

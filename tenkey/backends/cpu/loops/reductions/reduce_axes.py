@@ -82,7 +82,7 @@ def count_in(
         store(place, acc)
 
 
-@loop
+@loop(cold=True)
 def count_out(levels: pointer(A), width: i64, count: i64, to: pointer(A), vectors: i64, *, A, LANES, combine) -> void:
     """Join all results of a counter, of which there is at least one."""
     for k in range(vectors):
@@ -101,7 +101,7 @@ def count_out(levels: pointer(A), width: i64, count: i64, to: pointer(A), vector
         store(to + k * LANES, acc)
 
 
-@loop
+@loop(cold=True)
 def fold(values: pointer(A), width: i64, count: i64, vectors: i64, *, A, LANES, combine) -> void:
     """Join ``count`` results of several vectors pairwise, in place, into the first."""
     m = count
@@ -200,7 +200,7 @@ def keep(t: pointer(i64), k: i64, v: vector(A, LANES), *, A, R, LANES, combine) 
     to[0] = R(lanes_joined(v, t[LENGTH], LANES=LANES, combine=combine))
 
 
-@loop
+@loop(cold=True)
 def pieces_task(d: pointer(i8), first: i64, last: i64, *, S, A, LANES, element, combine, stop) -> void:
     """Compute partial results, each from a piece of the rows of one result."""
     t = cast(d, pointer(i64))
@@ -214,7 +214,7 @@ def pieces_task(d: pointer(i8), first: i64, last: i64, *, S, A, LANES, element, 
         store(cast(t[PARTIAL], pointer(A)) + task * LANES, v)
 
 
-@loop
+@loop(cold=True)
 def cut(t: pointer(i64), limit: i64, elements: i64) -> void:
     """Cut the items of each result into at most ``limit`` pieces of at least PIECE elements, by sizes alone."""
     items = t[ITEMS]
@@ -227,7 +227,7 @@ def cut(t: pointer(i64), limit: i64, elements: i64) -> void:
     t[PIECES] = (items + share - 1) // share
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def reduce_rows(
     pool: pointer(i8), x: array, out: array, reduced: i64, *, S, A, R, LANES, element, combine, stop
 ) -> i64:
@@ -348,7 +348,7 @@ def finish(t: pointer(i64), at: i64, values: pointer(A), *, A, R, LANES) -> void
         store(out + j * LANES, R(load(values + j * LANES, LANES)), mask)
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def reduce_columns(pool: pointer(i8), x: array, out: array, reduced: i64, *, S, A, R, LANES, element, combine) -> i64:
     """Reduce if adjacent elements belong to adjacent results, and return 0; else return 1."""
     t = stack(i64, AXES + 16)

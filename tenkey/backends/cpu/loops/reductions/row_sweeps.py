@@ -138,7 +138,7 @@ def prepare(t, x0, x1, x2, x3, x4, x5, given, n, inner, count, group, program): 
     t[NUMBERS] = address(data(given, i8))
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def rows(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, count: i64, group: i64, *, program, A, LANES,
@@ -174,7 +174,7 @@ def piece_task(d: pointer(i8), first: i64, last: i64, *, program, step, A, LANES
             cast(t[PARTIAL], pointer(A))[piece * len(folds) + f] = numbers[folds[f].slot]
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def long_rows(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, count: i64, *, program, A, LANES,
@@ -279,7 +279,7 @@ def columns_task(d: pointer(i8), first: i64, last: i64, *, program, A, LANES) ->
                     store(cast(p[q], pointer(A)) + e * LANES, value, edge)
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def columns(
     pool: pointer(i8), x0: array, x1: array, x2: array, x3: array, x4: array, x5: array, given: array,
     n: i64, inner: i64, outer: i64, *, program, A, LANES,

@@ -105,7 +105,7 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, PARTS, c
         run(t, x, to, n, place, begun, S=S, A=A, R=R, LANES=LANES, PARTS=PARTS, combine=combine, writes=writes)
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def scan_rows(
     pool: pointer(i8), x: array, out: array, rows: i64, n: i64, step: i64, to: i64,
     *, S, A, R, LANES, PARTS, combine,
@@ -182,7 +182,7 @@ def strips_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, PARTS,
                     store(cast(t[PARTS + u], pointer(R)) + (to + j * LANES), R(both[u]), masks[j])
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def scan_columns(
     pool: pointer(i8), x: array, out: array, outer: i64, n: i64, inner: i64, step: i64, to: i64,
     *, S, A, R, LANES, PARTS, combine,
