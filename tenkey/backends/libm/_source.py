@@ -22,7 +22,7 @@ __all__ = ["Dtype", "each", "names", "source", "sources", "version"]
 Dtype = Literal["float32", "float64"]
 
 _FOLDER = os.path.dirname(__file__)
-_FILES = ("constants", "exponentials", "logarithms", "angles", "division", "powers")
+_FILES = ("constants", "exponentials", "gaussian_integrals", "logarithms", "angles", "division", "powers")
 _FLOAT64_ONLY = ("gammas",)  # float32 numbers are computed in float64
 
 

@@ -26,6 +26,8 @@ fast-math flag `contract`, but never `reassoc` or `fast`.
 Guard: `tests/backends/test_libm.py::test_accuracy_float32`, which runs with and without `contract`.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ._source import each
@@ -59,3 +61,8 @@ LN2 = each(0.6931472, 0.6931471805599453)
 # The upper part of log(2) has so few significant bits, 10 and 40, that its product with |n| < 2**14 (2**13) is exact.
 LN2_HIGH = each(0.693359375, 0.6931471805601177)
 LN2_LOW = each(-0.00021219444, -1.7239444525614835e-13)
+
+
+def _over(x: Any, y: Any) -> Any:
+    """x / y where neither y nor the result is subnormal, huge or special: a reciprocal may serve, within 1 ulp."""
+    return x / y

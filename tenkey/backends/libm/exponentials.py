@@ -1,4 +1,4 @@
-"""Exponentials, hyperbolic functions and the error function; `constants.py` says how they are written."""
+"""Exponentials and hyperbolic functions; `constants.py` says how they are written."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ from typing import Any
 
 from ._source import each
 from .bits import horner, llvm_copysign, llvm_fabs, llvm_select
-from .constants import HALF, LN2_HIGH, LN2_LOW, LOG2_E, MANTISSA, ONE, QUARTER, TWO, bits_from_float, float_from_bits
+from .constants import (
+    HALF,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    MANTISSA,
+    ONE,
+    QUARTER,
+    TWO,
+    _over,
+    bits_from_float,
+    float_from_bits,
+)
 
-__all__ = ["EXP2", "MAGIC_SPLIT", "cosh", "erf", "exp", "exp2", "expm1", "sinh", "tanh"]
+__all__ = ["EXP2", "MAGIC_SPLIT", "cosh", "exp", "exp2", "expm1", "sinh", "tanh"]
 
 # The magic number of Note [Rounding by a magic number] plus an offset; the low bits of a sum hold n plus this offset.
 MAGIC_SPLIT = each(12582912.0 + 254.0, 6755399441055744.0 + 2046.0)  # the two biases of `_scale`
@@ -24,8 +36,6 @@ _EXPM1_LOW = each(-18.0, -40.0)  # rounds to -1
 _COSH_HIGH = each(90.0, 711.0)
 _TANH_BORDER = 0.55
 _TANH_HIGH = each(20.0, 40.0)  # the hyperbolic tangent of half of it rounds to 1
-_ERF_BORDER = each(0.925, 1.0)
-_ERF_HIGH = each(4.0, 5.95)  # rounds to 1
 
 # (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, error of exp 2**-28.2 and 2**-57.8
 _EXP = each(
@@ -61,44 +71,32 @@ _SINH = each(
     (0.16666666666666669, 0.008333333333332912, 0.00019841269841593364, 2.755731910679139e-06,
      2.5052130989723992e-08, 1.6056660148532816e-10, 7.776561836064523e-13),
 )  # fmt: skip
-# erf(x) / x - 1 as a polynomial in x**2, |x| <= 0.927 and 1, error of erf 2**-29.5 and 2**-56.0
-_ERF_SMALL = each(
-    (0.12837917, -0.3761263, 0.11283626, -0.026855731, 0.005192398, -0.00080496026, 7.9955156e-05),
-    (0.1283791670955126, -0.376126389031841, 0.11283791670971113, -0.026866170648037056, 0.0052239776527793005,
-     -0.0008548328542380444, 0.00012055386488507725, -1.4926889806173797e-05, 1.6481211632990693e-06,
-     -1.655893888397163e-07, 1.602660531119962e-08, -1.65208629303216e-09, 1.444555513024226e-10),
-)  # fmt: skip
-# log(erfc(x)), 0.92 <= x <= 4 and 1 <= x <= 5.95, error of erf 2**-27.9 and 2**-55.2
-_ERFC_LOG = each(
-    (-0.00019578071, -1.1276752, -0.637183, -0.103930905, 0.022226581, -0.0030431303, 0.00019592815),
-    (-2.2179617508530022e-08, -1.1283789661049894, -0.6366205309899358, -0.10277129571665652, 0.01912875665405724,
-     0.00020168589171453685, -0.0016748405519231952, 0.0005528465492912349, 2.1176399665540763e-05,
-     -0.00010999285305300885, 6.423250294136681e-05, -2.401538034926253e-05, 6.682342582589904e-06,
-     -1.439534102430346e-06, 2.412887926527944e-07, -3.102423380334145e-08, 2.962525988826487e-09,
-     -1.9807077595035133e-10, 8.274677391323263e-12, -1.624911341907474e-13),
-)  # fmt: skip
 
 
-def _scale(value: Any, bits: Any) -> Any:
-    """value * 2**n in two factors: a single one would reach neither subnormal results nor those near overflow."""
+def _scale(value: Any, shifted: Any) -> Any:
+    """value * 2**n, n = shifted - MAGIC_SPLIT.
+
+    In two factors: a single one would reach neither subnormal results nor those near overflow.
+    """
+    bits = bits_from_float(shifted)
     first = bits >> 1
     return value * float_from_bits(first << MANTISSA) * float_from_bits((bits - first) << MANTISSA)
 
 
 def _exponential(x: Any, magic: Any) -> Any:
-    # exp(x) / 2**n for the nearest integer n to x / log(2), and the bits of a float that hold n and the magic offset
+    # exp(x) / 2**n for the nearest integer n to x / log(2), and the sum of n and the magic number
     shifted = x * LOG2_E + magic
     n = shifted - magic
     r = (x - n * LN2_HIGH) - n * LN2_LOW
-    return ONE + (r + r * r * horner(r, _EXP)), bits_from_float(shifted)
+    return ONE + (r + r * r * horner(r, _EXP)), shifted
 
 
 def exp(x: Any) -> Any:
     """Exponential function. Error below 1.1 ulp, subnormal results included."""
     limited = llvm_select(x > _EXP_HIGH, _EXP_HIGH, x)
     limited = llvm_select(limited < _EXP_LOW, _EXP_LOW, limited)
-    value, bits = _exponential(limited, MAGIC_SPLIT)
-    return _scale(value, bits)
+    value, shifted = _exponential(limited, MAGIC_SPLIT)
+    return _scale(value, shifted)
 
 
 def exp2(x: Any) -> Any:
@@ -107,7 +105,7 @@ def exp2(x: Any) -> Any:
     limited = llvm_select(limited < _EXP2_LOW, _EXP2_LOW, limited)
     shifted = limited + MAGIC_SPLIT
     f = limited - (shifted - MAGIC_SPLIT)
-    return _scale(ONE + f * horner(f, EXP2), bits_from_float(shifted))
+    return _scale(ONE + f * horner(f, EXP2), shifted)
 
 
 def expm1(x: Any) -> Any:
@@ -129,16 +127,16 @@ def tanh(x: Any) -> Any:
     near = magnitude + magnitude * (square * horner(square, _TANH))
     doubled = magnitude + magnitude
     doubled = llvm_select(doubled > _TANH_HIGH, _TANH_HIGH, doubled)
-    value, bits = _exponential(doubled, _MAGIC_BIASED)
-    value = value * float_from_bits(bits << MANTISSA)
-    return llvm_copysign(llvm_select(magnitude < _TANH_BORDER, near, ONE - TWO / (value + ONE)), x)
+    value, shifted = _exponential(doubled, _MAGIC_BIASED)
+    value = value * float_from_bits(bits_from_float(shifted) << MANTISSA)
+    return llvm_copysign(llvm_select(magnitude < _TANH_BORDER, near, ONE - _over(TWO, value + ONE)), x)
 
 
 def _half_exp(magnitude: Any) -> Any:
     # exp(magnitude) / 2 for magnitude >= 0, which is finite wherever cosh(magnitude) is
     limited = llvm_select(magnitude > _COSH_HIGH, _COSH_HIGH, magnitude)
-    value, bits = _exponential(limited, _MAGIC_HALF_SPLIT)
-    return _scale(value, bits)
+    value, shifted = _exponential(limited, _MAGIC_HALF_SPLIT)
+    return _scale(value, shifted)
 
 
 def cosh(x: Any) -> Any:
@@ -154,14 +152,3 @@ def sinh(x: Any) -> Any:
     square = magnitude * magnitude
     small = magnitude + magnitude * (square * horner(square, _SINH))
     return llvm_copysign(llvm_select(magnitude < ONE, small, half - QUARTER / half), x)
-
-
-def erf(x: Any) -> Any:
-    """Error function: x * P(x**2) near 0, else 1 - exp(Q(|x|)). Error below 2 ulp."""
-    magnitude = llvm_fabs(x)
-    square = magnitude * magnitude
-    near = magnitude + magnitude * horner(square, _ERF_SMALL)
-    limited = llvm_select(magnitude > _ERF_HIGH, _ERF_HIGH, magnitude)
-    value, bits = _exponential(horner(limited, _ERFC_LOG), _MAGIC_BIASED)
-    complement = value * float_from_bits(bits << MANTISSA)
-    return llvm_copysign(llvm_select(magnitude < _ERF_BORDER, near, ONE - complement), x)

@@ -1,9 +1,8 @@
-"""The complementary error function, the logarithm of the gamma function and its derivatives, for float64 alone.
+"""The logarithm of the gamma function and its derivatives, for float64 alone.
 
-Numbers of float32 are computed in float64. `constants.py` says how the functions are written; these polynomials
-interpolate at Chebyshev nodes. Series and reflection: NIST Digital Library of Mathematical Functions, 5.11.1, 5.11.2,
-5.15.8, 5.5.3, 5.5.4; the map of erfc to a finite interval: Shepherd and Laframboise, Mathematics of Computation 36
-(1981).
+Numbers of float32 are computed in float64; `lgamma_float32` is as accurate as these need. `constants.py` says how the
+functions are written; these polynomials interpolate at Chebyshev nodes. Series and reflection: NIST Digital Library of
+Mathematical Functions, 5.11.1, 5.11.2, 5.15.8, 5.5.3, 5.5.4.
 """
 
 from __future__ import annotations
@@ -11,32 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from .angles import _PI, sin, tan
-from .bits import horner, llvm_copysign, llvm_fabs, llvm_floor, llvm_fma, llvm_rint, llvm_select
-from .constants import HALF, INFINITY, NAN, ONE, TWO, ZERO
-from .exponentials import _ERF_SMALL, exp
-from .logarithms import log
+from .bits import horner, llvm_copysign, llvm_fabs, llvm_floor, llvm_rint, llvm_select
+from .constants import HALF, INFINITY, LN2, NAN, ONE, TWO, ZERO
+from .logarithms import _split_float64, log
 
-__all__ = ["digamma", "erfc", "lgamma", "trigamma"]
-
-_ERFC_HIGH = 28.0  # rounds to 0
-_ERFC_CENTER = 4.0
-_ERFC_SHIFT = 0.125
-_ERFC_SCALE = 0.875
-# (1 + 2 a) exp(a**2) erfc(a), 0 <= a <= 28, as a polynomial in (t + 1/8) / (7/8), t = (a - 4) / (a + 4), error 2**-54.0
-_ERFC = (
-    1.2505272632390394, -0.12193736651647699, -0.01663582317882332, 0.09124356129719723, -0.10434370398530217,
-    0.08083857072985515, -0.047931115994862585, 0.02212978966837959, -0.007665324199906241,
-    0.0017257045234654986, -8.368079368705056e-05, -0.00010246374367630241, 3.414607836374794e-05,
-    6.700493156736701e-07, -3.125236690507617e-06, 4.5211597722508717e-07, 2.3690357992204356e-07,
-    -6.915359000556014e-08, -1.8250020033818523e-08, 7.53435035312292e-09, 1.4948860761753682e-09,
-    -5.246905382370707e-10, -9.647039546439506e-11,
-)  # fmt: skip
+__all__ = ["digamma", "lgamma", "lgamma_float32", "trigamma"]
 
 _HALF_LOG_2PI = 0.9189385332046728
 _TINY = 1e-17
 _THREE = 3.0
 _MIDDLE = 5.5
 _RADIUS = 2.5
+_SHORT_SCALE = 0.4
+_ONE_OVER_PI = 0.3183098861837907
 _LARGE = 8.0  # from which Stirling's series serves
 # lgamma(a) / ((a - 1) (a - 2)), 1 <= a <= 3, as a polynomial in a - 2, error 2**-55.1
 _LGAMMA_NEAR = (
@@ -59,6 +45,24 @@ _LGAMMA_MIDDLE = (
     -9.798575858154291e-10, 4.368114813268674e-10, 9.635102361879664e-10, -4.2223699691898306e-10,
 )  # fmt: skip
 
+# The same for `lgamma_float32`, error 2**-27.5 and 2**-28.3, log(1 + f) / f, sqrt(1/2) <= 1 + f < sqrt(2), 2**-30.5,
+# and sin(pi r) / r as a polynomial in r**2, |r| <= 1/2, 2**-27.5: by Remez exchange in 60 digits
+_SHORT_NEAR = (
+    0.422784335661, -0.100317272967, 0.0329649465501, -0.0123849771784, 0.00499948466976, -0.00210204991748,
+    0.000910487402265, -0.000425598219725, 0.000195837713527, -5.23924436771e-05, 2.02141220111e-05,
+    -3.87440719204e-05, 1.93208448946e-05,
+)  # fmt: skip
+_SHORT_MIDDLE = (
+    1.13080399323, 0.343063656732, -0.0670613949286, 0.018430529794, -0.00586554568546, 0.00202618508904,
+    -0.000749700491105, 0.00029119681589, -9.32027200218e-05, 2.98798260692e-05, -3.0442502997e-05, 1.50759872647e-05,
+)  # fmt: skip
+_SHORT_LOG = (
+    1.00000000063, -0.499999996656, 0.333333014961, -0.250000271974, 0.200025819579, -0.166679144279, 0.142124259499,
+    -0.124009534298, 0.11926723019, -0.117192218582, 0.0672534187324,
+)  # fmt: skip
+_SHORT_SIN = (3.14159263686, -5.16770967966, 2.55006960964, -0.598241290777, 0.0775585374791)
+_SHORT_STIRLING = (0.08333333333333333, -0.002777777777777778, 0.0007936507936507937)
+
 # B(2k) / (2k (2k - 1)), B(2k) / (2k) and B(2k), with Bernoulli's numbers B
 _STIRLING = (
     0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, -0.0005952380952380953, 0.0008417508417508417,
@@ -76,20 +80,6 @@ _FOUR = 4.0
 _FIVE = 5.0
 _SIX = 6.0
 _SEVEN = 7.0
-
-
-def erfc(x: Any) -> Any:
-    """Complementary error function. Error below 4 ulp, and of one subnormal number where the result is one."""
-    magnitude = llvm_fabs(x)
-    a = llvm_select(magnitude > _ERFC_HIGH, _ERFC_HIGH, magnitude)
-    t = (a - _ERFC_CENTER) / (a + _ERFC_CENTER)
-    square = a * a
-    lost = llvm_fma(a, a, -square)
-    scaled = horner((t + _ERFC_SHIFT) / _ERFC_SCALE, _ERFC) / (ONE + TWO * a)
-    value = exp(-square) * (scaled - scaled * lost)
-    value = llvm_select(x < ZERO, TWO - value, value)
-    near = ONE - (x + x * horner(square, _ERF_SMALL))
-    return llvm_select(a < HALF, near, value)
 
 
 def lgamma(x: Any) -> Any:
@@ -115,6 +105,32 @@ def lgamma(x: Any) -> Any:
     negative = llvm_select(a < _TINY, -logarithm, (log(_PI / sine) - logarithm) - positive)
     pole = llvm_floor(a) == a
     value = llvm_select(x < ZERO, llvm_select(pole, INFINITY, negative), positive)
+    return llvm_select(x == ZERO, INFINITY, value)
+
+
+def _short_log(x: Any) -> Any:
+    _integer, k, f = _split_float64(x)
+    return k * LN2 + f * horner(f, _SHORT_LOG)
+
+
+def lgamma_float32(x: Any) -> Any:
+    """`lgamma` of a float32 number. Error below 1 ulp of float32, for negative ones of the terms of the reflection."""
+    a = llvm_fabs(x)
+    small = a < ONE
+    b = llvm_select(small, a + ONE, a)
+    logarithm = _short_log(a)
+    near = (b - ONE) * (b - TWO) * horner(b - TWO, _SHORT_NEAR)
+    near = llvm_select(a == ONE, ZERO, near) - llvm_select(small, logarithm, ZERO)  # not -0
+    middle = (b - TWO) * horner((b - _MIDDLE) * _SHORT_SCALE, _SHORT_MIDDLE)
+    inverse = ONE / a
+    series = inverse * horner(inverse * inverse, _SHORT_STIRLING)
+    far = (a - HALF) * (logarithm - ONE) + ((_HALF_LOG_2PI - HALF) + series)
+    positive = llvm_select(b < _THREE, near, llvm_select(b < _LARGE, middle, far))
+    positive = llvm_select(a == INFINITY, INFINITY, positive)
+    turn = a - llvm_rint(a)
+    sine = llvm_fabs(turn) * horner(turn * turn, _SHORT_SIN)
+    negative = -_short_log(a * sine * _ONE_OVER_PI) - positive
+    value = llvm_select(x < ZERO, llvm_select(llvm_floor(a) == a, INFINITY, negative), positive)
     return llvm_select(x == ZERO, INFINITY, value)
 
 

@@ -146,7 +146,7 @@ def _pow_float64(x: Any, y: Any) -> Any:
     exponent = llvm_select(exponent < _POW_LOW, _POW_LOW, exponent)
     shifted = exponent + MAGIC_SPLIT
     f = (exponent - (shifted - MAGIC_SPLIT)) + exponent_low
-    value = _scale(ONE + f * horner(f, EXP2), bits_from_float64(shifted))
+    value = _scale(ONE + f * horner(f, EXP2), shifted)
     # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
     half = power * HALF
     fraction = llvm_fabs(half - llvm_rint(half))

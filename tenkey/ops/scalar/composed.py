@@ -33,9 +33,9 @@ def sigmoid(x: Operand) -> Operand:
 
 # Note [Smooth branches]
 #     softplus and logaddexp are usually written max(x, y) + log1p(exp(-abs(x - y))). The kinks of the two terms at
-#     x == y cancel in the sum but not in second derivatives, which become 0 instead of 1/4. Here each branch is the
-#     whole function, smooth everywhere, and the condition only chooses the branch that does not overflow. Derivatives
-#     of every order are therefore correct at the tie too. Guarded by `test_smooth_at_the_tie`.
+#     x == y cancel in the sum but not in second derivatives, which become 0 instead of 1/4. Here y + log1p(exp(x - y))
+#     is the whole function, smooth everywhere; a condition only exchanges the operands so that it does not overflow.
+#     Derivatives of every order are therefore correct at the tie too. Guarded by `test_smooth_at_the_tie`.
 
 
 @unary
@@ -45,8 +45,8 @@ def softplus(x: Operand) -> Operand:
     >>> softplus(1000.0), softplus(-1000.0)
     (1000.0, 0.0)
     """
-    above = x + log1p(exp(-x))
-    return where(x > 0, above, log1p(exp(x)))
+    positive = x > 0
+    return where(positive, x, 0.0) + log1p(exp(where(positive, -x, x)))
 
 
 @binary
@@ -56,7 +56,7 @@ def logaddexp(x: Operand, y: Operand) -> Operand:
     >>> logaddexp(float("-inf"), float("-inf")), logaddexp(1000.0, 0.0)
     (-inf, 1000.0)
     """
-    above = x + log1p(exp(y - x))
-    below = y + log1p(exp(x - y))
+    exchanged = x > y
+    larger, smaller = where(exchanged, x, y), where(exchanged, y, x)
     same_infinity = logical_and(x == y, isinf(x))  # where x - y would be NaN
-    return where(same_infinity, x, where(x > y, above, below))
+    return where(same_infinity, x, larger + log1p(exp(smaller - larger)))

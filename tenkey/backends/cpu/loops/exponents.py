@@ -1,12 +1,14 @@
-"""``exp`` and ``log`` of float32 by the instructions of AVX-512 that handle exponents.
+"""Parts of mathematical functions by the instructions of AVX-512 for exponents and reciprocals.
 
 Note [Exponents in one instruction]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``scalef`` multiplies by a power of two, with the results of IEEE 754 for subnormal numbers and beyond the range;
-``getexp`` and ``getmant`` take a number apart, subnormal ones included. They replace the bit operations of libm: in a
-cache, ``exp`` takes 0.8 of its time and ``log`` 0.75. Both are used for whole vectors of 16 elements, which all loops
-over expressions have. Errors are below 1.1 ulp, as those of libm; the polynomial of ``log`` was fitted for the range of
-``getmant``, [3/4, 3/2). Guarded by ``tests/backends/test_expressions.py::test_exponent_instructions``.
+``getexp`` and ``getmant`` take a number apart, subnormal ones included; ``rcp14`` and ``rsqrt14`` approximate to 14
+bits, from which one or two of Newton's steps lead to the full precision in half the time of a division. They take the
+place of functions of libm (``use_instructions``) for vectors that fill a register, which all loops over expressions
+have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. Errors are within the bounds of libm;
+the polynomial of ``log`` for float32 was fitted for the range of ``getmant``, [3/4, 3/2). Guarded by
+``tests/backends/test_expressions.py::test_exponent_instructions``.
 """
 
 from __future__ import annotations
@@ -14,19 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...llvm import Value, constant, f32, fma, select
+from ...llvm import Value, constant, f32, fma, i32, i64, select, sqrt, vector
 from ...llvm.values import body, emit
 
-__all__ = ["by_exponent_instructions"]
+__all__ = ["reciprocal_root", "use_instructions"]
 
-_LANES: Final = 16
-_VECTOR: Final = f"<{_LANES} x float>"
-_LOG2_E: Final = 1.44269504
-_LN2_HIGH: Final = 0.693359375
-_LN2_LOW: Final = -0.00021219444
-_MAGIC: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
-# (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, error of exp 2**-28.2
-_EXP: Final = (0.49999994, 0.16666517, 0.041668106, 0.008369152, 0.0013837012)
+_MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of libm
+_WIDE_MAGIC: Final = 6755399441055744.0 + 2046.0
 _LN2_UPPER: Final = 0.69314575
 _LN2_LOWER: Final = 1.4286068e-06
 # (log(1 + f) - f + f**2 / 2) / f**3 on -1/4 <= f <= 1/2, error of log 2**-30.0
@@ -36,26 +32,48 @@ _LOG: Final = (
 )  # fmt: skip
 
 
-def _instruction(name: str, kinds: str, operands: str, x: Value) -> Value:
-    full = f"llvm.x86.avx512.mask.{name}.ps.512"
-    body().declare(f"declare {_VECTOR} @{full}({kinds})")
-    return emit(x.type, f"call {_VECTOR} @{full}({operands})")
+def _fills_register(x: Any) -> bool:
+    """Tell whether the instructions exist for a value: a vector of 64 bytes, on a processor with AVX-512."""
+    if not isinstance(x, Value) or x.type.kind != "f" or x.type.lanes * x.type.scalar.size != 64:
+        return False
+    from ...llvm.machine_code import has_feature  # code is being translated, so LLVM is needed anyway
+
+    return has_feature("avx512f")
 
 
-def _scalef(x: Value, n: Value) -> Value:
-    kinds = f"{_VECTOR}, {_VECTOR}, {_VECTOR}, i16, i32"
-    return _instruction("scalef", kinds, f"{x.text}, {n.text}, {_VECTOR} zeroinitializer, i16 -1, i32 4", x)
+def _instruction(name: str, *operands: Value | int, rounds: bool = True, merges: bool = False) -> Value:
+    """Call the instruction for all lanes; integers are immediate operands."""
+    T = operands[0].type  # type: ignore[union-attr]
+    mask, letters = ("i16", "ps") if T.scalar == f32 else ("i8", "pd")
+    full = [
+        ("i32", f"i32 {operand}") if isinstance(operand, int) else (operand.type.ir, operand.text)
+        for operand in operands
+    ]
+    full += [*([] if merges else [(T.ir, f"{T.ir} zeroinitializer")]), (mask, f"{mask} -1")]
+    full += [("i32", "i32 4")] if rounds else []
+    name = f"llvm.x86.avx512.{name}.{letters}.512"
+    body().declare(f"declare {T.ir} @{name}({', '.join(kind for kind, _ in full)})")
+    return emit(T, f"call {T.ir} @{name}({', '.join(text for _, text in full)})")
 
 
-def _getexp(x: Value) -> Value:
-    kinds = f"{_VECTOR}, {_VECTOR}, i16, i32"
-    return _instruction("getexp", kinds, f"{x.text}, {_VECTOR} zeroinitializer, i16 -1, i32 4", x)
+def _scaled(value: Value, shifted: Value) -> Value:
+    return _instruction("mask.scalef", value, shifted - (_MAGIC if value.type.scalar == f32 else _WIDE_MAGIC))
 
 
-def _getmant(x: Value) -> Value:
-    # the mantissa in [3/4, 3/2), NaN for negative numbers
-    kinds = f"{_VECTOR}, i32, {_VECTOR}, i16, i32"
-    return _instruction("getmant", kinds, f"{x.text}, i32 11, {_VECTOR} zeroinitializer, i16 -1, i32 4", x)
+def _split(x: Value) -> tuple[Value, Value]:
+    # x = 2**k * (1 + f) with 3/4 <= 1 + f < 3/2, NaN for negative numbers
+    m = _instruction("mask.getmant", x, 11)
+    return _instruction("mask.getexp", x) - _instruction("mask.getexp", m), m - 1.0
+
+
+def _over(x: Any, y: Any) -> Value:
+    inverse = _instruction("rcp14", y, rounds=False)
+    if y.type.scalar != f32:
+        inverse = fma(inverse, fma(-inverse, y, 1.0), inverse)
+    if not isinstance(x, Value):
+        x = constant(y.type, x)
+    ratio = x * inverse
+    return fma(fma(-ratio, y, x), inverse, ratio)
 
 
 def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
@@ -65,33 +83,51 @@ def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     return result
 
 
-def _exp(x: Value) -> Value:
-    limited = select(x > 89.0, 89.0, x)
-    limited = select(limited < -104.0, -104.0, limited)
-    n = fma(limited, _LOG2_E, _MAGIC) - _MAGIC
-    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, limited))
-    return _scalef(r + r * r * _polynomial(r, _EXP) + 1.0, n)
+# The answers of ``fixupimm``, four bits for each class: quiet NaN, signaling NaN, 0, 1, -inf, inf, negative, positive.
+# The result: 0; the argument, quiet: 2; NaN: 3; -inf: 4; inf: 5.
+_OF_LOGARITHM: Final = 0x03530422
+
+
+def _logarithm_cases(x: Value, value: Value) -> Value:
+    table = constant(vector(i32 if x.type.scalar == f32 else i64, x.type.lanes), _OF_LOGARITHM)
+    return _instruction("mask.fixupimm", value, x, table, 0, merges=True)
 
 
 def _log(x: Value) -> Value:
-    m = _getmant(x)
-    k = _getexp(x) - _getexp(m)
-    f = m - 1.0
+    k, f = _split(x)
     square = f * f
     tail = fma(f * square, _polynomial(f, _LOG), k * _LN2_LOWER)
-    value = fma(k, _LN2_UPPER, f - (square * 0.5 - tail))
-    value = select(x > 0.0, value, select(x == 0.0, constant(x.type, -float("inf")), constant(x.type, float("nan"))))
-    return select(x == float("inf"), x, value)
+    return _logarithm_cases(x, fma(k, _LN2_UPPER, f - (square * 0.5 - tail)))
 
 
-_FUNCTIONS: Final[dict[str, Callable[[Value], Value]]] = {"exp": _exp, "log": _log}
+_IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
+    "_scale": (_scaled, "float32 float64"), "_over": (_over, "float32 float64"), "log": (_log, "float32"),
+    "_split_any": (_split, "float64"), "_logarithm_cases": (_logarithm_cases, "float32 float64"),
+}  # fmt: skip
+"""Functions of libm, and for which types instructions compute them."""
 
 
-def by_exponent_instructions(name: str, operands: tuple[Any, ...]) -> Value | None:
-    """Return the value of a function of libm, or None if the processor or the vector does not suit."""
-    function = _FUNCTIONS.get(name)
-    if function is None or operands[0].type.scalar != f32 or operands[0].type.lanes != _LANES:
-        return None
-    from ...llvm.machine_code import has_feature  # code is being translated, so LLVM is needed anyway
+def use_instructions(scope: dict[str, Any]) -> None:
+    """Replace functions of libm by some that use instructions for the values that suit."""
 
-    return function(operands[0]) if has_feature("avx512f") else None
+    def either(special: Callable[..., Any], names: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*operands: Any) -> Any:
+            last = operands[0] if isinstance(operands[0], Value) else operands[1]
+            suits = _fills_register(last) and f"float{last.type.scalar.bits}" in names
+            return (special if suits else plain)(*operands)
+
+        return function
+
+    for name, (special, names) in _IN_PLACE_OF.items():
+        plain = scope.get(name)
+        if plain is not None and getattr(plain, "__module__", None) == scope["__name__"]:
+            scope[name] = either(special, names, plain)
+
+
+def reciprocal_root(x: Value) -> Value:
+    """Return 1 / sqrt(x), within 1 ulp."""
+    if not _fills_register(x) or x.type.scalar != f32:
+        return 1.0 / sqrt(x)
+    near = _instruction("rsqrt14", x, rounds=False)
+    missing = fma(-(x * near), near, 1.0)
+    return select(missing == missing, fma(near * 0.5, missing, near), near)  # at 0 and infinity it is NaN

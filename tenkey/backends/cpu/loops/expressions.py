@@ -57,7 +57,7 @@ from ...llvm import (
     zeros,
 )
 from ...llvm.values import truth
-from .exponents import by_exponent_instructions
+from .exponents import reciprocal_root
 from .scalar_functions import scalar_functions
 
 __all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
@@ -316,7 +316,7 @@ _EPS: Final = {
     "complex128": 2.0**-52,
 }  # fmt: skip
 _LACKING: Final = {
-    "float32": ("erfc", "hypot"), "float64": ("hypot",),
+    "float32": ("hypot",), "float64": ("hypot",),
 }  # fmt: skip
 """Operations that are expressed by others, by the dtype of the arithmetic."""
 
@@ -373,7 +373,7 @@ def _on_floats(T: Type) -> _Operations:
     found |= {  # type: ignore[assignment]
         "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
         "divide": lambda a, b: a / b, "negative": lambda a: -a, "square": lambda a: a * a,
-        "reciprocal": lambda a: 1.0 / a, "rsqrt": lambda a: 1.0 / sqrt(a), "sqrt": sqrt, "abs": fabs, "floor": floor,
+        "reciprocal": lambda a: 1.0 / a, "rsqrt": reciprocal_root, "sqrt": sqrt, "abs": fabs, "floor": floor,
         "ceil": ceil, "trunc": trunc, "round": rint, "copysign": copysign, "fma": fma, "maximum": _maximum,
         "minimum": _minimum, "isnan": lambda a: a != a, "isfinite": lambda a: fabs(a) < float("inf"),
         "isinf": lambda a: fabs(a) == float("inf"), "signbit": lambda a: bitcast(a, i32 if f32 == T else i64) < 0,
@@ -394,12 +394,10 @@ LIBRARY: Final = (
 
 def _library_function(name: str, T: Type) -> Callable[..., Value]:
     def function(*operands: Value) -> Value:
-        value = by_exponent_instructions(name, operands)
-        if value is not None:
-            return value
         known = scalar_functions(T)
         if name not in known:  # some functions exist in double precision alone
-            return _in_float64(scalar_functions(f64)[name])(*operands)
+            wide = scalar_functions(f64)
+            return _in_float64(wide.get(f"{name}_float32", wide[name]))(*operands)
         return known[name](*operands)  # type: ignore[no-any-return]
 
     return function

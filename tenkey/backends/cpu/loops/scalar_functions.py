@@ -47,6 +47,7 @@ from ...llvm import (
     trunc,
     vector,
 )
+from .exponents import use_instructions
 
 __all__ = ["any_lane", "by_lane", "scalar_functions"]
 
@@ -142,7 +143,7 @@ def _bits(T: Type) -> SimpleNamespace:
     )  # fmt: skip
 
 
-_FILES: Final = ("exponentials", "logarithms", "angles", "division", "powers")
+_FILES: Final = ("exponentials", "gaussian_integrals", "logarithms", "angles", "division", "powers")
 _DOUBLE_FILES: Final = (*_FILES, "gammas")
 
 
@@ -166,6 +167,7 @@ def scalar_functions(T: Type) -> dict[str, Callable[..., Any]]:
         scope: dict[str, Any] = {"__name__": whole, "__package__": libm.__name__}
         scope["__builtins__"] = {**vars(builtins), "__import__": imported}
         exec(code, scope)
+        use_instructions(scope)
         modules[name] = SimpleNamespace(**scope)
         return modules[name]
 

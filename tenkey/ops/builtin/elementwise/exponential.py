@@ -65,10 +65,6 @@ logaddexp = scalar_function(
 )
 
 
-def _log2_of_one_and(x: Any) -> Any:
-    return s.where(x > 0.75, s.log2(1 + x), s.log1p(x) * (1 / _LOG2))  # the first is exact at 1
-
-
 @elementwise()
 def logaddexp2(T: Any, x1: Any, x2: Any) -> Any:
     """Return ``log2(2**x1 + 2**x2)`` without overflow.
@@ -76,7 +72,7 @@ def logaddexp2(T: Any, x1: Any, x2: Any) -> Any:
     >>> tk.logaddexp2(tk.asarray([1000.0, 3.0]), tk.asarray([1000.0, 3.0])).tolist()
     [1001.0, 4.0]
     """
-    above = x1 + _log2_of_one_and(s.exp2(x2 - x1))
-    below = x2 + _log2_of_one_and(s.exp2(x1 - x2))
+    exchanged = x1 > x2  # Note [Smooth branches]
+    larger, smaller = s.where(exchanged, x1, x2), s.where(exchanged, x2, x1)
     same_infinity = s.logical_and(x1 == x2, s.isinf(x1))
-    return s.where(same_infinity, x1, s.where(x1 > x2, above, below))
+    return s.where(same_infinity, x1, larger + s.log1p(s.exp2(smaller - larger)) * (1 / _LOG2))

@@ -249,36 +249,25 @@ def _edges(T: Any, a: Any, b: Any, at_zero: Any, at_infinity: Any, value: Any) -
     return s.where(inside, value, s.where(small >= 0, edge, T(math.nan)))
 
 
-def _betaln_of_positive(T: Any, a: Any, b: Any) -> Any:
-    small, large = s.minimum(a, b), s.maximum(a, b)
+def _betaln_of_ordered(T: Any, small: Any, large: Any) -> Any:
+    """Return ``log(abs(beta))`` of numbers in order that are no poles."""
     wide = s.where(large >= 10, large, T(10))
     ratio = small / wide
     rest = stirling_rest(T, wide) - stirling_rest(T, wide + small)
     # both large: the leading terms of Stirling's formula are subtracted symbolically
     first = s.where(small >= 10, small, T(10))
-    terms = (first - 0.5) * s.log(ratio / (1 + ratio)) - wide * s.log1p(ratio)
-    both = terms - 0.5 * s.log(wide) + _HALF_LOG_2PI + (stirling_rest(T, first) + rest)
-    one = s.lgamma(small) + (small * (1 - s.log(wide)) - (wide + small - 0.5) * s.log1p(ratio) + rest)
-    plain = s.lgamma(small) + (s.lgamma(large) - s.lgamma(small + large))
-    return s.where(large >= 10, s.where(small >= 10, both, one), plain)
+    power = s.log1p(ratio)
+    logarithm = s.log(wide)
+    terms = (first - 0.5) * s.log(ratio / (1 + ratio)) - wide * power
+    both = terms - 0.5 * logarithm + _HALF_LOG_2PI + (stirling_rest(T, first) + rest)
+    of_small = s.lgamma(small)
+    one = of_small + (small * (1 - logarithm) - (wide + small - 0.5) * power + rest)
+    plain = of_small + (s.lgamma(large) - s.lgamma(small + large))
+    return s.where(s.logical_and(large >= 10, small > 0), s.where(small >= 10, both, one), plain)
 
 
 def _positive(T: Any, x: Any) -> Any:
     return s.where(s.logical_and(x > 0, s.logical_not(s.isinf(x))), x, T(1))
-
-
-def _betaln_of_negative(T: Any, a: Any, b: Any) -> Any:
-    """Return ``log(abs(beta))`` for an argument below 0: gamma is infinite at integers, and two poles may cancel."""
-    small, large = s.minimum(a, b), s.maximum(a, b)
-    pole = s.logical_and(small <= 0, small == s.floor(small))
-    total = small + large
-    # beta(-n, b) with an integer b <= n is finite: (-1)^b beta(1 + n - b, b). As in SciPy, this holds for 32 bits:
-    # a larger float is hardly meant as an integer.
-    whole = s.logical_and(large == s.floor(large), small * 2.0**-16 > -(2.0**15))
-    finite = s.logical_and(s.logical_and(whole, large > 0), total < 1)
-    turned = _betaln_of_positive(T, _positive(T, 1 - total), _positive(T, large))
-    plain = s.lgamma(small) + s.lgamma(large) - s.lgamma(total)
-    return s.where(pole, s.where(finite, turned, T(math.inf)), s.where(s.isinf(large), T(math.nan), plain))
 
 
 def _betaln_partials(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -295,9 +284,17 @@ def special_betaln(T: Any, a: Any, b: Any) -> Any:
     >>> tk.special.betaln(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
     [0.0]
     """
-    value = _betaln_of_positive(T, _positive(T, a), _positive(T, b))
-    edges = _edges(T, a, b, T(math.inf), T(-math.inf), value)
-    return s.where(s.minimum(a, b) < 0, _betaln_of_negative(T, a, b), edges)
+    small, large = s.minimum(a, b), s.maximum(a, b)
+    total = small + large
+    pole = s.logical_and(small < 0, small == s.floor(small))
+    # beta(-n, b) with an integer b <= n is finite: (-1)^b beta(1 + n - b, b). As in SciPy, this holds for 32 bits:
+    # a larger float is hardly meant as an integer.
+    whole = s.logical_and(large == s.floor(large), small * 2.0**-16 > -(2.0**15))
+    turns = s.logical_and(s.logical_and(pole, whole), s.logical_and(large > 0, total < 1))
+    other = s.where(turns, 1 - total, small)
+    value = _betaln_of_ordered(T, s.minimum(other, large), s.maximum(other, large))
+    below = s.where(pole, s.where(turns, value, T(math.inf)), s.where(s.isinf(large), T(math.nan), value))
+    return s.where(small < 0, below, _edges(T, a, b, T(math.inf), T(-math.inf), value))
 
 
 def _beta_partials(a: Tensor, b: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -317,5 +314,5 @@ def special_beta(T: Any, a: Any, b: Any) -> Any:
     first, second = s.where(near, a_, T(1)), s.where(near, b_, T(1))
     gamma = _gamma_of_positive
     direct = gamma(T, s.maximum(first, second)) / gamma(T, first + second) * gamma(T, s.minimum(first, second))
-    value = s.where(near, direct, s.exp(_betaln_of_positive(T, a_, b_)))
+    value = s.where(near, direct, s.exp(_betaln_of_ordered(T, s.minimum(a_, b_), s.maximum(a_, b_))))
     return _edges(T, a, b, T(math.inf), T(0), value)

@@ -29,10 +29,12 @@ def special_logit(T: Any, x: Any) -> Any:
     >>> tk.special.logit(tk.asarray([0.5, 0.0, 1.0])).tolist()
     [0.0, -inf, inf]
     """
-    double = 2 * (x - T(0.5))
-    middle = s.abs(double) < T(0.5)
-    near = s.where(middle, double, T(0))
-    return s.where(middle, s.log1p(near) - s.log1p(-near), s.log(x / (1 - x)))
+    # log1p of a positive number loses nothing near 1/2; the quotient would overflow for the smallest numbers
+    rest = s.where(x < T(0.5), s.where(x == 0, T(0), x), 1 - x)  # not -0
+    tiny = s.abs(rest) < T(1e-37)
+    ratio = (1 - 2 * rest) / s.where(tiny, rest * 2.0**60, rest)
+    size = s.log1p(ratio) + s.where(tiny, T(60 * math.log(2)), T(0))
+    return s.copysign(size, x - T(0.5))
 
 
 @elementwise()
@@ -42,7 +44,7 @@ def special_log_expit(T: Any, x: Any) -> Any:
     >>> tk.special.log_expit(tk.asarray([-1000.0])).tolist()
     [-1000.0]
     """
-    return s.where(x < 0, x - s.log1p(s.exp(x)), -s.log1p(s.exp(-x)))
+    return s.where(x < 0, x, T(0)) - s.log1p(s.exp(s.where(x < 0, x, -x)))
 
 
 _EXPREL: Final = [1 / math.factorial(k + 1) for k in range(18)]
