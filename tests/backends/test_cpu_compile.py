@@ -383,6 +383,40 @@ def test_mixed_operands_in_large_calls() -> None:
     np.testing.assert_array_equal((tk.asarray(b) * 3 + tk.asarray(a)).numpy(), (b * 3).astype("f4") + a)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "float64", "complex64", "complex128"])
+def test_results_beyond_the_caches(dtype: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their loops write the numbers that the others write."""
+    monkeypatch.setattr("tenkey.backends.cpu.pointwise.STREAMED", 1)
+    rng = np.random.default_rng(0)
+    size = (1 << 18) + 5  # results of bools are aligned as well
+    streamed, failed = [], []
+    for name in ("add", "multiply", "abs", "exp", "less", "where", "logical_not", "remainder"):
+        facet: Pointwise = registry.find(f"tk::{name}").facets["Pointwise"]
+        try:
+            program = _program(facet, dtype, name)
+        except TypeError:  # the operator lacks the dtype
+            continue
+        values = [(rng.standard_normal(size) * 50).astype(one) for one in program.signature]
+        if len(values) > 1:
+            values[-1] = np.asarray(values[-1][values[-1] != 0][0])  # one number for all
+        operands = tuple(values)
+        want = np.empty(size, program.result)
+        assert not program.loop(program.signature).run((*operands, want))  # type: ignore[union-attr]
+        got = large(program, operands, (size,))
+        streamed += [name] if program.loops.get((*program.signature, None)) else []
+        failed += [] if got.tobytes() == want.tobytes() else [name]
+    assert not failed
+    assert {"add", "where"} <= {*streamed}
+
+
+def test_layouts_beyond_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands that are not contiguous, and repeated ones, take the usual loops."""
+    monkeypatch.setattr("tenkey.backends.cpu.pointwise.STREAMED", 1)
+    x = np.random.default_rng(0).standard_normal((301, 403)).astype("f4")
+    for a, b in ((x.T, x.T), (x[:, ::-1], x), (x, x[0]), (x, x[:, :1]), (x[:-1], x[1:]), (x[1:, 1:], x[1:, 1:])):
+        np.testing.assert_array_equal(tk.add(tk.asarray(a), tk.asarray(b)).numpy(), a + b)
+
+
 def test_transposed_operands(cache: Path) -> None:
     """Beside others in the order of the result; they are copied by tiles first."""
     x = np.random.default_rng(0).standard_normal((150, 150, 3)).astype("f4")

@@ -4,6 +4,12 @@ Note [Small and large calls]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A small call goes directly to the program's NumPy function, in a kernel that knows its dtypes. A large call allocates
 its result and cuts it into pieces that fit a core's cache, which several threads compute.
+
+Note [Results beyond the caches]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Before a processor writes to a cache line it reads it from memory. Results of ``STREAMED`` bytes and more, of contiguous
+operands, are therefore written past the caches, by loops that are compiled for it. Results in place are not: their
+lines have just been read.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from .kernels import allocate_like, own_error
 from .loops.numpy_loops import WRONG_WITH_GAPS
 from .programs.number_powers import power_program
 from .programs.program import Program, compute_into, program_of
-from .thresholds import LARGE
+from .thresholds import LARGE, STREAMED
 
 __all__ = ["converted", "pointwise_kernel"]
 
@@ -183,13 +189,19 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
     word, name = cpu_word(program.result), operator.name
 
     loops, signature, result = program.loops, program.signature, program.result
+    streamed = STREAMED // result.itemsize
 
     def general(*operands: Tensor) -> Tensor:
         arrays = tuple([x._data for x in operands])
         first = arrays[0]
         loop = loops.get(signature)
         # Every step of Python costs 1 us here, because large arrays displace its code from the cache.
-        if loop is not None and first.flags.c_contiguous and (count == 1 or _alike(first, arrays[1])):
+        if (
+            loop is not None
+            and first.size < streamed
+            and first.flags.c_contiguous
+            and (count == 1 or _alike(first, arrays[1]))
+        ):
             out = allocate(first.shape, result, name)
             if not loop.run((*arrays, out)):
                 return make_tensor(out, word)
@@ -413,6 +425,10 @@ def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ..
         data = np.asarray(silenced(program.call, *_of_signature(program, arrays)))
         return data if data.dtype == program.result else data.astype(program.result)
     out = _allocated(arrays, shape, program.result)
+    if out.nbytes >= STREAMED and all(a.flags.c_contiguous and a.shape in {shape, ()} for a in (out, *arrays)):
+        stream = program.streaming_loop(tuple([a.dtype for a in arrays]))
+        if stream is not None and not stream.run((*arrays, out)):
+            return out
     if not compute_into(program, tuple([_along(a, out) for a in arrays]), out):
         assign(program, arrays, out)
     return out

@@ -8,7 +8,10 @@ element becomes a vector that the pointer does not leave; the elements after the
 other strides go through buffers of 512 elements on the stack. So compiling takes a fraction of the time that copies for
 each layout would, and results do not depend on the layout. The lanes of a buffer that hold no element are copies of
 one that does: they neither fault nor take a rare path alone. Measured on 2**20 float32: a strided operand costs 0.4 ns
-for each element. Guarded by ``tests/backends/test_expressions.py``.
+for each element.
+
+With ``STREAM``, results bypass the caches. They must then be contiguous and begin with a cache line.
+Guarded by ``tests/backends/test_expressions.py``.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from ...llvm import (
     b8,
     cast,
     convert,
+    fence,
     i8,
     i16,
     i32,
@@ -73,7 +77,7 @@ def _taken(at: Value, dtype: np.dtype, lanes: int) -> Any:
     return shuffle(both, both, range(0, 2 * lanes, 2)), shuffle(both, both, range(1, 2 * lanes, 2))
 
 
-def _put(at: Value, value: Any, dtype: np.dtype) -> None:
+def _put(at: Value, value: Any, dtype: np.dtype, streaming: bool) -> None:
     """Store a vector, or complex numbers from their parts."""
     T = _part_type(dtype)
     p = cast(at, pointer(T))
@@ -81,28 +85,31 @@ def _put(at: Value, value: Any, dtype: np.dtype) -> None:
         re, im = value
         lanes = re.type.lanes
         value = shuffle(re, im, [k // 2 + lanes * (k % 2) for k in range(2 * lanes)])
-    store(p, convert(value, b8) if T is b8 else value)
+    value = convert(value, b8) if T is b8 else value
+    store(p, value, streaming=streaming, align=min(64, T.size * value.type.lanes) if streaming else None)
 
 
-def _step(at: Any, FUNCTION: ScalarLoop, INPUTS: tuple[np.dtype, ...], OUTPUTS: tuple[np.dtype, ...], L: int) -> None:
+def _step(
+    at: Any, FUNCTION: ScalarLoop, INPUTS: tuple[np.dtype, ...], OUTPUTS: tuple[np.dtype, ...], L: int, STREAM: bool
+) -> None:
     """Compute one vector of each result."""
     values = [_taken(at[k], dtype, L) for k, dtype in enumerate(INPUTS)]
     results = FUNCTION(*values)
     if not isinstance(results, tuple) or (len(OUTPUTS) == 1 and OUTPUTS[0].kind == "c"):
         results = (results,)
     for k, (dtype, result) in enumerate(zip(OUTPUTS, results, strict=True)):
-        _put(at[len(INPUTS) + k], result, dtype)
+        _put(at[len(INPUTS) + k], result, dtype, STREAM)
 
 
 @loop(inline=False)
 def _vectors(
     pointers: pointer(i64), moves: pointer(i64), count: i64, *, FUNCTION: Any, INPUTS: Any, OUTPUTS: Any,
-    LANES: int,
+    LANES: int, STREAM: bool = False,
 ) -> void:  # fmt: skip
     at = [pointers[k] for k in unroll(len(INPUTS) + len(OUTPUTS))]
     by = tuple(moves[k] for k in unroll(len(INPUTS) + len(OUTPUTS)))
     for _ in range(count):
-        _step(at, FUNCTION, INPUTS, OUTPUTS, LANES)
+        _step(at, FUNCTION, INPUTS, OUTPUTS, LANES, STREAM)
         for k in unroll(len(INPUTS) + len(OUTPUTS)):
             at[k] = at[k] + by[k]
 
@@ -119,7 +126,7 @@ def _copy(to: i64, to_step: i64, source: i64, source_step: i64, count: i64, *, S
 @loop(brief=True, cold=True)
 def pointwise(
     args: pointer(i64), dimensions: pointer(i64), steps: pointer(i64), context: pointer(i8), *, FUNCTION: Any,
-    INPUTS: Any, OUTPUTS: Any, LANES: int,
+    INPUTS: Any, OUTPUTS: Any, LANES: int, STREAM: bool = False,
 ) -> void:  # fmt: skip
     """Compute ``FUNCTION``, a :class:`ScalarLoop`, of operands and for results of these dtypes."""
     count = dimensions[0]
@@ -142,7 +149,16 @@ def pointwise(
     done = 0
     if direct != 0:
         done = count // LANES * LANES
-        _vectors(pointers, moves, count // LANES, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES)
+        _vectors(
+            pointers,
+            moves,
+            count // LANES,
+            FUNCTION=FUNCTION,
+            INPUTS=INPUTS,
+            OUTPUTS=OUTPUTS,
+            LANES=LANES,
+            STREAM=STREAM,
+        )
     while done < count:
         some = minimum(_BLOCK, count - done)
         padded = (some + LANES - 1) // LANES * LANES
@@ -156,8 +172,19 @@ def pointwise(
                         _copy(buffers[k], dtype.itemsize, place, steps[k], some, SIZE=dtype.itemsize)
                         end = buffers[k] + some * dtype.itemsize
                         _copy(end, dtype.itemsize, place, 0, padded - some, SIZE=dtype.itemsize)
-        _vectors(pointers, moves, padded // LANES, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES)
+        _vectors(
+            pointers,
+            moves,
+            padded // LANES,
+            FUNCTION=FUNCTION,
+            INPUTS=INPUTS,
+            OUTPUTS=OUTPUTS,
+            LANES=LANES,
+            STREAM=STREAM,
+        )
         for k, dtype in unroll(enumerate(OUTPUTS, len(INPUTS))):
             if pointers[k] == buffers[k]:
                 _copy(args[k] + done * steps[k], steps[k], buffers[k], dtype.itemsize, some, SIZE=dtype.itemsize)
         done += some
+    if STREAM:
+        fence()  # streaming stores are not ordered with what tells other threads that the piece is complete

@@ -19,7 +19,7 @@ from ..pool import STATE
 from ..thresholds import HEAVY_CHUNK, HEAVY_LIMIT, LIGHT_CHUNK_BYTES, LIGHT_LIMIT_BYTES
 from .by_numpy import LIGHT
 
-__all__ = ["WorkLoop", "cast_loop", "cast_statics", "find_loop", "loop_statics"]
+__all__ = ["WorkLoop", "cast_loop", "cast_statics", "find_loop", "find_streaming_loop", "loop_statics"]
 
 
 class _Program(Protocol):
@@ -68,6 +68,17 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
     return WorkLoop(address, partial(drive, STATE, address, context, chunk, limit))
 
 
+def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
+    """Return a loop whose results bypass the caches, or None if it might compute other numbers than `find_loop`'s."""
+    if program.left_to_numpy and program.expression.operation not in LIGHT:
+        return None
+    found = _compiled(program, dtypes, STREAM=True)
+    if found is None:
+        return None
+    size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
+    return WorkLoop(found.address, partial(kernel(elementwise), STATE, *found, max(1, LIGHT_CHUNK_BYTES // size), 1))
+
+
 @cache
 def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     """Return the loop that converts elements of one dtype to another, or None: NumPy converts."""
@@ -97,10 +108,10 @@ def _statics(function: ScalarLoop, inputs: tuple[np.dtype, ...], result: np.dtyp
     return {"FUNCTION": function, "INPUTS": inputs, "OUTPUTS": (result,), "LANES": lanes}
 
 
-def _compiled(program: _Program, dtypes: tuple[np.dtype, ...]) -> Loop | None:
+def _compiled(program: _Program, dtypes: tuple[np.dtype, ...], **statics: bool) -> Loop | None:
     name = f"{program.name} for {program.dtype}"
     try:
-        return Loop(address_of(pointwise, **loop_statics(program, dtypes)), 0)
+        return Loop(address_of(pointwise, **loop_statics(program, dtypes), **statics), 0)
     except UnsupportedInLoopError as error:
         if not program.name.startswith("tk::"):  # the author of a custom operator is told why it is slow
             complain(f"the kernel {name} is not compiled ({error}): it keeps running on NumPy.")

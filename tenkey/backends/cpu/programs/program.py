@@ -29,7 +29,7 @@ from ....ops.scalar.traversal import operations
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
 from .by_numpy import BY_ELEMENT, LIGHT, SLOW, is_left_to_numpy, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
-from .inner_loops import WorkLoop, find_loop
+from .inner_loops import WorkLoop, find_loop, find_streaming_loop
 
 __all__ = ["Program", "compute_into", "program_of"]
 
@@ -66,7 +66,7 @@ class Program:
         self.expression: Expression = facet.expression
         by_element = not operations(self.expression).isdisjoint(BY_ELEMENT)
         self._calls = _CALLS_BEFORE_COMPILING - 1 if by_element else 0
-        self.loops: dict[tuple[np.dtype, ...], WorkLoop | None] = {}
+        self.loops: dict[tuple[np.dtype | None, ...], WorkLoop | None] = {}  # with None last: those that stream
         self.compiled = False
         ufunc = facet.ufunc
         if ufunc is None:
@@ -102,6 +102,13 @@ class Program:
                     self.call = ufunc
                     self.compiled = self.single = True
             return found
+
+    def streaming_loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
+        """Return the loop for a new result beyond the caches, or None: Note [Results beyond the caches]."""
+        key = (*dtypes, None)
+        if key not in self.loops:
+            self.loops[key] = None if self.loop(dtypes) is None else find_streaming_loop(self, dtypes)
+        return self.loops[key]
 
     def count(self, size: int) -> None:
         """Count a small call of a program that has no ufunc, or a slow one; after many it is compiled."""
