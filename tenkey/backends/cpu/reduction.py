@@ -74,23 +74,26 @@ def _direct(
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
         size = a.size
-        if dtype is not None and dtype != wanted:
-            return _in_dtype(operator, facet, a, dtype, axis, keepdims)
-        if size >= COMPILED_REDUCTION and not (is_test and axis is None and a.dtype == wanted):
-            return general(a, axis, keepdims)
-        try:
+        if axis is None and size < limit and dtype is None and not keepdims:
+            data = empty((), wanted)  # not the scalar that NumPy returns: its conversion takes longer
             try:
-                if axis is None and size < limit and not keepdims:
-                    data = empty((), wanted)  # not the scalar that NumPy returns: its conversion takes longer
-                    quietly((a if a.ndim == 1 else a.ravel()).dot, ones[size], data)
-                else:
-                    data = quietly(reduce, a, axis, wanted, None, keepdims)
+                quietly((a if a.ndim == 1 else a.ravel()).dot, ones[size], data)
             except RuntimeError:  # Note [A context without warnings]
-                data = silenced(reduce, a, axis, wanted, None, keepdims)
-        except (ValueError, IndexError, OverflowError):
-            data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
-        if data.__class__ is not ndarray:
-            data = np.asarray(data)
+                data = np.asarray(silenced(reduce, a, axis, wanted))
+        else:
+            if dtype is not None and dtype != wanted:
+                return _in_dtype(operator, facet, a, dtype, axis, keepdims)
+            if size >= COMPILED_REDUCTION and not (is_test and axis is None and a.dtype == wanted):
+                return general(a, axis, keepdims)
+            try:
+                try:
+                    data = quietly(reduce, a, axis, wanted, None, keepdims)
+                except RuntimeError:
+                    data = silenced(reduce, a, axis, wanted, None, keepdims)
+            except (ValueError, IndexError, OverflowError):
+                data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
+            if data.__class__ is not ndarray:
+                data = np.asarray(data)
         made: Tensor = _new(Tensor)
         made._data = data
         made._word = word

@@ -150,22 +150,28 @@ def _top_meta(x: Tensor, k: int, axis: int, largest: bool) -> TensorSpec:
     return TensorSpec((*x.shape[:i], k, *x.shape[i + 1 :]), int64)
 
 
-def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    lanes = np.moveaxis(x, axis, -1)
+_COLUMN: Final = np.arange(64)[:, None]
+
+
+def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> Any:
+    lanes = x.swapaxes(axis, -1)
     n = lanes.shape[-1]
-    some = None
-    if 0 < 4 * k <= n:  # sort only the k elements ahead of the others, unless a tie makes them ambiguous
-        cut = n - k if largest else k - 1
-        parts = lanes.argpartition(cut, -1)
-        last = np.take_along_axis(lanes, parts[..., cut : cut + 1], -1)
-        ahead = lanes >= last if largest else lanes <= last
-        if (np.count_nonzero(ahead, axis=-1) == k).all():
-            some = parts[..., n - k :] if largest else parts[..., :k]
-            some.sort(-1)
-    few = lanes if some is None else np.take_along_axis(lanes, some, -1)
-    order = host_argsort(few, descending=largest)[..., :k]
-    found = order if some is None else np.take_along_axis(some, order, -1)
-    return np.moveaxis(found, -1, axis)
+    if not 0 < 4 * k <= n:
+        return host_argsort(lanes, descending=largest)[..., :k].swapaxes(axis, -1)
+    # sort only the k elements ahead of the others, unless a tie makes them ambiguous
+    rows = lanes.reshape(-1, n)
+    each = _COLUMN[: len(rows)] if len(rows) <= len(_COLUMN) else np.arange(len(rows))[:, None]
+    cut = n - k if largest else k - 1
+    parts = rows.argpartition(cut, -1)
+    last = rows[each, parts[:, cut : cut + 1]]
+    ahead = np.add.reduce(rows >= last if largest else rows <= last, 1, np.intp)
+    if (ahead == k).all():
+        some = parts[:, n - k :] if largest else parts[:, :k]
+        some.sort(-1)
+        found = some[each, host_argsort(rows[each, some], descending=largest)]
+    else:
+        found = host_argsort(rows, descending=largest)[:, :k]
+    return found.reshape((*lanes.shape[:-1], k)).swapaxes(axis, -1)
 
 
 def _first_places(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
@@ -256,12 +262,13 @@ def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
         rule(x, axis)  # type: ignore[arg-type]
         if x.size >= _MANY:
             return NotImplemented  # type: ignore[no-any-return]
-        best = np.moveaxis(accumulate(x, axis), axis, -1)
-        lanes = np.moveaxis(x, axis, -1)
         # the last place so far at which an element is the running extreme itself
-        own = (lanes == best) | (lanes != lanes)
-        places = np.where(own, np.arange(lanes.shape[-1]), 0)
-        return np.moveaxis(np.maximum.accumulate(places, -1), -1, axis)
+        own = x == accumulate(x, axis)
+        if x.dtype.kind == "f":
+            own |= x != x
+        lanes = own.swapaxes(axis, -1)
+        places = lanes * np.arange(lanes.shape[-1])
+        return np.maximum.accumulate(places, -1).swapaxes(axis, -1)
 
     def parts(x: Tensor, axis: int) -> Tensor:
         rule(x, axis)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import bool as boolean
 from ....core.dtypes.names import float32, int8, int32, int64
 from ....core.tensor import Tensor
@@ -68,7 +69,7 @@ def _has_both_zeros(x: np.ndarray) -> bool:
     if x.dtype.kind in "iub":
         return False
     zeros = x == 0
-    if not zeros.any():
+    if not numpy_functions.count_nonzero(zeros):
         return False
     signs = np.signbit(x[zeros])
     return bool(signs.any() and not signs.all())
