@@ -1,7 +1,7 @@
 """Print the oldest versions of the run-time dependencies that `pyproject.toml` allows, as constraints for pip.
 
     python -m tools.oldest_versions > oldest.txt
-    python -m pip install --only-binary numpy,numba -c oldest.txt -e '.[test]'
+    python -m pip install --only-binary numpy,numba,llvmlite -c oldest.txt -e '.[test]'
 
 The oldest versions do not support a Python that is newer than those listed in `pyproject.toml`. On such a Python the
 program prints only a note, to standard error, and pip installs the newest versions.

@@ -68,12 +68,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def cases_of(dtypes: Sequence[np.dtype], operators: Sequence[str] = ("*",)) -> list[Case]:
-    """Return the kernels that the modules of the CPU backend name for operators, each once, in the operators' order."""
+    """Return the kernels that the modules of the CPU backend name for operators, each once, in the operators' order.
+
+    Those that all operators share come first, unless no operator is wanted.
+    """
     found: dict[tuple[object, ...], Case] = {}
     for module in _modules():
         for case in module.cases(dtypes) if hasattr(module, "cases") else ():
-            if _is_wanted(case.operator, operators):
+            if not case.operator or _is_wanted(case.operator, operators):
                 found.setdefault((case.template, *sorted(case.statics.items())), case)
+    if not any(case.operator for case in found.values()):
+        return []
     return sorted(found.values(), key=lambda case: case.operator)
 
 

@@ -53,7 +53,7 @@ class UnavailableError(RuntimeError):
 
 
 class Case(NamedTuple):
-    """A kernel that can be compiled ahead: Note [Kernels that are compiled ahead]."""
+    """A kernel that can be compiled ahead: Note [Kernels that are compiled ahead]; ``operator`` is empty for all."""
 
     operator: str
     template: Template

@@ -166,10 +166,10 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Any:
         """Return what an expression is: a Value, or something static."""
-        method = getattr(self, f"of_{type(node).__name__}", None)
+        method = _METHODS.get(node.__class__)
         if method is None:
             self.fail(node, f"{type(node).__name__} is not part of the language of loops.")
-        return method(node)
+        return method(self, node)
 
     def of_Constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -295,3 +295,8 @@ class Expressions:
                 self.names = kept
 
         return function
+
+
+_METHODS: Final[dict[type, Callable[[Expressions, Any], Any]]] = {
+    getattr(ast, name[3:]): method for name, method in vars(Expressions).items() if name.startswith("of_")
+}

@@ -23,8 +23,7 @@ from __future__ import annotations
 import ast
 import linecache
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..._util.cached_attribute import cached_property
@@ -224,16 +223,6 @@ class _Translation(Expressions):
         self.block(statements)
         return self.value(last.value) if isinstance(last, ast.Return) and last.value is not None else None
 
-    @contextmanager
-    def place(self, node: ast.AST) -> Iterator[None]:
-        """Let errors name the statement in which they occur."""
-        try:
-            yield
-        except LoopError:
-            raise
-        except Exception as error:
-            self.fail(node, f"{type(error).__name__}: {error}", error)
-
     def type_of(self, annotation: ast.expr | None) -> Type:
         """Return the type that an annotation names."""
         if annotation is None:
@@ -252,11 +241,15 @@ class _Translation(Expressions):
         for statement in statements:
             if not self.body.open:
                 return
-            with self.place(statement):
-                method = getattr(self, f"do_{type(statement).__name__}", None)
-                if method is None:
-                    self.fail(statement, f"{type(statement).__name__} is not part of the language of loops.")
+            method = getattr(self, f"do_{type(statement).__name__}", None)
+            if method is None:
+                self.fail(statement, f"{type(statement).__name__} is not part of the language of loops.")
+            try:
                 method(statement)
+            except LoopError:
+                raise
+            except Exception as error:
+                self.fail(statement, f"{type(error).__name__}: {error}", error)
 
     def do_Pass(self, node: ast.Pass) -> None:
         pass

@@ -1,16 +1,18 @@
 """LLVM's optimiser and code generator, through llvmlite: the text of a module becomes an object file.
 
-Only this module imports llvmlite, which takes 50 ms; kernels from the cache are loaded without it.
+Only this module imports llvmlite, which takes 25 ms; kernels from the cache are loaded without it.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 
-from .language import COLD
+from . import language
+
+_COLD: Final = language.COLD.encode()
 
 __all__ = ["assembly", "has_feature", "object_code", "version"]
 
@@ -44,6 +46,19 @@ def version() -> str:
     return ".".join(map(str, llvm.llvm_version_info))
 
 
+@cache
+def _passes() -> tuple[Any, Any]:
+    """Return what is done for cold functions, and for those of brief kernels."""
+    plain, cleaned = llvm.create_new_function_pass_manager(), llvm.create_new_function_pass_manager()
+    for passes in (plain, cleaned):
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+    cleaned.add_instruction_combine_pass()
+    cleaned.add_loop_rotate_pass()
+    cleaned.add_instruction_combine_pass()
+    return plain, cleaned
+
+
 def _optimized(text: str, vectorize: bool, brief: bool) -> Any:
     machine = _machine()
     module = llvm.parse_assembly(text)
@@ -55,23 +70,17 @@ def _optimized(text: str, vectorize: bool, brief: bool) -> Any:
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     functions = [function for function in module.functions if not function.is_declaration]
-    if brief:
-        passes = llvm.create_new_function_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_loop_rotate_pass()
-        passes.add_instruction_combine_pass()
-        for function in functions:
-            passes.run(function, builder)
-    else:
+    if not brief:
         builder.getModulePassManager().run(module, builder)
         functions = [function for function in module.functions if not function.is_declaration]
+    plain, cleaned = _passes()
     for function in functions:
-        if any(COLD.encode() in attribute for attribute in function.attributes):
+        if any(_COLD in attribute for attribute in function.attributes):
+            plain.run(function, builder)
             function.add_function_attribute("noinline")
             function.add_function_attribute("optnone")  # half the time of the code generator, and code of the same size
+        elif brief:
+            cleaned.run(function, builder)
     return module
 
 

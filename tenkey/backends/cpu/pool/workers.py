@@ -161,7 +161,7 @@ def cases(dtypes: Sequence[np.dtype]) -> Iterator[Case]:
     from .region import run, serve
 
     for template in (run, serve):
-        yield Case("pool", template, {"NATIVE": is_native()})
+        yield Case("", template, {"NATIVE": is_native()})
 
 
 def _start(index: int, serve: int) -> None:
