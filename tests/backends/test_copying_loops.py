@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.loops import strided_copies as copies
+from tenkey.backends.cpu.loops.moves import strided_copies as copies
+from tenkey.backends.cpu.loops.moves import triangles
+from tenkey.backends.cpu.loops.moves.triangles import triangle
 from tenkey.backends.cpu.pool import STATE
 from tenkey.backends.cpu.thresholds import STREAMED
 from tenkey.backends.llvm import UnavailableError, kernel
@@ -24,11 +26,18 @@ _KINDS = {"run": -1, "reversed": 1, "fill": 2, "repeat": 3, "transposed": 4, "st
 def _copy(out: Array, source: Array) -> int:
     """Copy in the loops whatever the size; return the kind of copy, -2 if they decline."""
     size = out.dtype.itemsize
-    plan = np.empty(copies._WORDS, np.int64)
-    kind: int = kernel(copies.copy_runs)(STATE, plan, out, source, size)
+    plans = np.empty((1, copies._WORDS), np.int64)
+    kind: int = kernel(copies.copy_runs)(STATE, plans, _pairs((out, source)), size)
     if kind >= 0:
-        kernel(copies.copy_planned, SIZE=size, KIND=kind)(STATE, plan)
+        kernel(copies.copy_planned, SIZE=size, KIND=kind)(STATE, plans)
     return kind
+
+
+def _pairs(*pieces: tuple[Array, Array]) -> Array:
+    made = np.empty((len(pieces), 2), object)
+    for k, (out, source) in enumerate(pieces):
+        made[k, 0], made[k, 1] = out, source
+    return made
 
 
 def _numbered(shape: tuple[int, ...], dtype: Any, start: int = 0) -> Array:
@@ -105,6 +114,76 @@ def test_every_kind_on_several_threads(dtype: Any) -> None:
     failures.check()
 
 
+def test_several_copies_at_once() -> None:
+    rng = np.random.default_rng(3)
+    failures, seen = Failures(), set()
+    for dtype in _DTYPES:
+        size = np.dtype(dtype).itemsize
+        for _ in range(tier(40, 300)):
+            count = int(rng.integers(1, 9))
+            lengths = [rng.choice((0, 1, 3, 7, 30, 70), rng.integers(0, 4)) for _ in range(count)]
+            shapes = [tuple(int(n) for n in some) if some.prod() < 50_000 else (70, 30) for some in lengths]
+            if rng.random() < 0.5:  # as many tasks in each
+                shapes = [shapes[0]] * count
+            pieces, wanted, owners = [], [], []
+            for shape in shapes:
+                guarded = _numbered((int(np.prod(shape)) * 4 + 64,), dtype, int(rng.integers(100)))
+                owners.append(guarded)
+                out = guarded[32 : 32 + 2 * int(np.prod(shape))].reshape(*shape, 2)[..., int(rng.integers(2))]
+                source = _view(rng, shape, dtype, broadcast=True)
+                if not shape:  # arrays without elements of their own would not be written
+                    out = guarded[32:33].reshape(())
+                pieces.append((out, source))
+            for guarded, (out, source) in zip(owners, pieces, strict=True):
+                want = guarded.copy()
+                start = (out.ctypes.data - guarded.ctypes.data) // size
+                np.lib.stride_tricks.as_strided(want[start:], out.shape, out.strides)[...] = source
+                wanted.append(want)
+            with failures.of(f"{np.dtype(dtype)} {shapes} from {[source.strides for _, source in pieces]}"):
+                copies._copy(pieces, size)
+                for guarded, want in zip(owners, wanted, strict=True):
+                    np.testing.assert_array_equal(guarded, want)
+                seen.add(count)
+    failures.check()
+    assert len(seen) == 8
+
+
+def test_several_copies_of_which_the_loops_decline_some() -> None:
+    a = np.arange(40_000.0)
+    unaligned = np.frombuffer(bytearray(range(256)) * 1250 + bytes(8), np.float64, 40_000, 1)
+    outs = [np.zeros(40_000) for _ in range(4)]
+    copies.copy_pieces(list(zip(outs, (a, unaligned, a[::-1], np.zeros(())), strict=True)))
+    for out, want in zip(outs, (a, unaligned, a[::-1], np.zeros(40_000)), strict=True):
+        np.testing.assert_array_equal(out, want)
+
+
+def test_triangles() -> None:
+    rng = np.random.default_rng(4)
+    failures = Failures()
+    ks = (-(2**63), -400, -3, -1, 0, 1, 2, 5, 400, 2**63 - 1)
+    for dtype in (*_DTYPES, np.bool_, np.float16):
+        for shape in ((5, 7), (7, 5), (1, 4), (4, 1), (3, 4, 6), (2, 3, 9, 8), (2, 300, 260)):
+            a = rng.integers(1, 100, shape).astype(dtype)
+            if a.dtype.kind == "f":
+                a[..., 0, -1], a[..., -1, 0] = np.nan, -0.0
+            layouts = {
+                "C": a, "F": np.asfortranarray(a), "rows apart": np.repeat(a, 2, axis=-2)[..., ::2, :],
+                "rows backwards": a[..., ::-1, :], "columns backwards": a[..., ::-1],
+                "apart": np.repeat(a, 2, -1)[..., ::2],
+                "repeated": np.broadcast_to(a[..., :1, :], shape), "batch backwards": a[::-1],
+            }  # fmt: skip
+            for layout, given in layouts.items():
+                for k in ks:
+                    near = max(-1000, min(k, 1000))
+                    for upper, reference in ((False, np.tril), (True, np.triu)):
+                        with failures.of(f"{np.dtype(dtype)} {shape} {layout} {k} {upper}"):
+                            made = triangle(given, k, upper=upper)
+                            assert made is not None
+                            assert made.dtype == given.dtype
+                            assert made.tobytes() == reference(given, near).tobytes()
+    failures.check()
+
+
 def test_copies_that_bypass_the_caches() -> None:
     count = STREAMED + 100_003
     source = np.arange(count + 5, dtype=np.uint64).astype(np.uint8)[5:]
@@ -135,12 +214,12 @@ def test_the_loops_decline() -> None:
 def test_a_wrong_plan_is_seen() -> None:
     a = _numbered((64, 64), np.float32)
     out = np.zeros_like(a)
-    plan = np.empty(copies._WORDS, np.int64)
-    kind = kernel(copies.copy_runs)(STATE, plan, out, a.T, 4)
+    plans = np.empty((1, copies._WORDS), np.int64)
+    kind = kernel(copies.copy_runs)(STATE, plans, _pairs((out, a.T)), 4)
     assert kind == _KINDS["transposed"]
-    plan[copies._ROWS + 1] += 4  # each row of the result begins one element too late
-    plan[copies._ROWS] -= 1
-    kernel(copies.copy_planned, SIZE=4, KIND=kind)(STATE, plan)
+    plans[0, copies._ROWS + 1] += 4  # each row of the result begins one element too late
+    plans[0, copies._ROWS] -= 1
+    kernel(copies.copy_planned, SIZE=4, KIND=kind)(STATE, plans)
     with pytest.raises(AssertionError):
         np.testing.assert_array_equal(out, a.T)
 
@@ -197,6 +276,10 @@ def _operators() -> dict[str, tuple[Callable[[Any], Any], Callable[[Array], Any]
             for axis in (0, 1, None)
         },
         "tile": (lambda x: tk.tile(x, (2, 3)), lambda a: np.tile(a, (2, 3))),
+        "tril": (lambda x: tk.tril(x, k=3), lambda a: np.tril(a, 3)),
+        "triu": (lambda x: tk.triu(x, k=-2), lambda a: np.triu(a, -2)),
+        "triu of a stack": (lambda x: tk.triu(x[None, None]), lambda a: np.triu(a[None, None])),
+        "stack of many": (lambda x: tk.stack([*x] * 2, axis=1), lambda a: np.stack([*a] * 2, 1)),
         "real": (lambda x: tk.real(tk.astype(x, tk.complex64)), lambda a: a.astype(np.float32)),
     }  # fmt: skip
 
@@ -210,6 +293,7 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             raise UnavailableError("no compiled code")
 
         monkeypatch.setattr(copies, "_planner", missing)
+        monkeypatch.setattr(triangles, "_kernel", missing)
     return None
 
 

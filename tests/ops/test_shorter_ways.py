@@ -24,6 +24,23 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("take", (np.arange(6.0).reshape(2, 3).T, np.array([-1, 0], np.int8)), {"axis": 1}),
     ("roll", (np.arange(6.0).reshape(2, 3).T, -4), {"axis": -1}),
     ("roll", (np.arange(6.0), 7), {}),
+    ("stack", ([np.ones(()), np.zeros(())],), {"axis": -1}),
+    ("pad", (np.arange(6.0).reshape(2, 3).T, 1), {}),
+    ("pad", (np.arange(6.0).reshape(2, 3), ((1, 0), (0, 2))), {}),
+    ("pad", (np.ones((2, 0)), (1, 2)), {}),
+    ("pad", (np.ones(()), 3), {}),
+    ("pad", (np.ones(2, np.float32), 1), {"constant_values": -0.0}),
+    ("pad", (np.ones(2), 1, "edge"), {}),
+    ("tile", (np.arange(6.0).reshape(2, 3).T, (2, 1)), {}),
+    ("tile", (np.arange(3.0), (2, 1, 2)), {}),
+    ("tile", (np.ones((2, 3)), (3,)), {}),
+    ("tile", (np.ones(()), (2, 0)), {}),
+    ("tile", (np.ones((0, 2)), (1 << 40, 3)), {}),
+    ("repeat", (np.arange(6.0).reshape(2, 3).T, 2), {}),
+    ("repeat", (np.arange(6.0).reshape(2, 3), 3), {"axis": -2}),
+    ("repeat", (np.ones(()), 3), {}),
+    ("repeat", (np.arange(3.0), np.array([2, 0, 1])), {}),
+    ("tril", (np.arange(6.0).reshape(2, 3).T, 1), {}),
 ]
 
 
@@ -51,6 +68,26 @@ def test_the_composition_gives_the_same(name: str, args: tuple[Any, ...], kwargs
         long = getattr(tk.ops.tk, name).default.facets["Composite"].function(*lifted, **kwargs)
     assert (found.dtype, found.shape, found.tolist()) == (long.dtype, long.shape, long.tolist())
     assert found.is_contiguous
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda x: tk.pad(x, -1), "negative"),
+        (lambda x: tk.pad(x, ((1, 1), (1, 1), (1, 1))), "pad_width"),
+        (lambda x: tk.pad(x, 1, constant_values=1j), "cannot stand"),
+        (lambda x: tk.tile(x, -1), "0 times or more"),
+        (lambda x: tk.repeat(x, -1), "0 times or more"),
+        (lambda x: tk.repeat(x, 2, axis=3), "out of range"),
+        (lambda x: tk.repeat(x[0, 0], 2, axis=0), "out of range"),
+        (lambda x: tk.stack([x, x], axis=4), "out of range"),
+        (lambda x: tk.stack([x, x[0]], axis=-1), "must all be the same"),
+    ],
+)
+def test_the_composition_explains_errors(call: Any, error: str) -> None:
+    for x in (tk.ones((2, 3)), tk.ones((400, 300))):
+        with pytest.raises((ValueError, IndexError, TypeError), match=error):
+            call(x)
 
 
 def test_functions_of_numpy() -> None:
@@ -90,3 +127,6 @@ def test_zeros_keep_their_sign() -> None:
         assert got.dtype == want.dtype
         assert np.signbit(got.real) == np.signbit(want.real)
         assert np.signbit(got.imag) == np.signbit(want.imag)
+    for value in (-0.0, 0.0, 0):
+        want = np.pad(np.ones(1, np.float32), 1, constant_values=value)
+        np.testing.assert_array_equal(np.signbit(tk.pad(x, 1, constant_values=value).numpy()), np.signbit(want))

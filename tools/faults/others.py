@@ -39,14 +39,14 @@ BACKENDS: Final = (
     ),
     Fault(
         "copies: a block leaves out its last row",
-        "tenkey/backends/cpu/loops/strided_copies.py",
+        "tenkey/backends/cpu/loops/moves/strided_copies.py",
         "rows, columns = minimum(many, row[0] - first_row),",
         "rows, columns = minimum(many, row[0] - first_row - i64(many < row[0])),",
         ("tests/backends/test_copying_loops.py",),
     ),
     Fault(
         "copies: overlapping arrays are copied in blocks",
-        "tenkey/backends/cpu/loops/strided_copies.py",
+        "tenkey/backends/cpu/loops/moves/strided_copies.py",
         "if (to < source_end) & (source_start < end):",
         "if (to == source_end) & (source_start < end):",
         ("tests/backends/test_copying_loops.py",),

@@ -13,7 +13,7 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
-from .loops.strided_copies import copy_into
+from .loops.moves.strided_copies import copy_into
 from .pointwise import converted, pointwise_into
 from .programs.program import Program, compute_into, program_of
 from .thresholds import LARGE

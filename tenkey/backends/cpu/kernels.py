@@ -20,7 +20,7 @@ from .loops import random_draws
 from .programs.program import compute_into, program_of
 from .thresholds import LARGE
 
-__all__ = ["KERNELS", "WORDS", "Specialized", "check", "own_error", "wrap"]
+__all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "wrap"]
 
 _new = object.__new__
 WORDS: Final[dict[np.dtype, int]] = {}
@@ -59,17 +59,12 @@ def check(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     data = x._data
-    kind = data.dtype.kind
-    if kind == "c" and dtype.kind in "iufV":
+    if data.dtype.kind == "c" and dtype.kind in "iufV":
         data = data.real
-    if data.size >= LARGE and kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
-        from .programs.inner_loops import cast_loop  # Note [Delayed modules]
-
-        loop = cast_loop(data.dtype, dtype)
-        if loop is not None:
-            out = allocate_like(data, dtype)
-            if not loop.run((data, out)):
-                return wrap(out)
+    if data.size >= LARGE and data.dtype.kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
+        out = allocate_like(data, dtype)
+        if _converted(out, data):
+            return wrap(out)
     try:
         made = quietly(data.astype, dtype)
     except RuntimeError:  # Note [A context without warnings]
@@ -78,6 +73,21 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
         return make_tensor(made, WORDS[dtype])
     except KeyError:
         return wrap(made)
+
+
+def _converted(out: np.ndarray, data: np.ndarray) -> bool:
+    """Convert elements in a loop, if there is one."""
+    from .programs.inner_loops import cast_loop  # Note [Delayed modules]
+
+    loop = cast_loop(data.dtype, out.dtype)
+    return loop is not None and not loop.run((data, out))
+
+
+def convert_into(out: np.ndarray, data: np.ndarray) -> None:
+    """Write the elements of an array of another dtype into an array of the same shape."""
+    in_loops = data.size >= LARGE and data.dtype.kind in _IN_LOOPS and out.dtype.kind in _IN_LOOPS
+    if not (in_loops and _converted(out, data)):
+        silenced(np.copyto, out, data, "unsafe")
 
 
 _IN_LOOPS: Final = "biufcV"  # kinds of dtypes that compiled loops convert

@@ -31,8 +31,8 @@ from ..llvm.compiled import kernel as compiled
 from ..llvm.value_types import of_dtype
 from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
+from .loops.moves.strided_copies import copied
 from .loops.products import DEEP, batched_product, packed_product
-from .loops.strided_copies import copied
 from .pool import STATE, get_num_threads
 
 __all__ = ["KERNELS", "matmul_kernel"]

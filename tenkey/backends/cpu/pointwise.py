@@ -445,7 +445,7 @@ def _along(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     steps = [abs(step) for step, length in zip(a.strides, a.shape) if length > _SHORT and step]
     if abs(a.strides[-1]) <= _SHORT * a.itemsize or not steps or min(steps) > a.itemsize:
         return a
-    from .loops.strided_copies import copied  # Note [Delayed modules]
+    from .loops.moves.strided_copies import copied  # Note [Delayed modules]
 
     return copied(a)
 

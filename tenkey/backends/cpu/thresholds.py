@@ -9,9 +9,10 @@ from typing import Final
 
 __all__ = [
     "COMPILED_ARG_COLUMNS", "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_SCAN", "COPIED",
-    "GATHERED", "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES",
-    "LISTED", "ORDERED_ELEMENTS", "RANDOM_NUMBERS", "SCATTERED", "SEARCHED_ELEMENTS", "SORTED_ELEMENTS",
-    "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED", "TAKEN_ALONG", "TALLIED", "WORTH_WAKING_SECONDS",
+    "GATHERED", "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT", "JOINED", "LARGE", "LIGHT_CHUNK_BYTES",
+    "LIGHT_LIMIT_BYTES", "LISTED", "ORDERED_ELEMENTS", "RANDOM_NUMBERS", "REORDERED", "SCATTERED", "SEARCHED_ELEMENTS",
+    "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED", "TAKEN_ALONG", "TALLIED", "TRIANGULAR",
+    "WORTH_WAKING_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
@@ -49,6 +50,19 @@ COPIED: Final = 1 << 17
 """Bytes of a result from which copies run in compiled loops. NumPy against them, in us: contiguous 1.7 : 3.1 at 2^16
 bytes, 3.0 : 3.5 at 2^17, 5.6 : 5.1 at 2^18; reversed 4.9 : 4.4, 9.4 : 6.2, 18 : 5.8; transposed 8.7 : 4.5, 8.6 : 8.8,
 64 : 11."""
+
+REORDERED: Final = 1 << 16
+"""The same where the elements of a source are not adjacent: transposed 8.3 : 6.0 at 2^16 bytes, reversed 4.6 : 3.9,
+every second 4.6 : 4.8; at 2^15 2.4 : 3.7, 2.5 : 3.1 and 2.5 : 3.7 (one thread)."""
+
+JOINED: Final = 1 << 19
+"""Bytes of a result from which several arrays are joined in compiled loops. NumPy against them, two arrays on one
+thread and on two: 6.0 : 10.1 and 6.0 : 8.4 at 2^18 bytes, 10.8 : 15.4 and 10.9 : 11.0 at 2^19, 24.5 : 36.2 and
+25.6 : 19.5 at 2^20."""
+
+TRIANGULAR: Final = 1 << 12
+"""Bytes of a result from which a triangle is copied in compiled loops. NumPy against them: 6.0 : 2.9 at 2^12 bytes,
+27 : 4.9 at 2^16, 1125 : 256 at 2^22 (one thread)."""
 
 STREAMED: Final = 1 << 25
 """Bytes of a result from which contiguous copies and pointwise loops bypass the caches. Copies: 433 -> 407 us at 2^24

@@ -14,7 +14,7 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
 from ...ops.shapes import infer_reshape, refuse_shape
 from .kernels import check, own_error
-from .loops.strided_copies import copied
+from .loops.moves.strided_copies import copied
 from .thresholds import COPIED
 
 __all__ = ["KERNELS", "view_kernel"]

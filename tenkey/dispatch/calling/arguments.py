@@ -39,8 +39,11 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
 
         return f"if {name} is not None: {convert_line}", check_length
     hook = operator.registry.hooks.converters.get(inner.name) if isinstance(inner, BaseType) else None
+    settled = _settled(inner)
 
     def coerce(value: Any) -> Any:
+        if settled is not None and settled(value):
+            return value
         if hook is not None:
             try:
                 return hook(value)
@@ -71,6 +74,20 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
         lines.append(f"else: {convert_line}")
         return "\n".join(lines), coerce
     return f"if {' and '.join(tests)}: {convert_line}" if tests else convert_line, coerce
+
+
+_ITEMS: Final = {"int": frozenset([int]), "Scalar": frozenset([bool, int, float, complex])}
+
+
+def _settled(kind: SchemaType) -> Callable[[Any], bool] | None:
+    """Return a function that tells whether a value is a tuple of numbers, or of such tuples, that stays as it is."""
+    if not isinstance(kind, ListType) or kind.size not in (None, 1):
+        return None
+    if isinstance(kind.element, ListType):
+        inner = _settled(kind.element)
+        return None if inner is None else lambda value: value.__class__ is tuple and all(map(inner, value))
+    kinds = _ITEMS.get(kind.element.name) if isinstance(kind.element, BaseType) else None
+    return None if kinds is None else lambda value: value.__class__ is tuple and kinds.issuperset(map(type, value))
 
 
 def _packer(operator: Operator, name: str) -> Callable[[Any], Any] | None:

@@ -201,7 +201,7 @@ class Meta(Record):
     rule: Callable[..., Any]
 
 
-FEW: Final = 1 << 16
+FEW: Final = 1 << 18
 """Bytes up to which NumPy's function is the faster kernel of a composition; beyond, backends have their own loops."""
 
 

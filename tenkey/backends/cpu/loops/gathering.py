@@ -63,7 +63,7 @@ from ...llvm import (
 from ...llvm.compiled import Case
 from ...llvm.values import emit
 from ..pool.region import parallel
-from .strided_copies import copy_run, fill_run
+from .moves.runs import copy_run, fill_run
 
 __all__ = [
     "AXES", "BLOCK_COLUMNS", "INDICES_OF", "LENGTHS", "MOST", "PART_LENGTH", "UNITS", "UNSIGNED", "any_outside",

@@ -46,7 +46,7 @@ from ...llvm import (
     zeros,
 )
 from ..pool.region import parallel
-from .strided_copies import transpose_tile
+from .moves.runs import transpose_tile
 
 __all__ = ["batched_product", "packed_product"]
 

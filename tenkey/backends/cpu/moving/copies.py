@@ -1,12 +1,8 @@
-"""CPU kernels that only move elements: copies from views of the arguments into parts of one result.
-
-Large calls run in the loops of ``loops/strided_copies.py``. NumPy joins arrays that are small on average: its loop over
-the arrays takes less time than a parallel region for each of them.
-"""
+"""CPU kernels that only move elements: large calls copy views of the arguments into parts of one result, at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,17 +13,21 @@ from ....core.word import INHERITED
 from ....dispatch.operator import Operator
 from ...allocation.host import allocate
 from ..fp_warnings import silenced
-from ..kernels import Specialized, check, wrap
-from ..loops.strided_copies import copied, copy_into
+from ..kernels import Specialized, check, convert_into, wrap
+from ..loops.moves.strided_copies import copied, copy_into, copy_pieces
+from ..loops.moves.triangles import triangle
 from ..numpy_kernels import numpy_kernel
-from ..thresholds import COPIED
+from ..thresholds import COPIED, JOINED, REORDERED, TRIANGULAR
 
 __all__ = ["KERNELS"]
+
+_Piece = tuple[np.ndarray, np.ndarray]
 
 
 def clone(x: Tensor) -> Tensor:
     a = x._data
-    return make_tensor(a.copy() if a.nbytes < COPIED else copied(a), x._word & INHERITED)
+    few = a.nbytes < REORDERED or (a.nbytes < COPIED and a.flags.c_contiguous)
+    return make_tensor(a.copy() if few else copied(a), x._word & INHERITED)
 
 
 _BACKWARDS: Final = slice(None, None, -1)
@@ -48,41 +48,49 @@ def flip(x: Tensor, *, axis: Any = None) -> Tensor:
     except (IndexError, ValueError):
         check("flip", x, axis=axis)
         raise
-    return wrap(np.array(data, order="C") if data.nbytes < COPIED else copied(data))
+    return wrap(np.array(data, order="C") if data.nbytes < REORDERED else copied(data))
 
 
 def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     data = [x._data for x in arrays]
     try:
         dtype = data[0].dtype
+        nbytes = 0
         for a in data:
+            nbytes += a.nbytes
             if a.dtype is not dtype:
                 dtype = result_dtype(tuple([x.dtype for x in arrays]))
-                break
-        if data[0].nbytes * len(data) >= COPIED:
-            return wrap(_joined(arrays, data, axis, dtype))
+        if nbytes >= JOINED:
+            return wrap(_joined(data, axis, dtype))
         return wrap(np.asarray(np.concatenate(data, axis, dtype=dtype), order="C"))
     except (ValueError, TypeError, IndexError, OverflowError):
         check("concatenate", arrays, axis=axis)
         raise
 
 
-def _joined(arrays: Sequence[Tensor], data: Sequence[np.ndarray], axis: int, dtype: np.dtype) -> np.ndarray:
-    """Return a large concatenation: each array is copied into its part of the result."""
-    shape = check("concatenate", arrays, axis=axis).shape
-    out = allocate(shape, dtype)
-    if out.nbytes < COPIED * len(data):
-        return silenced(np.concatenate, data, axis, out, casting="unsafe")  # type: ignore[no-any-return]
-    start = 0
-    lead = (slice(None),) * (axis if axis >= 0 else axis + len(shape))
+def _joined(data: Sequence[np.ndarray], axis: int, dtype: np.dtype) -> np.ndarray:
+    """Return a large concatenation: all arrays are copied into their parts of the result at once."""
+    shape = data[0].shape
+    i = axis if axis >= 0 else axis + len(shape)
+    lead, rest = shape[:i], shape[i + 1 :]
+    length = 0
     for a in data:
-        stop = start + a.shape[axis]
-        part = out[(*lead, slice(start, stop))]
+        length += a.shape[i]
+        if a.shape[:i] != lead or a.shape[i + 1 :] != rest:
+            raise ValueError
+    out = allocate((*lead, length, *rest), dtype)
+    start = 0
+    before = (slice(None),) * i
+    pieces = []
+    for a in data:
+        stop = start + a.shape[i]
+        part = out[(*before, slice(start, stop))]
         if a.dtype == dtype:
-            copy_into(part, a)
+            pieces.append((part, a))
         else:
-            silenced(np.copyto, part, a, "unsafe")
+            convert_into(part, a)
         start = stop
+    copy_pieces(pieces)
     return out
 
 
@@ -110,19 +118,38 @@ def _pad_constant_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
         if a.nbytes < COPIED or not a.ndim:
             return general(x, before, after, values)  # type: ignore[no-any-return]
         out = allocate(check("pad_constant", x, before, after, values).shape, a.dtype)
-        _fill_border(out, a.shape, before, values)
-        copy_into(out[tuple([slice(b, b + n) for b, n in zip(before, a.shape, strict=True)])], a)
+        inner = tuple([slice(start, start + n) for start, n in zip(before, a.shape, strict=True)])
+        copy_pieces([(out[inner], a), *_border(out, inner, values)])
         return make_tensor(out, x._word & INHERITED)
 
     return kernel
 
 
-def _fill_border(out: np.ndarray, shape: Sequence[int], before: Sequence[int], values: Sequence[Any]) -> None:
-    """Fill what surrounds a block of this shape; later dimensions write over the corners of earlier ones."""
-    for axis, (start, n) in enumerate(zip(before, shape, strict=True)):
+def _border(out: np.ndarray, inner: tuple[slice, ...], values: Sequence[Any]) -> Iterator[_Piece]:
+    """Fill what surrounds a block, or yield it with its value; the corners belong to the later dimensions."""
+    for axis, block in enumerate(inner):
         lead = (slice(None),) * axis
-        for value, side in zip(values[2 * axis :], (slice(start), slice(start + n, None)), strict=False):
-            copy_into(out[(*lead, side)], silenced(np.full, (), value, out.dtype))
+        for value, side in zip(values[2 * axis :], (slice(block.start), slice(block.stop, None)), strict=False):
+            part = out[(*lead, side, *inner[axis + 1 :])]
+            if part.nbytes < COPIED:
+                silenced(part.fill, value)
+            else:
+                yield part, silenced(np.full, (), value, out.dtype)
+
+
+def _triangle_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
+    general = numpy_kernel(operator)
+    upper = operator.name == "tk::triu"
+
+    def kernel(x: Tensor, *, k: int = 0) -> Tensor:
+        a = x._data
+        if a.nbytes >= TRIANGULAR and a.ndim >= 2:
+            data = triangle(a, k, upper=upper)
+            if data is not None:
+                return make_tensor(data, x._word & INHERITED)
+        return general(x, k=k)  # type: ignore[no-any-return]
+
+    return kernel
 
 
 def conj(x: Tensor) -> Tensor:
@@ -133,4 +160,5 @@ KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::clone": clone, "tk::flip": flip, "tk::concatenate": concatenate, "tk::conj": conj,
     "tk::real": lambda x: wrap(copied(x._data.real)), "tk::imag": lambda x: wrap(copied(x._data.imag)),
     "tk::repeat_each": Specialized(_repeat_each_rule), "tk::pad_constant": Specialized(_pad_constant_rule),
+    "tk::tril": Specialized(_triangle_rule), "tk::triu": Specialized(_triangle_rule),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from ....ops.builtin.primitives import check_range
 from ...allocation.host import allocate
 from ..fp_warnings import quietly, silenced
 from ..kernels import Specialized, check, own_error, wrap
-from ..loops.strided_copies import copied, copy_into, filled
+from ..loops.moves.strided_copies import copied, copy_into, copy_pieces, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
 from ..thresholds import COPIED, GATHERED, SCATTERED, TAKEN_ALONG
@@ -79,8 +79,9 @@ def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int,
     else:  # zeros before and behind the slice only
         out = allocate(tuple(shape), g.dtype)
         zero = np.zeros((), g.dtype)
-        for part in (slice(0, start), slice(stop, None)):
-            copy_into(out[(*lead, part)], zero)
+        parts = ((slice(0, start), zero), (slice(start, stop), g), (slice(stop, None), zero))
+        copy_pieces([(out[(*lead, part)], source) for part, source in parts])
+        return wrap(out)
     if length:
         copy_into(out[(*lead, slice(start, stop, step))], g)
     return wrap(out)

@@ -28,7 +28,7 @@ from ..loops.gathering import (
     scatter_parts,
     walk,
 )
-from ..loops.strided_copies import copied
+from ..loops.moves.strided_copies import copied
 from ..pool.state_block import STATE
 
 __all__ = ["Walk", "combines", "gather_into", "in_range", "scatter_from", "walk_along", "walk_by_one", "walk_of"]

@@ -17,9 +17,9 @@ from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
 from ..kernels import Specialized, wrap
 from ..loops import random_draws
+from ..loops.moves.strided_copies import copied
 from ..loops.row_sorts import PIECE
 from ..loops.searching import SEARCHES, candidates, distinct, groups, search
-from ..loops.strided_copies import copied
 from ..numpy_kernels import numpy_kernel
 from ..pool import STATE
 from ..thresholds import ORDERED_ELEMENTS, SEARCHED_ELEMENTS, SORTED_ELEMENTS

@@ -10,8 +10,8 @@ import numpy as np
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, kernel
 from ...llvm.value_types import of_dtype
+from ..loops.moves.strided_copies import copied
 from ..loops.row_sorts import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
-from ..loops.strided_copies import copied
 from ..pool import STATE, get_num_threads
 from ..thresholds import ORDERED_ELEMENTS, SORTED_ELEMENTS, SORTED_IN_PARTS
 from .numpy_sorts import numpy_sort

@@ -233,7 +233,15 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
     for a in arrays:
         if a.dtype is not dtype or a.shape != shape:
             return NotImplemented
-    if not 0 <= axis < len(shape) or first.nbytes * len(arrays) > FEW:
+    ndim = len(shape)
+    if first.nbytes * len(arrays) > FEW:
+        return NotImplemented
+    if axis in (ndim, -1):
+        out = np.empty((*shape, len(arrays)), dtype)
+        for k, a in enumerate(arrays):
+            out[..., k] = a
+        return out
+    if not 0 <= axis < ndim:
         return NotImplemented
     return numpy_functions.concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from .copying import clone, concatenate, flip
 from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
 
+_slice: Final = builtins.slice  # that name is an operator here
+_ALL: Final = _slice(None)
 REPEATED_NEGATIVELY: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
 
 
@@ -64,8 +67,27 @@ def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     return permute_dims(x, order)
 
 
+def _numpy_tile(x: np.ndarray, repetitions: Any) -> Any:
+    lead = len(repetitions) - x.ndim
+    if lead < 0 or x.nbytes * math.prod(repetitions) > FEW or min(repetitions, default=1) < 0 or len(repetitions) > 16:
+        return NotImplemented
+    shape = (1,) * lead + x.shape
+    parts: list[int] = []
+    whole: list[int] = []
+    spread: list[Any] = []
+    for count, n in zip(repetitions, shape):
+        parts += (count, n)
+        whole.append(count * n)
+        spread += (None, _ALL)
+    out = np.empty(parts, x.dtype)
+    out[...] = x[tuple(spread[2 * lead :])]
+    return out.reshape(whole)
+
+
 @composite(
     "tile(Tensor x, int[1] repetitions) -> Tensor",
+    numpy=_numpy_tile,
+    quiet=True,
     sample_inputs=normal(
         ([2, 3], (2, 1)), ([3], (2, 2)), ([2, 1, 2], (3,)), ([], (2,)), ([2, 3], (0, 1)), ([2], ()), ([0, 2], 2)
     ),
@@ -117,10 +139,6 @@ def _numpy_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
     cut = -shift[0] % length
     lead = (_ALL,) * i
     return np.concatenate([x[(*lead, _slice(cut, None))], x[(*lead, _slice(0, cut))]], i)
-
-
-_slice: Final = builtins.slice  # that name is an operator here
-_ALL: Final = _slice(None)
 
 
 @composite(

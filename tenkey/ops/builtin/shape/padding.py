@@ -12,7 +12,7 @@ from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, normal, prepend, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, normal, prepend, structured
 from ..creation import full
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
@@ -202,9 +202,31 @@ _pad_samples = normal(
 )
 
 
+def _numpy_pad(
+    x: np.ndarray, pad_width: Any, mode: str = "constant", *, constant_values: Any, end_values: Any, stat_length: Any
+) -> Any:
+    """Surround a small array with zeros."""
+    if mode != "constant" or stat_length is not None or x.nbytes > FEW:
+        return NotImplemented
+    widths = pairs_of(pad_width, x.ndim, "pad_width", x.shape)
+    if constant_values != ((0,),) or constant_values[0][0].__class__ is not int:
+        return NotImplemented
+    shape, inner = [], []
+    for n, (before, after) in zip(x.shape, widths):
+        if before < 0 or after < 0:
+            return NotImplemented
+        shape.append(before + n + after)
+        inner.append(builtins.slice(before, before + n))
+    out = np.zeros(shape, x.dtype)
+    out[tuple(inner)] = x
+    return out
+
+
 @composite(
     'pad(Tensor x, int[1][1] pad_width, str mode="constant", *, Scalar[1][1] constant_values=[[0]], '
     "Scalar[1][1] end_values=[[0]], int[1][1]? stat_length=None) -> Tensor",
+    numpy=_numpy_pad,
+    quiet=True,
     sample_inputs=_pad_samples,
     methods=("pad",),
 )

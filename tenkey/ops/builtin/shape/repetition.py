@@ -9,7 +9,7 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, TensorSpec, along, composite, linear, loop, normal, structured
+from ...declare import FEW, Decomposition, TensorSpec, along, composite, linear, loop, normal, structured
 from ...shapes import normalize_axis
 from ..creation import arange, concrete
 from ..elementwise.comparison import less
@@ -107,8 +107,18 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
     return parts.sum(axis=axis + 1)
 
 
+def _numpy_repeat(x: np.ndarray, repeats: np.ndarray, *, axis: int | None = None) -> Any:
+    if repeats.ndim or repeats.dtype.kind not in "iu" or (axis is not None and not x.ndim):
+        return NotImplemented
+    count = int(repeats)
+    few = FEW if axis is not None and axis not in (-1, x.ndim - 1) else FEW >> 2  # numbers are repeated one by one
+    return x.repeat(count, axis) if 0 <= x.nbytes * count <= few else NotImplemented
+
+
 @composite(
     "repeat(Tensor x, Tensor repeats, *, int? axis=None) -> Tensor",
+    numpy=_numpy_repeat,
+    quiet=True,
     sample_inputs=normal(
         ([2, 3], np.array([2, 0, 3]), {"axis": -1}),
         ([2, 3], np.array(2)),

@@ -22,7 +22,7 @@ from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
 from ...pool import STATE
 from ..expressions import ScalarLoop, UnsupportedInLoopError, converted, to_loop
-from ..strided_copies import copied
+from ..moves.strided_copies import copied
 from . import arg_reduction, reduce_axes, scan
 
 __all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "reduce_array", "scan_arrays"]

@@ -10,6 +10,10 @@ columns, the rows are copied one after the other; if the source is contiguous al
 rows, and tiles are transposed in registers. The plane of rows and columns is cut into blocks, which are the work that
 the threads of the pool share. Each element is written once, so nothing depends on the number of threads.
 
+Several copies into parts of one result that do not overlap (``concat``, ``stack``, ``roll``, ``pad``) are one region,
+which has the blocks of all of them as its tasks. If all copies have equally many, the tasks of one place follow one
+another, so that ``stack`` along the last axis fills each cache line at once.
+
 What the loop does not handle (arrays that overlap, results that repeat memory, unaligned elements, more than 16 axes)
 it leaves to NumPy. The limit is the memory: 2^20 float32 take about as long as reading 4 MB and writing 4 MB.
 Guarded by ``tests/backends/test_copying_loops.py``.
@@ -17,16 +21,14 @@ Guarded by ``tests/backends/test_copying_loops.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from ...allocation.host import allocate
-from ...llvm import (
-    Type,
+from ....allocation.host import allocate
+from ....llvm import (
     address,
     array,
     cast,
@@ -37,7 +39,6 @@ from ...llvm import (
     i8,
     i64,
     kernel,
-    load,
     loop,
     maximum,
     minimum,
@@ -45,9 +46,6 @@ from ...llvm import (
     pointer,
     select,
     shape,
-    shuffle,
-    splat,
-    store,
     strides,
     u8,
     u16,
@@ -57,16 +55,19 @@ from ...llvm import (
     vector,
     void,
 )  # fmt: skip
-from ...llvm.compiled import Case, UnavailableError
-from ..pool.region import parallel
-from ..pool.state_block import STATE
-from ..thresholds import COPIED, STREAMED
+from ....llvm.compiled import Case, UnavailableError
+from ...pool.region import parallel
+from ...pool.state_block import STATE
+from ...thresholds import COPIED, REORDERED, STREAMED
+from .runs import copy_run, fill_run, repeat_run, reverse_run, stream_run, strided_block, transposed_block
 
-__all__ = ["cases", "copied", "copy_into", "copy_run", "fill_run", "filled"]
+__all__ = ["cases", "copied", "copy_into", "copy_pieces", "filled"]
 
 _OUT, _SOURCE, _ROWS, _COLUMNS = 0, 1, 2, 5
-_BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING, _AXES = 8, 9, 10, 11, 12, 13, 14
-"""Words of a plan: addresses; length, step in the result and step in the source of two axes; blocks; other axes."""
+_BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING = range(8, 14)
+_KIND, _FIRST, _LAST, _COUNT, _EVEN, _AXES = range(14, 20)
+"""Words of a plan: addresses; length, step in the result and step in the source of two axes; blocks; the kind of copy;
+its tasks among those of all plans; the number of plans, and whether all have as many tasks; the other axes."""
 _MOST_AXES: Final = 16
 _WORDS: Final = _AXES + 3 * (_MOST_AXES + 2)
 _RUN, _REVERSED, _FILL, _REPEAT, _TRANSPOSED, _STRIDED = range(6)
@@ -75,180 +76,6 @@ _SIZES: Final = frozenset([1, 2, 4, 8, 16])
 _TILE: Final = 128  # rows and columns of a block in which neither array is contiguous in both directions
 _SMALL: Final = 64  # elements of a plane that is not worth the work of finding it
 _UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
-
-
-def _halves(lanes: int) -> list[int]:
-    return [lanes >> k for k in range(1, lanes.bit_length())]
-
-
-@loop(inline=False)
-def copy_run(to: pointer(T), source: pointer(T), n: i64, *, T) -> void:
-    """Copy adjacent elements; the last vector overlaps the one before it, so that no element is copied alone."""
-    V = 64 // T.size
-    if n < V:
-        for half in unroll(_halves(V)):
-            if n >= half:
-                first = load(source, half)
-                last = load(source + (n - half), half)
-                store(to, first)
-                store(to + (n - half), last)
-                return
-        return
-    i = i64(0)
-    while i + 4 * V <= n:
-        vectors = [load(source + (i + k * V), V) for k in range(4)]
-        for k in unroll(4):
-            store(to + (i + k * V), vectors[k])
-        i += 4 * V
-    while i + V <= n:
-        store(to + i, load(source + i, V))
-        i += V
-    if i < n:
-        store(to + (n - V), load(source + (n - V), V))
-
-
-@loop(inline=False)
-def stream_run(to: pointer(u8), source: pointer(u8), n: i64) -> void:
-    """Copy many bytes past the caches: memory is not read before it is overwritten."""
-    head = minimum(-address(to) & 63, n)
-    copy_run(to, source, head, T=u8)
-    i = head + 0
-    while i + 256 <= n:
-        vectors = [load(source + (i + k * 64), 64) for k in range(4)]
-        for k in unroll(4):
-            store(to + (i + k * 64), vectors[k], streaming=True)
-        i += 256
-    copy_run(to + i, source + i, n - i, T=u8)
-
-
-@loop(inline=False)
-def reverse_run(to: pointer(T), source: pointer(T), n: i64, *, T) -> void:
-    """Copy the elements that precede ``source``, itself included, from the last to the first."""
-    V = 64 // T.size
-    if n < V:
-        for j in range(n):
-            to[j] = source[-j]
-        return
-    i = i64(0)
-    while i + V <= n:
-        store(to + i, _backwards(source - (i + V - 1), V))
-        i += V
-    if i < n:
-        store(to + (n - V), _backwards(source - (n - 1), V))
-
-
-def _backwards(p: Any, lanes: int) -> Any:
-    v = load(p, lanes)
-    return shuffle(v, v, range(lanes - 1, -1, -1))
-
-
-@loop(inline=False)
-def fill_run(to: pointer(T), x: T, n: i64, *, T) -> void:
-    """Set adjacent elements to one value."""
-    V = 64 // T.size
-    if n < V:
-        for half in unroll(_halves(V)):
-            if n >= half:
-                store(to, splat(x, half))
-                store(to + (n - half), splat(x, half))
-                return
-        return
-    v = splat(x, V)
-    i = i64(0)
-    while i + V <= n:
-        store(to + i, v)
-        i += V
-    if i < n:
-        store(to + (n - V), v)
-
-
-@loop(inline=False)
-def repeat_run(to: pointer(T), source: pointer(T), n: i64, *, T, COUNT) -> void:
-    """Write each of ``n`` adjacent elements ``COUNT`` times."""
-    V = 64 // T.size
-    i = i64(0)
-    while i + V <= n:
-        v = load(source + i, V)
-        for k in unroll(COUNT):
-            store(to + (i * COUNT + k * V), shuffle(v, v, [(k * V + lane) // COUNT for lane in range(V)]))
-        i += V
-    while i < n:
-        for k in unroll(COUNT):
-            to[i * COUNT + k] = source[i]
-        i += 1
-
-
-def transpose_tile(to: Any, step: Any, source: Any, source_step: Any, T: Type, width: int) -> None:
-    """Write a tile's columns as rows: exchange blocks of 1, 2, 4, ... with the partner rows."""
-    rows = [load(cast(source + source_step * k, pointer(T)), width) for k in range(width)]
-    half = 1
-    while half < width:
-        low = [k + width - half if k & half else k for k in range(width)]
-        high = [k + width if k & half else k + half for k in range(width)]
-        for k in range(width):
-            if not k & half:
-                a, b = rows[k], rows[k + half]
-                rows[k], rows[k + half] = shuffle(a, b, low), shuffle(a, b, high)
-        half *= 2
-    for k, row in enumerate(rows):
-        store(cast(to + step * k, pointer(T)), row)
-
-
-@loop(inline=False)
-def strided_run(to: pointer(i8), step: i64, source: pointer(i8), source_step: i64, n: i64, *, T) -> void:
-    """Copy elements that are not adjacent."""
-    p, q = to + 0, source + 0
-    i = i64(0)
-    while i + 8 <= n:
-        elements = [cast(q + source_step * k, pointer(T))[0] for k in range(8)]
-        for k in unroll(8):
-            cast(p + step * k, pointer(T))[0] = elements[k]
-        p = p + 8 * step
-        q = q + 8 * source_step
-        i += 8
-    while i < n:
-        cast(p, pointer(T))[0] = cast(q, pointer(T))[0]
-        p = p + step
-        q = q + source_step
-        i += 1
-
-
-@loop(inline=False)
-def strided_block(
-    to: pointer(i8), source: pointer(i8), rows: i64, columns: i64, row: pointer(i64), column: pointer(i64),
-    *, T,
-) -> void:  # fmt: skip
-    """Copy elements one by one; ``row`` and ``column`` are length, step in the result and step in the source."""
-    if columns < minimum(rows, 8):
-        for c in range(columns):
-            strided_run(to + c * column[1], row[1], source + c * column[2], row[2], rows, T=T)
-    else:
-        for r in range(rows):
-            strided_run(to + r * row[1], column[1], source + r * row[2], column[2], columns, T=T)
-
-
-@loop(inline=False)
-def transposed_block(
-    to: pointer(i8), source: pointer(i8), rows: i64, columns: i64, row: pointer(i64), column: pointer(i64),
-    *, T,
-) -> void:  # fmt: skip
-    """Copy where the columns are adjacent in the result and the rows in the source."""
-    W = min(64 // T.size, 16)
-    size = T.size
-    step, source_step = row[1], column[2]
-    r = i64(0)
-    while r + W <= rows:
-        c = i64(0)
-        while c + W <= columns:
-            transpose_tile(to + (r * step + c * size), step, source + (r * size + c * source_step), source_step, T, W)
-            c += W
-        if c < columns:
-            strided_block(
-                to + (r * step + c * size), source + (r * size + c * source_step), i64(W), columns - c, row, column, T=T
-            )
-        r += W
-    if r < rows:
-        strided_block(to + r * step, source + r * size, rows - r, columns, row, column, T=T)
 
 
 @loop(inline=False)
@@ -400,7 +227,7 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
     take_axis(plan, column, count - 1, count, size)
     count = maximum(count - 1, 0)
     step, source_step = column[1], column[2]
-    kind = i64(_STRIDED)
+    kind, wide = i64(_STRIDED), i64(_TILE)
     rows = count - 1
     if (step == size) & (source_step == size):
         kind = i64(_RUN)
@@ -419,6 +246,8 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
                 rows = k
         if (step == size) & (least == size) & (size < 16):
             kind = i64(_TRANSPOSED)
+        if maximum(source_step, -source_step) <= least:  # no other axis is better for the source
+            wide = i64(_TILE * _TILE)
         if (count > 0) & (axes[3 * rows] * column[0] < _SMALL) & (size <= 4):
             kind = i64(_STRIDED)  # small matrices: the same element of many of them
             for k in range(count):
@@ -430,10 +259,11 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
         plan[_SOURCE] = plan[_SOURCE] + (row[0] - 1) * row[2]
         row[1] = -row[1]
         row[2] = -row[2]
-    wide = minimum(column[0], _BLOCK // size)
-    many = minimum(row[0], maximum(_BLOCK // (wide * size), 1))
-    if kind >= _TRANSPOSED:
-        wide = minimum(column[0], _TILE)
+    if kind < _TRANSPOSED:
+        wide = minimum(column[0], _BLOCK // size)
+        many = minimum(row[0], maximum(_BLOCK // (wide * size), 1))
+    else:
+        wide = minimum(column[0], wide)
         many = minimum(row[0], minimum(maximum(_TILE, (_TILE * _TILE) // wide), 8 * _TILE))
     plan[_BLOCK_ROWS] = many
     plan[_BLOCK_COLUMNS] = wide
@@ -447,31 +277,87 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
 
 
 @loop(brief=True, cold=True)
-def copy_runs(pool: pointer(i8), plan: array, out: array, source: array, size: i64) -> i64:
-    """Make the plan of a copy, and carry it out if both arrays have runs; return the kind of copy that remains.
+def copy_runs(pool: pointer(i8), plans: array, arrays: array, size: i64) -> i64:
+    """Make the plans of copies, and carry out those between runs; return the kind of copy of the others.
 
-    Returns -1 if nothing remains, and -2 if the loops cannot do it.
+    ``arrays`` holds for each copy its result and its source. Returns -1 if no copies are left, and -2 if the loops
+    cannot do all of them, or if they are of several kinds.
     """
-    words = data(plan, i64)
-    kind = make_plan(words, out, source, size)
-    if kind != _RUN:
-        return kind
-    words[_COLUMNS] = words[_COLUMNS] * size  # in bytes
-    words[_COLUMNS + 1] = 1
-    words[_COLUMNS + 2] = 1
-    words[_BLOCK_COLUMNS] = words[_BLOCK_COLUMNS] * size
-    total = words[_UNITS] * words[_BLOCK_ROWS] * words[_BLOCK_COLUMNS]
-    words[_STREAMING] = i64((total >= STREAMED) & (words[_COLUMNS] >= 1 << 12))
-    copy_planned(pool, plan, SIZE=1, KIND=_RUN)
-    return -1
+    words, addresses = data(plans, i64), data(arrays, i64)
+    left = i64(-1)
+    for k in range(shape(plans)[0]):
+        plan = words + k * _WORDS
+        kind = make_plan(plan, cast(addresses[2 * k], pointer(i8)), cast(addresses[2 * k + 1], pointer(i8)), size)
+        plan[_KIND] = kind
+        if kind == _RUN:
+            plan[_COLUMNS] = plan[_COLUMNS] * size  # in bytes
+            plan[_COLUMNS + 1] = 1
+            plan[_COLUMNS + 2] = 1
+            plan[_BLOCK_COLUMNS] = plan[_BLOCK_COLUMNS] * size
+            total = plan[_UNITS] * plan[_BLOCK_ROWS] * plan[_BLOCK_COLUMNS]
+            plan[_STREAMING] = i64((total >= STREAMED) & (plan[_COLUMNS] >= 1 << 12))
+        elif kind != -1:
+            left = kind if (left == -1) | (left == kind) else i64(-2)
+    copy_planned(pool, plans, SIZE=1, KIND=_RUN)
+    return left
 
 
 @loop(brief=True, cold=True)
-def copy_planned(pool: pointer(i8), plan: array, *, SIZE, KIND) -> void:
-    """Carry out a plan."""
-    words = data(plan, i64)
-    blocks = function_pointer(copy_blocks, SIZE=SIZE, KIND=KIND)
-    parallel(pool, blocks, data(plan, i8), words[_UNITS], words[_CHUNK])
+def copy_planned(pool: pointer(i8), plans: array, *, SIZE, KIND) -> void:
+    """Carry out the plans of one kind."""
+    words = data(plans, i64)
+    count = shape(plans)[0]
+    tasks, most, work, even = i64(0), i64(0), i64(0), i64(1)
+    for k in range(count):
+        plan = words + k * _WORDS
+        own = i64(0)
+        if plan[_KIND] == KIND:
+            own = (plan[_UNITS] + (plan[_CHUNK] - 1)) // plan[_CHUNK]
+            work += plan[_UNITS] * plan[_BLOCK_ROWS] * plan[_BLOCK_COLUMNS]
+        plan[_FIRST] = tasks
+        tasks += own
+        plan[_LAST] = tasks
+        most = maximum(most, own)
+    even = i64((count > 1) & (most * count == tasks))
+    words[_COUNT] = count
+    words[_EVEN] = even
+    chunk = maximum((tasks * _BLOCK) // maximum(work * SIZE, 1), 1)
+    if count == 1:
+        chunk = i64(1)
+    parallel(pool, function_pointer(copy_tasks, SIZE=SIZE, KIND=KIND), data(plans, i8), tasks, chunk)
+
+
+@loop(inline=False)
+def copy_tasks(plans: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void:
+    """Carry out the tasks ``start`` to ``stop`` of several plans."""
+    words = cast(plans, pointer(i64))
+    count = words[_COUNT]
+    at = start + 0
+    low, high = i64(0), count + 0
+    if words[_EVEN] == 0:
+        while high - low > 1:  # the plan of the first task
+            middle = (low + high) // 2
+            if words[middle * _WORDS + _FIRST] <= at:
+                low = middle
+            else:
+                high = middle
+    while at < stop:
+        plan, first, last = words + low * _WORDS, at + 0, at + 1
+        if words[_EVEN] != 0:
+            plan = words + (at % count) * _WORDS
+            first = at // count
+            last = first + 1
+        else:
+            last = minimum(plan[_LAST], stop)
+            first = at - plan[_FIRST]
+            at = last - 1
+            last = last - plan[_FIRST]
+            low += 1
+        chunk = plan[_CHUNK]
+        if first < last:
+            stop_unit = minimum(last * chunk, plan[_UNITS])
+            copy_blocks(cast(plan, pointer(i8)), first * chunk, stop_unit, SIZE=SIZE, KIND=KIND)
+        at += 1
 
 
 @cache
@@ -490,15 +376,44 @@ def copy_into(out: np.ndarray, source: np.ndarray) -> None:
     Few bytes, and whatever the loops do not handle, are left to NumPy, errors included.
     """
     size = out.dtype.itemsize
-    if out.nbytes >= COPIED and size in _SIZES:
-        plan = np.empty(_WORDS, np.int64)
-        with suppress(UnavailableError):
-            kind = _planner()(STATE, plan, out, source, size)
-            if kind >= 0:
-                _mover(size, kind)(STATE, plan)
-            if kind != -2:
-                return
-    out[...] = source
+    few = COPIED if source.strides[-1:] == (size,) else REORDERED
+    if out.nbytes >= few and size in _SIZES:
+        _copy([(out, source)], size)
+    else:
+        out[...] = source
+
+
+def copy_pieces(pieces: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Assign ``out[...] = source`` for each pair of arrays, all of one dtype; results and sources do not overlap."""
+    size = pieces[0][0].dtype.itemsize
+    if size in _SIZES and sum([out.nbytes for out, _ in pieces]) >= COPIED:
+        _copy(pieces, size)
+    else:
+        for out, source in pieces:
+            out[...] = source
+
+
+def _copy(pieces: Sequence[tuple[np.ndarray, np.ndarray]], size: int) -> None:
+    count = len(pieces)
+    plans = np.empty((count, _WORDS), np.int64)
+    arrays = np.empty((count, 2), object)
+    for k, (out, source) in enumerate(pieces):
+        arrays[k, 0] = out
+        arrays[k, 1] = source
+    left: Iterable[Any] = ()
+    try:
+        kind = _planner()(STATE, plans, arrays, size)
+        if kind >= 0:
+            _mover(size, kind)(STATE, plans)
+        elif kind == -2:
+            kinds = plans[:, _KIND].tolist()
+            left = [piece for piece, kind in zip(pieces, kinds, strict=True) if kind == -2]
+            for kind in {*kinds} - {-2, -1, _RUN}:
+                _mover(size, kind)(STATE, plans)
+    except UnavailableError:
+        left = pieces
+    for out, source in left:
+        out[...] = source
 
 
 def copied(a: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Loops that move elements: runs, copies between strided arrays, triangles of matrices."""
