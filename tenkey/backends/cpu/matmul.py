@@ -6,7 +6,7 @@ A small product is one call of BLAS. NumPy computes a batch matrix by matrix on 
 without BLAS; ours share a batch among the cores (Note [A tile of registers]). A single large product takes as long as
 OpenBLAS's, measured in CPU time, and is ours too: the threads of OpenBLAS go on spinning after a call, which slows down
 the next operator by a factor of 1.5 to 3 on as many cores, and stall when another process holds a core. Products with
-a vector, of complex numbers, and of matrices too large for ``LARGEST`` stay with NumPy.
+a vector and of complex numbers stay with NumPy.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 
@@ -32,7 +32,7 @@ from ..llvm.value_types import of_dtype
 from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
 from .loops.moves.strided_copies import copied
-from .loops.products import DEEP, batched_product, packed_product
+from .loops.products import DEEP, STRIPS, batched_product, packed_product
 from .pool import STATE, get_num_threads
 
 __all__ = ["KERNELS", "matmul_kernel"]
@@ -41,9 +41,9 @@ _new = object.__new__
 SMALL: Final = 1 << 12  # elements of the first matrix up to which BLAS is called at once
 IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
 LEAST: Final = 1 << 15  # multiply-adds of a whole batch, or of integers, that are worth our loops
-LEAST_OF_ONE: Final = 1 << 22  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 11 of ours
+LEAST_OF_ONE: Final = 1 << 20  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 11 of ours
 THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with a vector
-PANEL: Final = 256  # bytes of a row of a packed panel
+PANEL: Final = STRIPS * 128  # bytes of a row of the packed strips of a task
 MOST_PLACES: Final = 62  # packed panels at a time: bits of an integer
 
 
@@ -132,7 +132,7 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     if a.strides[-1] != a.itemsize:  # its elements would lie on different pages
         a = copied(a)
     places = min(get_num_threads(), MOST_PLACES)
-    packed = np.empty(places * DEEP * PANEL, np.uint8)
+    packed = np.empty(places * DEEP * PANEL + 64, np.uint8)
     out = allocate((rows, columns), a.dtype)
     if not inner:
         out.fill(0)
