@@ -17,8 +17,8 @@ Note [Interleaved measurement]
     a core, and their least what the machine can do while nothing else runs. Ratios then compare the turns' medians.
 
     Idle worker threads of a library (OpenMP's, for example) may spin for milliseconds after its last call, on a core
-    that the next contestant needs. Each timing is therefore preceded by a short pause, and then by an untimed loop of
-    the same length, which brings the contestant's code and data back into the caches.
+    that the next contestant needs. Each timing is therefore preceded by a pause, until no thread of the process runs,
+    and then by an untimed loop of the same length, which brings the contestant's code and data back into the caches.
 
 Note [Two clocks]
     On a busy machine, wall-clock time includes time spent on other programs. For single-threaded work, such as calls on
@@ -230,6 +230,17 @@ def _calibrate(timer: timeit.Timer, target: float) -> int:
 
 
 PAUSE: Final = 0.02  # seconds; see Note [Interleaved measurement]
+LONGEST_PAUSE: Final = 0.2  # seconds: the threads of OpenBLAS spin for 50 ms of CPU time
+
+
+def _pause() -> None:
+    """Sleep until the other threads of this process sleep, too: Note [Interleaved measurement]."""
+    end = time.perf_counter() + LONGEST_PAUSE
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(PAUSE)
+        if time.process_time() - before < PAUSE / 10:
+            return
 
 
 def measure(
@@ -269,7 +280,7 @@ def measure(
             for name in order[start:] + order[:start]:
                 number, repeats = numbers[name]
                 gc.collect()
-                time.sleep(PAUSE)
+                _pause()
                 timers[name].timeit(number * repeats)
                 timings = [timers[name].timeit(number) / number for _ in range(repeats)]
                 result.seconds[name].append(statistics.median(timings))
