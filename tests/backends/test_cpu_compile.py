@@ -12,6 +12,7 @@ import pytest
 
 import tenkey as tk
 from tenkey._util.record import replaced
+from tenkey.backends.cpu import pointwise
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pointwise import large
 from tenkey.backends.cpu.programs import inner_loops
@@ -415,6 +416,18 @@ def test_layouts_beyond_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((301, 403)).astype("f4")
     for a, b in ((x.T, x.T), (x[:, ::-1], x), (x, x[0]), (x, x[:, :1]), (x[:-1], x[1:]), (x[1:, 1:], x[1:, 1:])):
         np.testing.assert_array_equal(tk.add(tk.asarray(a), tk.asarray(b)).numpy(), a + b)
+
+
+def test_small_operands_with_a_large_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row and a column are small; their sum is computed like other large results."""
+    calls = []
+    monkeypatch.setattr(pointwise, "large", lambda *args: calls.append(args[2]) or large(*args))
+    row, column = np.arange(400.0), np.arange(300.0)[:, None]
+    np.testing.assert_array_equal(tk.asarray(row) + tk.asarray(column), row + column)
+    assert calls == [(300, 400)]
+    joined = np.arange(3 * 400.0).reshape(3, 400)  # whose sum with the row is small
+    np.testing.assert_array_equal(tk.asarray(row) + tk.asarray(joined), row + joined)
+    assert len(calls) == 1
 
 
 def test_transposed_operands(cache: Path) -> None:

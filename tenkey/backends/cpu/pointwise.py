@@ -144,7 +144,7 @@ def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
     arrays = ", ".join(names)
     tensors = [a for a, kind in zip(names, kinds) if kind == "t"]
     guard = " or ".join(f"{a}.size >= limit" for a in tensors)
-    if mixed and len(tensors) > 1:  # operands that are repeated along different axes have a larger result
+    if len(tensors) > 1:  # operands that are repeated along different axes have a larger result
         first, *others = tensors
         other = " or ".join(f"({a}.ndim and {a}.shape != {first}.shape)" for a in others)
         guard += f" or ({' * '.join(f'{a}.size' for a in tensors)} >= limit and ({other}))"
@@ -205,7 +205,11 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
             out = allocate(first.shape, result, name)
             if not loop.run((*arrays, out)):
                 return make_tensor(out, word)
-        return make_tensor(large(program, arrays, _shape(name, arrays)), word)
+        shape = _shape(name, arrays)
+        if prod(shape) < program.limit:  # repeated along one axis, joined along another
+            data = np.asarray(silenced(program.call, *arrays))
+            return make_tensor(data if data.dtype is result else data.astype(result), word)
+        return make_tensor(large(program, arrays, shape), word)
 
     return _make(_form(program), "t" * count, operator, program, general)
 

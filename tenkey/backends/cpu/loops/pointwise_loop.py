@@ -29,6 +29,7 @@ from ...llvm import (
     cast,
     convert,
     fence,
+    first_lanes,
     i8,
     i16,
     i32,
@@ -39,6 +40,7 @@ from ...llvm import (
     of_dtype,
     pointer,
     shuffle,
+    splat,
     stack,
     store,
     unroll,
@@ -123,6 +125,49 @@ def _copy(to: i64, to_step: i64, source: i64, source_step: i64, count: i64, *, S
             cast(to + k * to_step, pointer(W))[part] = cast(source + k * source_step, pointer(W))[part]
 
 
+@loop(inline=False)
+def _read_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
+    """Copy adjacent elements, followed by copies of the first up to a whole vector."""
+    p, buffer = cast(source, pointer(_WORDS[SIZE])), cast(to, pointer(_WORDS[SIZE]))
+    first = splat(p[0], LANES)
+    for k in range(0, count, LANES):
+        rest = first_lanes(count - k, LANES)
+        store(buffer + k, load(p + k, LANES, mask=rest, fill=first, align=min(SIZE, 4)))
+
+
+@loop(inline=False)
+def _write_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
+    p, buffer = cast(to, pointer(_WORDS[SIZE])), cast(source, pointer(_WORDS[SIZE]))
+    for k in range(0, count, LANES):
+        store(p + k, load(buffer + k, LANES), mask=first_lanes(count - k, LANES), align=min(SIZE, 4))
+
+
+@loop(inline=True)
+def _read(to: i64, source: i64, step: i64, count: i64, padded: i64, *, SIZE: int, LANES: int) -> void:
+    """Copy elements into a buffer, followed by copies of the first up to a whole vector."""
+    if SIZE in _WORDS:
+        if step == SIZE:
+            _read_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
+        else:
+            _copy(to, SIZE, source, step, count, SIZE=SIZE)
+            _copy(to + count * SIZE, SIZE, source, 0, padded - count, SIZE=SIZE)
+    else:
+        _copy(to, SIZE, source, step, count, SIZE=SIZE)
+        _copy(to + count * SIZE, SIZE, source, 0, padded - count, SIZE=SIZE)
+
+
+@loop(inline=True)
+def _write(to: i64, step: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
+    """Copy elements from a buffer."""
+    if SIZE in _WORDS:
+        if step == SIZE:
+            _write_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
+        else:
+            _copy(to, step, source, SIZE, count, SIZE=SIZE)
+    else:
+        _copy(to, step, source, SIZE, count, SIZE=SIZE)
+
+
 @loop(brief=True, cold=True)
 def pointwise(
     args: pointer(i64), dimensions: pointer(i64), steps: pointer(i64), context: pointer(i8), *, FUNCTION: Any,
@@ -139,7 +184,7 @@ def pointwise(
         if steps[k] != dtype.itemsize:
             if k < len(INPUTS):
                 if steps[k] == 0:
-                    _copy(buffers[k], dtype.itemsize, args[k], 0, LANES, SIZE=dtype.itemsize)
+                    _read(buffers[k], args[k], dtype.itemsize, i64(1), i64(LANES), SIZE=dtype.itemsize, LANES=LANES)
                     pointers[k] = buffers[k]
                     moves[k] = 0
                 else:
@@ -169,9 +214,7 @@ def pointwise(
                 if steps[k] != dtype.itemsize or padded != some:
                     pointers[k] = buffers[k]
                     if k < len(INPUTS):
-                        _copy(buffers[k], dtype.itemsize, place, steps[k], some, SIZE=dtype.itemsize)
-                        end = buffers[k] + some * dtype.itemsize
-                        _copy(end, dtype.itemsize, place, 0, padded - some, SIZE=dtype.itemsize)
+                        _read(buffers[k], place, steps[k], some, padded, SIZE=dtype.itemsize, LANES=LANES)
         _vectors(
             pointers,
             moves,
@@ -184,7 +227,7 @@ def pointwise(
         )
         for k, dtype in unroll(enumerate(OUTPUTS, len(INPUTS))):
             if pointers[k] == buffers[k]:
-                _copy(args[k] + done * steps[k], steps[k], buffers[k], dtype.itemsize, some, SIZE=dtype.itemsize)
+                _write(args[k] + done * steps[k], steps[k], buffers[k], some, SIZE=dtype.itemsize, LANES=LANES)
         done += some
     if STREAM:
         fence()  # streaming stores are not ordered with what tells other threads that the piece is complete
