@@ -28,6 +28,7 @@ from .sorts import order, sorted_rows, sorted_values
 __all__ = ["KERNELS", "cases"]
 
 _INT64: Final = np.dtype(np.int64)
+_SAMPLED: Final = 1 << 12  # elements of a vector from which its first ones are sought by a limit
 _INT32: Final = np.dtype(np.int32)
 
 
@@ -79,7 +80,7 @@ def _top_indices(x: Tensor, k: int, axis: int, largest: bool) -> Any:
     a = x._data
     if not _takes(a, axis) or not 0 < k <= a.shape[axis]:
         return None
-    if a.ndim == 1 and 16 * k <= a.size < 1 << 31 and a.flags.c_contiguous:
+    if a.ndim == 1 and max(16 * k, _SAMPLED) <= a.size < 1 << 31 and a.flags.c_contiguous:
         found = _top_of_vector(a, k, largest)
         if found is not None:
             return wrap(found)

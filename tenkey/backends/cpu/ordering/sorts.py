@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from .numpy_sorts import numpy_sort
 
 __all__ = ["cases", "order", "sorted_rows", "sorted_values"]
 
+_pack_into: Final = struct.Struct("=6Q").pack_into
 _UINT64: Final = np.dtype(np.uint64)
 _ASCENDING: Final = "ascending"
 _DESCENDING: Final = "descending"
@@ -48,17 +51,21 @@ class _Keys(NamedTuple):
     top: int = 0
 
 
+@cache  # looked up twice as fast as the kernel
+def _row_sort(dtype: np.dtype, order: str | None, backwards: bool) -> Callable[..., Any]:
+    return kernel(sort_rows, T=of_dtype(dtype), ORDER=order, BACKWARDS=backwards)
+
+
 def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) -> np.ndarray:
     """Return sorted rows, or the indices that sort them."""
     count, n = x.shape
     out = allocate(x.shape, _UINT64 if keys.order else x.dtype)
     spare = allocate(x.shape, _UINT64) if keys.shift else out
-    block = np.empty(BLOCK, np.uint64)
-    block[:6] = n, function, keys.least, keys.shift, keys.bits, keys.top
-    statics: dict[str, Any] = {"T": of_dtype(x.dtype), "ORDER": keys.order, "BACKWARDS": backwards}
+    block: Any = np.empty(BLOCK, np.uint64)
+    _pack_into(block, 0, n, function, keys.least, keys.shift, keys.bits, keys.top)
     threads = get_num_threads()
     if count > 1 or n < SORTED_IN_PARTS or threads < 2 or (x.dtype.itemsize < 4 and not keys.order):
-        kernel(sort_rows, **statics)(STATE, block, x, out, spare, count, max(1, PIECE // n))
+        _row_sort(x.dtype, keys.order, backwards)(STATE, block, x, out, spare, count, max(1, PIECE // n))
         return out
     parts = 2 if threads < 4 else 4 if threads < 8 else 8
     sample = np.sort(x[0, :: n // _SAMPLE])
@@ -66,6 +73,7 @@ def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) ->
         sample = sample[::-1]
     pivots = sample[[k * sample.size // parts for k in range(1, parts)]]
     counts, ends = np.empty(-(-n // PIECE) * parts, np.int64), np.empty(parts + 1, np.int64)
+    statics: dict[str, Any] = {"T": of_dtype(x.dtype), "ORDER": keys.order, "BACKWARDS": backwards}
     kernel(sort_long, **statics, K=parts)(STATE, block, x, out, spare, pivots, counts, ends)
     return out
 
@@ -127,8 +135,11 @@ def _keys(x: np.ndarray, direction: str) -> _Keys:
     block[0] = x.size
     extremes = np.empty((-(-x.size // PIECE), 2), np.uint64)
     kernel(extent, T=T, ORDER=direction)(STATE, block, x, extremes)
-    least = int(extremes[:, 0].min())
-    return _Keys(direction, least, max(0, (int(extremes[:, 1].max()) - least).bit_length() + bits - 64), bits)
+    if len(extremes) == 1:
+        ((least, most),) = extremes.tolist()
+    else:
+        least, most = int(extremes[:, 0].min()), int(extremes[:, 1].max())
+    return _Keys(direction, least, max(0, (most - least).bit_length() + bits - 64), bits)
 
 
 def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
