@@ -69,10 +69,21 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
         made = quietly(data.astype, dtype)
     except RuntimeError:  # Note [A context without warnings]
         made = silenced(data.astype, dtype)
+    word = WORDS.get(dtype)
+    return wrap(made) if word is None else make_tensor(made, word)
+
+
+def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
+    data = x._data
+    if data.size >= LARGE or data.dtype.kind == "c" or device is not None or not copy:
+        composition = registry.find("tk::astype").facets["Composite"].function
+        return composition(x, dtype, copy=copy, device=device)  # type: ignore[no-any-return]
     try:
-        return make_tensor(made, WORDS[dtype])
-    except KeyError:
-        return wrap(made)
+        made = quietly(data.astype, dtype)
+    except RuntimeError:  # Note [A context without warnings]
+        made = silenced(data.astype, dtype)
+    word = WORDS.get(dtype)
+    return wrap(made) if word is None else make_tensor(made, word)
 
 
 def _converted(out: np.ndarray, data: np.ndarray) -> bool:
@@ -231,7 +242,7 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
 
 
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
-    "tk::cast": cast, "tk::to_device": to_device_kernel,
+    "tk::cast": cast, "tk::astype": astype, "tk::to_device": to_device_kernel,
     "tk::argmax": _position("argmax", np.ndarray.argmax),
     "tk::argmin": _position("argmin", np.ndarray.argmin),
     "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,

@@ -160,7 +160,7 @@ def _transpose(self: Tensor) -> Tensor:
     """Return the transpose of a matrix."""
     if self.ndim != 2:
         raise ValueError(f"[T] needs two dimensions, got shape {self.shape}: use x.mT or tk.permute_dims.")
-    return matrix_transpose(self)
+    return permute_dims(self, (1, 0))
 
 
 def _flatten(self: Tensor) -> Tensor:
