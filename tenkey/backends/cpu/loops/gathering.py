@@ -33,9 +33,10 @@ from ...llvm import (
     array,
     atomic_store,
     cast,
-    compress_store,
-    ctpop,
+    compress,
+    count_true,
     data,
+    first_lanes,
     function_pointer,
     gather,
     i8,
@@ -47,6 +48,7 @@ from ...llvm import (
     minimum,
     of_dtype,
     pointer,
+    prefetch,
     select,
     splat,
     stack,
@@ -61,7 +63,6 @@ from ...llvm import (
     zeros,
 )  # fmt: skip
 from ...llvm.compiled import Case
-from ...llvm.values import emit
 from ..pool.region import parallel
 from .moves.runs import copy_run, fill_run
 
@@ -82,6 +83,7 @@ columns and rows, then come ``_SHARED`` axes that threads share and ``_ORDERED``
 _FIELDS: Final = 3 + MOST
 _LOOKED_AT: Final = 1 << 15  # indices whose range a thread checks at once
 _SCANNED: Final = 1 << 12  # indices that are sorted out at once
+_AHEAD: Final = 16  # places that are on their way from memory
 PART_LENGTH: Final = _BLOCK_ROWS  # in a plan by parts, which has no other blocks
 UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
 INDICES_OF: Final = {np.dtype(np.int64): i64, np.dtype(np.int32): i32}
@@ -112,6 +114,11 @@ def combine_run(to: pointer(T), source: pointer(T), n: i64, *, T, MODE) -> void:
     while i < n:
         to[i] = combine(to[i], source[i])
         i += 1
+
+
+def combined(q: Any, p: Any, mode: str) -> Any:
+    """Return what the element at ``q`` becomes by the one at ``p``."""
+    return p[0] if mode == "set" else _COMBINE[mode](q[0], p[0])
 
 
 @loop
@@ -187,6 +194,26 @@ def walk_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, COUNT, MO
                                 gathered = gather(q, places >> (T.size.bit_length() - 1), valid)
                                 store(cast(now[0], pointer(T)) + done, gathered)
                                 done += 8
+                    if MODE != "get" and COUNT == 1:  # noqa: SIM102 -- known while the code is translated
+                        if column_steps[2] == INDEX.size:  # look at all indices, then use them
+                            indices = cast(now[2], pointer(INDEX))
+                            beyond = zeros(i64, 8)
+                            while done < columns:
+                                some = vector(i64, 8)(load(indices + done, 8, first_lanes(columns - done, 8)))
+                                bad = (some < -lengths[0]) | (some >= lengths[0])
+                                beyond = beyond | select(bad, splat(i64(1), 8), splat(i64(0), 8))
+                                done += 8
+                            if across(beyond, operator.or_) != 0:
+                                wrong = i64(1)
+                            else:
+                                from_, to = now[0] + 0, now[1] + 0
+                                for c in range(columns):
+                                    chosen = i64(indices[c])
+                                    chosen = chosen + ((chosen >> 63) & lengths[0])
+                                    p, q = cast(from_, pointer(T)), cast(to + chosen * strides[0], pointer(T))
+                                    q[0] = combined(q, p, MODE)
+                                    from_ = from_ + column_steps[0]
+                                    to = to + column_steps[1]
                     for c in range(done, columns):
                         place = now[1] + c * column_steps[1]
                         for d in unroll(COUNT):
@@ -198,10 +225,8 @@ def walk_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, COUNT, MO
                         p, q = cast(now[0] + c * column_steps[0], pointer(T)), cast(place, pointer(T))
                         if MODE == "get":
                             p[0] = q[0]
-                        elif MODE == "set":
-                            q[0] = p[0]
                         else:
-                            q[0] = _COMBINE[MODE](q[0], p[0])
+                            q[0] = combined(q, p, MODE)
                 for f in unroll(2 + COUNT):
                     now[f] = now[f] + row_steps[f]
     if (wrong | across(wrongs, operator.or_)) != 0:
@@ -259,10 +284,6 @@ def any_outside(pool: pointer(i8), indices: array, n: i64, length: i64, *, INDEX
     return plan[2]
 
 
-def _bits(mask: Any) -> Any:
-    return emit(u8, f"bitcast {mask.text} to i8")
-
-
 @loop
 def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUNS) -> void:
     """Scatter to parts of an axis: go through all indices, and do those that lie in the part."""
@@ -270,7 +291,7 @@ def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUN
     axis = words + (AXES + _FIELDS * RUNS)
     n, step, length, stride = axis[0], axis[1], words[LENGTHS], words[_STRIDES]
     indices = cast(words[_INDICES], pointer(INDEX))
-    positions = stack(i32, _SCANNED + 8)
+    positions, places = stack(i32, _SCANNED + 8), stack(i64, _SCANNED + _AHEAD)
     wrongs = zeros(i64, 8)
     for part in range(start, stop):
         low = part * words[PART_LENGTH]
@@ -285,16 +306,16 @@ def part_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, MODE, RUN
                 found = select(found < 0, found + length, found)
                 wrongs = wrongs | select(within & ((found < 0) | (found >= length)), splat(i64(1), 8), splat(i64(0), 8))
                 mine = within & (found >= low) & (found < high)
-                compress_store(positions + count, splat(i32(i), 8) + iota(i32, 8), mine)
-                count += i64(ctpop(_bits(mine)))
+                store(positions + count, compress(splat(i32(i), 8) + iota(i32, 8), mine))
+                store(places + count, compress(found * stride + words[_PLACES], mine))
+                count += count_true(mine)
                 i += 8
             for k in range(count):
-                at = i64(positions[k])
-                index = i64(indices[at])
-                place = words[_PLACES] + select(index < 0, index + length, index) * stride
-                p, q = cast(words[_OTHER] + at * step, pointer(T)), cast(place, pointer(T))
+                prefetch(cast(places[k + _AHEAD], pointer(T)), write=True)
+                p = cast(words[_OTHER] + i64(positions[k]) * step, pointer(T))
+                q = cast(places[k], pointer(T))
                 if not RUNS:
-                    q[0] = p[0] if MODE == "set" else _COMBINE[MODE](q[0], p[0])
+                    q[0] = combined(q, p, MODE)
                 elif MODE == "set":
                     copy_run(q, p, words[AXES], T=T)
                 elif MODE == "fill":
