@@ -181,6 +181,17 @@ def walk_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, COUNT, MO
                         for d in unroll(COUNT):
                             far = far | (column_steps[2 + d] - INDEX.size)
                         if (far == 0) & (column_steps[0] == T.size):
+                            simple = i64(COUNT == 1) & i64(strides[0] == T.size) & i64(column_steps[1] == 0)
+                            good = iota(i64, 8) >= 0
+                            q = cast(now[1], pointer(T))
+                            if simple != 0:  # multiplications would take longer than all else
+                                while done + 8 <= columns:
+                                    chosen = vector(i64, 8)(load(cast(now[2], pointer(INDEX)) + done, 8))
+                                    chosen = select(chosen < 0, chosen + lengths[0], chosen)
+                                    fits = (chosen >= 0) & (chosen < lengths[0])
+                                    good = good & fits
+                                    store(cast(now[0], pointer(T)) + done, gather(q, chosen, fits))
+                                    done += 8
                             while done + 8 <= columns:
                                 places = (splat(done, 8) + iota(i64, 8)) * column_steps[1]
                                 valid = iota(i64, 8) >= 0
@@ -189,11 +200,11 @@ def walk_blocks(plan: pointer(i8), start: i64, stop: i64, *, T, INDEX, COUNT, MO
                                     found = select(found < 0, found + lengths[d], found)
                                     valid = valid & (found >= 0) & (found < lengths[d])
                                     places = places + found * strides[d]
-                                wrongs = wrongs | select(valid, splat(i64(0), 8), splat(i64(1), 8))
-                                q = cast(now[1], pointer(T))
+                                good = good & valid
                                 gathered = gather(q, places >> (T.size.bit_length() - 1), valid)
                                 store(cast(now[0], pointer(T)) + done, gathered)
                                 done += 8
+                            wrongs = wrongs | select(good, splat(i64(0), 8), splat(i64(1), 8))
                     if MODE != "get" and COUNT == 1:  # noqa: SIM102 -- known while the code is translated
                         if column_steps[2] == INDEX.size:  # look at all indices, then use them
                             indices = cast(now[2], pointer(INDEX))

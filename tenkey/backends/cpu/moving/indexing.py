@@ -22,7 +22,7 @@ from ..kernels import Specialized, check, own_error, wrap
 from ..loops.moves.strided_copies import copied, copy_into, copy_pieces, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
-from ..thresholds import COPIED, GATHERED, SCATTERED, TAKEN_ALONG
+from ..thresholds import COPIED, GATHERED, GATHERED_BYTES, LARGE, SCATTERED, TAKEN, TAKEN_ALONG
 from .selections import gathered, gathered_by_one, scattered, scattered_by_one
 from .walks import in_range, walk_along, walk_of
 
@@ -128,6 +128,17 @@ def _only(indices: Sequence[Tensor | None]) -> np.ndarray | None:
     return None if last is None else last._data
 
 
+def _taken(a: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray | None:
+    """Return what one tensor of integers selects along an axis, if the loop is faster than NumPy."""
+    shape = a.shape
+    if index.dtype.kind == "b" or not a.size or axis >= len(shape):
+        return None
+    size = index.size * (a.size // shape[axis])
+    if size < TAKEN or (axis + 1 < len(shape) and size * a.itemsize < GATHERED_BYTES):
+        return None
+    return gathered_by_one(a, index, axis, (*shape[:axis], *index.shape, *shape[axis + 1 :]), False)
+
+
 def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
     """Raise the operator's own error for indices that NumPy refused; masks have been compared with shapes before."""
     if not any(i is not None and i.dtype.kind == "b" for i in indices):
@@ -144,11 +155,13 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     a = x._data
     try:
         last = indices[-1]
-        if last is not None and (a.size >= GATHERED or last._data.size >= GATHERED) and _many(a, indices):
-            data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
+        only = _only(indices)
+        if last is not None and (a.size >= TAKEN or last._data.size >= TAKEN):
+            data = _taken(a, only, len(indices) - 1) if only is not None else None
+            if data is None and _many(a, indices):
+                data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
             if data is not None:
                 return make_tensor(data, x._word & INHERITED)
-        only = _only(indices)
         if only is None:
             data = a[_subscript(indices)]
         elif only.dtype.kind != "b":
@@ -237,6 +250,8 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
+    if not values.shape and values.dtype is not dtype:  # NumPy converts a single number for each element
+        values = silenced(values.astype, dtype)
     if _many(a, indices) and not any(i is not None and i._data.dtype.kind == "b" for i in indices):
         if values.dtype is not dtype:
             values = silenced(values.astype, dtype)
@@ -249,7 +264,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
             # one number for all elements needs no list of positions
             where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
-            if plain and a.size >= GATHERED and dtype.kind != "V":
+            if plain and a.size >= LARGE and dtype.kind != "V":
                 pointwise_into(registry.find("tk::where"), a, (wrap(where), source, x))
                 return x
         else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...allocation.host import allocate
@@ -25,7 +23,9 @@ def gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
         return None
 
 
-def gathered_by_one(x: np.ndarray, index: np.ndarray, axis: int, shape: tuple[int, ...], along: bool) -> Any:
+def gathered_by_one(
+    x: np.ndarray, index: np.ndarray, axis: int, shape: tuple[int, ...], along: bool
+) -> np.ndarray | None:
     """Return what one tensor of indices selects, of this shape; None if the loops cannot do it, as in ``gathered``."""
     out = allocate(shape, x.dtype)
     try:

@@ -37,6 +37,7 @@ _BLOCK: Final = 1 << 13  # elements that a thread claims at once
 _RUN: Final = 1 << 16  # bytes, if they are adjacent
 _PART: Final = 1 << 21  # bytes of a vector into which a thread scatters at once: they stay in its cache
 _PARTS: Final = 8  # the most parts; each costs a look at all indices
+_PARTED: Final = 1 << 17  # bytes of a scatter that is worth the looks of several threads
 _SLAB: Final = 64  # columns of a block whose rows come from anywhere: what it reads stays in the cache
 _LINE: Final = 64  # bytes that come from memory together
 _INT64: Final = np.dtype(np.int64)
@@ -286,7 +287,7 @@ def _planned(
     by_index = row if runs else column
     # along an axis of ``x`` no two elements share a place: the threads divide it, without parts
     alone = by_index[2:4] == [0, index.itemsize] and len(axes) == len(ordered) == 0
-    if mode != "get" and count == 1 and alone:
+    if mode != "get" and count == 1 and alone and total * size >= _PARTED:
         length, stride = walk_.lengths[0], abs(walk_.strides[0])
         parts = min(max(2, length * stride // _PART), _PARTS, length)
         if (runs or row[0] == 1) and by_index[0] < 1 << 31:
