@@ -122,8 +122,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
 
     def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
         if a.size >= COMPILED_REDUCTION:
-            axes = None if axis is None else normalize_axes(operator.schema.base_name, axis, a.ndim)
-            made = reduce_array(facet, a, dtype, axes, keepdims)
+            made = reduce_array(facet, a, dtype, axis, keepdims, operator.schema.base_name)
             if made is not None:
                 return make_tensor(made, word)
         found = errors()

@@ -116,14 +116,14 @@ def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
     return broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
 
 
-def small_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
+def small_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int] | None:
     """Return the sum of a small array and the number of elements per result, for the kernels of composites.
 
-    Raises TypeError, which users do not see, for arrays that the composition handles: large ones, and dtypes other than
-    floats and complex numbers of 32 bits or more.
+    Returns None for arrays that the composition handles: large ones, and dtypes other than floats and complex numbers
+    of 32 bits or more.
     """
     if x.dtype.char not in "fdFD" or not 0 < x.size < _SMALL:
-        raise TypeError
+        return None
     total = _add(x, axis, x.dtype, None, keepdims)
     return total, x.size if total.__class__ is not _ndarray else x.size // total.size
 
@@ -134,8 +134,8 @@ _ndarray: Final = np.ndarray
 
 
 def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
-    total, count = small_sum(x, axis, keepdims)
-    return total / count
+    found = small_sum(x, axis, keepdims)
+    return NotImplemented if found is None else found[0] / found[1]
 
 
 @composite(

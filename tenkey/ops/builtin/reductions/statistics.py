@@ -81,14 +81,18 @@ _moment_samples = normal(
 
 
 def _numpy_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    total, count = small_sum(x, axis, True)
+    found = small_sum(x, axis, True)
+    if found is None:
+        return NotImplemented
+    total, count = found
     deviations = x - total / count
     squares = deviations.real**2 + deviations.imag**2 if x.dtype.kind == "c" else deviations * deviations
     return _add(squares, axis, None, None, keepdims) / builtins.max(count - correction, 0)
 
 
 def _numpy_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    return np.sqrt(_numpy_var(x, axis, correction=correction, keepdims=keepdims))
+    found = _numpy_var(x, axis, correction=correction, keepdims=keepdims)
+    return found if found is NotImplemented else np.sqrt(found)
 
 
 _add: Final[Any] = np.add.reduce

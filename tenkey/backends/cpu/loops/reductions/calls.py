@@ -17,6 +17,7 @@ import numpy as np
 from .....dispatch.registry import registry
 from .....ops.declare.facets import ArgReduce, Reduce, Scan
 from .....ops.scalar import trace
+from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
 from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
@@ -28,9 +29,9 @@ from . import arg_reduction, reduce_axes, scan
 __all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "reduce_array", "scan_arrays"]
 
 _AXES: Final = 16  # of the templates
-_FLOAT64: Final = np.dtype(np.float64)
 _FLOAT32: Final = np.dtype(np.float32)
 _FLOAT64: Final = np.dtype(np.float64)
+_PLANS: Final = 256  # layouts that a pair of kernels remembers
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -97,6 +98,7 @@ class _Kernel:
 
     def __init__(self, template: Any, statics: dict[str, Any]) -> None:
         self.template, self.statics = template, statics
+        self.plans: dict[Any, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}  # of a reduction, by layout
 
         def first(*args: Any) -> Any:
             self.call = kernel(template, **statics)
@@ -145,30 +147,38 @@ def _reduce_kernels(facet: Reduce, given: np.dtype, dtype: np.dtype) -> tuple[_K
 
 @compiled_or_none
 def reduce_array(
-    facet: Reduce, a: np.ndarray, dtype: np.dtype, axes: Sequence[int] | None, keepdims: bool
+    facet: Reduce, a: np.ndarray, dtype: np.dtype, axis: Any, keepdims: bool, name: str = "reduce"
 ) -> np.ndarray | None:
-    """Reduce over axes (None: all) in a dtype; the array has elements."""
+    """Reduce over an axis or several (None: all) in a dtype; the array has elements. ``name`` is for errors."""
     kernels = _kernels(facet, _reduce_kernels, a.dtype, dtype)
-    ndim = a.ndim
-    if kernels is None or ndim > _AXES or not a.flags.aligned:
+    if kernels is None or not a.flags.aligned:
         return None
-    shape = a.shape
-    if axes is None:
-        mask = (1 << ndim) - 1
-        out = np.empty((1,) * ndim if keepdims else (), dtype)
+    plans = kernels[0].plans
+    key = (a.shape, a.strides, axis, axis.__class__, keepdims)
+    try:
+        call, mask, shape = plans[key]
+    except (KeyError, TypeError):  # TypeError: axes in a list
+        pass
     else:
-        mask = 0
-        for i in axes:
-            mask |= 1 << i
-        kept = [1 if mask >> i & 1 else n for i, n in enumerate(shape)]
-        whole = allocate(tuple(kept), dtype)
-        out = whole if keepdims else whole.reshape([n for i, n in enumerate(kept) if not mask >> i & 1])
+        out = allocate(shape, dtype)
+        call(STATE, a, out, mask)
+        return out
+    axes = normalize_axes(name, axis, a.ndim)
+    if a.ndim > _AXES:
+        return None
+    mask = sum([1 << i for i in axes])
+    out = allocate(tuple([1 if i in axes else n for i, n in enumerate(a.shape) if keepdims or i not in axes]), dtype)
     first, second = kernels
     if not mask >> _adjacent(a) & 1:
         first, second = second, first
-    if first.call(STATE, a, out, mask) and second.call(STATE, a, out, mask):
-        return None
-    return out
+    for chosen in (first, second):
+        if not chosen.call(STATE, a, out, mask):  # which depends on the layout alone
+            if not isinstance(axis, list):
+                if len(plans) >= _PLANS:
+                    plans.clear()
+                plans[key] = chosen.call, mask, out.shape
+            return out
+    return None
 
 
 def _adjacent(a: np.ndarray) -> int:
