@@ -88,6 +88,82 @@ def test_elements_of_two_parts(reverse: bool) -> None:
                 np.testing.assert_allclose(got[i], y, rtol=1e-9, atol=1e-9)
 
 
+def _running(a: Array, axis: int, *, largest: bool) -> tuple[Array, Array]:
+    """Return the running extremes and their places, element by element."""
+    rows = np.moveaxis(a, axis, 0)
+    values, places = rows.copy(), np.zeros(rows.shape, np.int64)
+    for i in range(1, len(rows)):
+        best, v = values[i - 1], rows[i]
+        taken = (v >= best if largest else v <= best) | (v != v)
+        values[i] = np.where(taken, v, best)
+        places[i] = np.where(taken, i, places[i - 1])
+    return np.moveaxis(values, 0, axis), np.moveaxis(places, 0, axis)
+
+
+def _guarded(shape: tuple[int, ...], dtype: Any, guards: list[Array]) -> Array:
+    """Return memory for a result with bytes around it that are not to change."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    block = np.full(size + 256, 77, np.uint8)
+    guards += [block[:128], block[128 + size :]]
+    return np.ndarray(shape, dtype, block[128 : 128 + size].data)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_running_extremes_with_places(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    failures = Failures()
+    guards: list[Array] = []
+    monkeypatch.setattr(calls, "allocate", lambda shape, dtype: _guarded(shape, dtype, guards))
+    before = tk.get_num_threads()
+    tk.set_num_threads(threads)
+    try:
+        short = [(1,), (7,), (9,), (300,), (3, 70), (70, 3), (5, 20, 40), (1, 5, 1), (40, 257)]
+        cases = itertools.product(short, ("float32", "float64", "int64", "uint8", "float16"))
+        for shape, dtype in (*cases, ((40_001,), "float32"), ((2, 33_000), "float64")):
+            whole = np.round(rng.standard_normal((*shape[:-1], 2 * shape[-1])) * 8)  # with ties
+            rising = np.sort(whole, -1)
+            if dtype.startswith("float"):
+                whole[rng.random(whole.shape) < 0.002] = np.nan
+                whole[whole == 3] = -np.inf
+                whole[whole == 0] = -0.0
+            else:
+                whole, rising = abs(whole), abs(rising)
+            whole, rising = whole.astype(dtype), rising.astype(dtype)
+            n = shape[-1]
+            views = (whole[..., :n], rising[..., :n]) if n > 9999 else (whole[..., 1 : n + 1], whole[..., ::-2], rising)
+            for given in views:
+                for axis, largest in itertools.product(range(len(shape)), (True, False)):
+                    with failures.of(f"{shape} {dtype} {axis} {largest} {given.strides}"):
+                        facet = registry.find("tk::cummax_pairs" if largest else "tk::cummin_pairs").facets["ArgScan"]
+                        found = calls.find_running_places(facet, given, axis)
+                        assert found is not None
+                        for got, expected in zip(found, _running(given, axis, largest=largest), strict=True):
+                            np.testing.assert_array_equal(got, expected)
+        failures.check()
+    finally:
+        tk.set_num_threads(before)
+    assert all((guard == 77).all() for guard in guards)
+
+
+def test_gradients_of_running_extremes() -> None:
+    for shape, axis in (((3, 400), 1), ((400, 3), 0), ((2, 3), 0)):
+        a = np.random.default_rng(6).standard_normal(shape)
+        g = np.random.default_rng(7).standard_normal(shape)
+        for name, largest in (("cummax", True), ("cummin", False)):
+            x = tk.tensor(a, requires_grad=True)
+            values, indices = getattr(tk, name)(x, axis=axis)
+            expected = np.zeros(shape)
+            places = list(np.indices(shape))
+            places[axis] = _running(a, axis, largest=largest)[1]
+            np.add.at(expected, tuple(places), g)
+            np.testing.assert_allclose(tk.autograd.grad(values, x, tk.asarray(g))[0].numpy(), expected, rtol=1e-12)
+            assert not indices.requires_grad
+            _, tangent = tk.jvp(
+                lambda t, f=name, i=axis: getattr(tk, f)(t, axis=i)[0], (tk.asarray(a),), (tk.asarray(g),)
+            )
+            np.testing.assert_array_equal(tangent.numpy(), g[tuple(places)])
+
+
 def test_operators_and_threads() -> None:
     a = np.random.default_rng(4).standard_normal((3, 100_000)).astype(np.float32)
     before = tk.get_num_threads()

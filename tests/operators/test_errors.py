@@ -348,7 +348,7 @@ def test_the_table_covers_the_operators() -> None:
     takes_all |= {"sorting_order", "in_order", "index_sum"}  # steps of tk.sort and tk.index_add, which have checked
     takes_all |= {"repeat_each", "linear_recurrence"}  # called by formulas and composites that have checked
     takes_all |= {"unique_all", "unique_counts", "unique_inverse", "unique_values", "unique_parts"}
-    takes_all |= {"place_sorted", "top_indices", "top_values", "cummax_indices", "cummin_indices", "among"}
+    takes_all |= {"place_sorted", "top_indices", "top_values", "cummax_pairs", "cummin_pairs", "among"}
     names = {op.schema.base_name for op in SAMPLED if "Pointwise" not in op.facets and op not in INPLACE}
     # these have tables of their own: tests/ops/test_linalg.py, tests/ops/test_fft.py, tests/ops/test_einsum.py
     names = {name for name in names if not name.startswith(("linalg_", "fft_"))}

@@ -16,7 +16,7 @@ from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
 from .inplace import inplace_kernel
 from .kernels import Specialized
-from .loops.reductions.axis_operators import arg_reduction_kernel, scan_kernel
+from .loops.reductions.axis_operators import arg_reduction_kernel, running_kernel, scan_kernel
 from .loops.reductions.row_operators import rows_kernel
 from .moving import copies, indexing, tallies
 from .numpy_kernels import numpy_kernel_rule
@@ -36,6 +36,7 @@ _WRITTEN: Final[dict[str, _Function | Specialized]] = {
 _DERIVED: Final[dict[str, Callable[[Operator], _Function | Specialized]]] = {
     "Rows": rows_kernel,
     "Scan": scan_kernel,
+    "ArgScan": running_kernel,
     "NumPyKernel": lambda operator: Specialized(numpy_kernel_rule(operator)),
     "Pointwise": lambda operator: Specialized(following_defaults(pointwise_kernel)),
     "Reduce": lambda operator: Specialized(following_defaults(reduction_kernel)),

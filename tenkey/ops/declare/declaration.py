@@ -23,6 +23,7 @@ from ...dispatch.schema import FunctionSchema, parse_schema
 from ...dispatch.tags import Tag
 from .batch import Batching, BatchRule
 from .facets import (
+    ArgScan,
     Backward,
     Compared,
     ComplexVjp,
@@ -86,7 +87,7 @@ def _parse(schema: str | FunctionSchema) -> FunctionSchema:
 def _check_vjp(schema: FunctionSchema, formulas: Mapping[str, Formula]) -> None:
     for name, formula in formulas.items():
         if formula is not None:
-            check_formula(schema, f"the vjp by {name}", formula, ("g", "out"))
+            check_formula(schema, f"the vjp by {name}", formula, ("g", "out", *_result_names(schema)))
 
 
 def _differentiation(
@@ -119,6 +120,12 @@ def _differentiation(
     return facets
 
 
+def _result_names(schema: FunctionSchema) -> dict[str, int]:
+    """Return the names of several results, with their places; a formula that names one does not keep the others."""
+    several = schema.returns if len(schema.returns) > 1 else ()
+    return {result.name: k for k, result in enumerate(several) if result.name}
+
+
 def _description(x: Any) -> Any:
     """Return shape, dtype and device of a tensor, without its values."""
     return SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device) if isinstance(x, Tensor) else x
@@ -128,25 +135,29 @@ def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backw
     """Make the gradient of an operator with several results from its formulas.
 
     In these ``g`` is the tuple of the gradients of the results, None for an unused one, and ``out`` the tuple of the
-    results. Forward mode follows as from any ``Backward``.
+    results, which the names of the schema also stand for. Forward mode follows as from any ``Backward``.
     """
     formulas = {name: (f, formula_names(f)) for name, f in vjp.items() if f is not None}
     used = {name for _, names in formulas.values() for name in names}
     tensors = [name for name in tensor_names(schema) if name in used]
     described = [name for name in tensor_names(schema) if f"{name}_meta" in used]
     positional = [a.name for a in schema.arguments if not a.kwarg_only]
+    results = {name: k for name, k in _result_names(schema).items() if name in used}
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], *rest: Any) -> None:
         bound = dict(zip(positional, inputs), **(rest[0] if len(rest) > 1 else {}))
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*[bound[name] for name in tensors], *(rest[-1] if "out" in used else ()))
+        outs = rest[-1] if "out" in used else [rest[-1][k] for k in results.values()]
+        ctx.save_for_backward(*[bound[name] for name in tensors], *outs)
         ctx.plain = {name: value for name, value in bound.items() if name in used and name not in tensors}
         for name in described:
             ctx.plain[f"{name}_meta"] = tree_map(_description, bound[name])
 
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         saved = ctx.saved_tensors
-        known = dict(zip(tensors, saved), g=grads, out=saved[len(tensors) :], **ctx.plain)
+        outs = saved[len(tensors) :]
+        known = dict(zip(tensors, saved), g=grads, out=outs, **ctx.plain)
+        known.update({name: outs[k] for name, k in results.items()} if "out" in used else zip(results, outs))
         found: list[Any] = [None] * len(positional)
         for i, name in enumerate(positional):
             if name in formulas and ctx.needs_input_grad[i]:
@@ -373,6 +384,7 @@ def composite(
     replace: Iterable[str] = (),
     leaf: bool = False,
     rows: Rows | None = None,
+    running: ArgScan | None = None,
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator in terms of others, by decorating the function that computes it.
@@ -382,7 +394,8 @@ def composite(
     a faster kernel on NumPy arrays for calls that record no gradient or have a formula for it; it returns
     NotImplemented, or raises, to leave a call to the composition. ``leaf``: callers may pass ``requires_grad=True``.
     ``joint_vjp`` returns the gradients of all formulas of ``vjp`` at once, where all of them are needed.
-    ``rows`` are the sweeps that compute the same on backends that have a template for them.
+    ``rows`` are the sweeps that compute the same on backends that have a template for them, and ``running`` says that
+    it is the current element along an axis.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
@@ -401,8 +414,7 @@ def composite(
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
         if compared is not None:
             facets.append(Compared(compared))
-        if rows is not None:
-            facets.append(rows)
+        facets += [facet for facet in (rows, running) if facet is not None]
         options: dict[str, Any] = {"tags": tags, "positional": positional, "replace": replace, "methods": methods}
         return _define(parsed, facets, **options, batch=batch, doc=doc or function.__doc__)
 

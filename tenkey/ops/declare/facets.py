@@ -20,10 +20,10 @@ from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "ArgReduce", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition", "ElementPlan",
-    "FEW", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp", "Linear", "Meta", "Methods",
-    "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan", "TensorSpec", "View",
-    "Vjp", "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
+    "ArgReduce", "ArgScan", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition",
+    "ElementPlan", "FEW", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp", "Linear", "Meta",
+    "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan",
+    "TensorSpec", "View", "Vjp", "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -155,6 +155,22 @@ class ArgReduce(Record):
     def expression(self) -> Any:
         """The traced ``better`` of the variables ``a`` and ``b``."""
         return trace(self.better, ("a", "b"), name="better")
+
+
+class ArgScan(Record):
+    """The current element so far along an axis, and its place.
+
+    ``replaces(T)(a, b)`` tells whether ``b`` takes the place of an earlier ``a``. The operator has the arguments ``x``
+    and ``axis``, returns elements and places, and is also a ``Composite``.
+    """
+
+    replaces: Callable[[Any], Callable[[Any, Any], Any]]
+    kernels: dict[Any, Any] = made(default_factory=dict, repr=False)  # compiled by a backend, by dtypes
+
+    @cached_property
+    def expression(self) -> Any:
+        """The traced ``replaces`` of the variables ``a`` and ``b``."""
+        return trace(self.replaces, ("a", "b"), name="replaces")
 
 
 class Scan(Record):

@@ -56,7 +56,7 @@ take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
     decomposition=Decomposition(_take, needs=("gather",)),
-    vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
+    vjp={"x": lambda g, x_meta, indices, axis: along_gradient(g, x_meta.shape, indices, axis)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
@@ -95,7 +95,8 @@ def _scatter_meta(source: Tensor, indices: Tensor, shape: Sequence[int], axis: i
     return TensorSpec(tuple(shape), source.dtype)
 
 
-def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -> Tensor:
+def along_gradient(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -> Tensor:
+    """Return the gradient of ``take_along_axis`` for a tensor of this shape."""
     i = normalize_axis("take_along_axis", axis, len(shape))
     wide = (*g.shape[:i], shape[i], *g.shape[i + 1 :])  # x and indices broadcast in every other dimension
     spread = indices if indices.shape == g.shape else broadcast_to(indices, g.shape)

@@ -13,6 +13,7 @@ from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import (
     ORDERED,
+    ArgScan,
     Decomposition,
     Entry,
     TensorSpec,
@@ -27,7 +28,7 @@ from ...shapes import normalize_axis
 from ..creation import arange, concrete, zeros
 from ..elementwise.comparison import equal, logical_or, not_equal, where
 from ..elementwise.complex import refuse_complex
-from ..indexing.advanced_indexing import take, take_along_axis
+from ..indexing.advanced_indexing import along_gradient, take, take_along_axis
 from ..shape.copying import as_dtype, clone, concat
 from ..shape.views import reshape
 from ..shape.views import slice as slice_view
@@ -239,10 +240,7 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResu
     return TopKResult(top_values(x, indices, i, largest), indices)
 
 
-_MANY: Final = 1 << 12  # elements from which the composition is faster
-
-
-def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
+def _running(name: str, larger: Any, replaces: Any, accumulate: Any) -> tuple[Entry, Entry]:
     running = scan(
         f"running_{name[3:]}(Tensor x, int axis) -> Tensor",
         combine=lambda T: lambda a, b: larger(a, b),
@@ -253,47 +251,49 @@ def _running(name: str, larger: Any, accumulate: Any) -> tuple[Entry, Entry]:
         tags=(Tag.INTERNAL,),
     )
 
-    def rule(x: Tensor, axis: int) -> TensorSpec:
+    def check(x: Any, axis: int) -> None:
         refuse_complex(name, x.dtype)
         normalize_axis(name, axis, x.ndim)
-        return TensorSpec(x.shape, int64)
 
-    def on_numpy(x: np.ndarray, axis: int) -> np.ndarray:
-        rule(x, axis)  # type: ignore[arg-type]
-        if x.size >= _MANY:
-            return NotImplemented  # type: ignore[no-any-return]
+    def on_numpy(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        check(x, axis)
         # the last place so far at which an element is the running extreme itself
         own = x == accumulate(x, axis)
         if x.dtype.kind == "f":
             own |= x != x
         lanes = own.swapaxes(axis, -1)
-        places = lanes * np.arange(lanes.shape[-1])
-        return np.maximum.accumulate(places, -1).swapaxes(axis, -1)
+        places = np.maximum.accumulate(lanes * np.arange(lanes.shape[-1]), -1).swapaxes(axis, -1)
+        return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis), places
 
-    def parts(x: Tensor, axis: int) -> Tensor:
-        rule(x, axis)
+    def gradient(g: Any, indices: Tensor, x_meta: Any, axis: int) -> Tensor | None:
+        return None if g[0] is None else along_gradient(g[0], x_meta.shape, indices, axis)
+
+    @composite(
+        f"{name}_pairs(Tensor x, int axis) -> (Tensor values, Tensor indices)",
+        numpy=on_numpy,
+        vjp={"x": gradient},
+        sample_inputs=lambda rng: [
+            ((np.array([[1.0, 3.0, 2.5, 2.0], [4.0, 1.5, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
+        ],
+        batch=along("axis"),
+        running=ArgScan(lambda T: lambda a, b: s.logical_or(replaces(a, b), s.isnan(b))),
+        tags=(Tag.INTERNAL,),
+    )
+    def pairs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        check(x, axis)
         i = normalize_axis(name, axis, x.ndim)
         own = logical_or(equal(x, running(x, i)), not_equal(x, x))
         n = x.shape[i]
         short = int32 if n < 1 << 31 else int64  # half the memory
         places = reshape(arange(n, device=x.device, dtype=short), [-1 if d == i else 1 for d in range(x.ndim)])
-        return as_dtype(running_max(where(own, places, 0), i), int64)
+        indices = as_dtype(running_max(where(own, places, 0), i), int64)
+        return take_along_axis(x, indices, axis=i), indices
 
-    indices = composite(
-        f"{name}_indices(Tensor x, int axis) -> Tensor",
-        numpy=on_numpy,
-        differentiable=False,
-        sample_inputs=lambda rng: [
-            ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
-        ],
-        batch=along("axis"),
-        tags=(Tag.INTERNAL,),
-    )(parts)
-    return running, indices
+    return running, pairs
 
 
-running_max, cummax_indices = _running("cummax", s.maximum, np.maximum.accumulate)
-running_min, cummin_indices = _running("cummin", s.minimum, np.minimum.accumulate)
+running_max, cummax_pairs = _running("cummax", s.maximum, lambda a, b: b >= a, np.maximum.accumulate)
+running_min, cummin_pairs = _running("cummin", s.minimum, lambda a, b: b <= a, np.minimum.accumulate)
 
 
 def _running_samples(rng: np.random.Generator) -> Any:
@@ -323,9 +323,7 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     >>> values.tolist(), indices.tolist()
     ([1, 3, 3, 5], [0, 1, 1, 3])
     """
-    i = _running_axis("cummax", x, axis)
-    indices = cummax_indices(x, i)
-    return CummaxResult(take_along_axis(x, indices, axis=i), indices)
+    return CummaxResult(*cummax_pairs(x, _running_axis("cummax", x, axis)))
 
 
 @composite(
@@ -342,9 +340,7 @@ def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     >>> tk.cummin(tk.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
     """
-    i = _running_axis("cummin", x, axis)
-    indices = cummin_indices(x, i)
-    return CumminResult(take_along_axis(x, indices, axis=i), indices)
+    return CumminResult(*cummin_pairs(x, _running_axis("cummin", x, axis)))
 
 
 def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final
 
 import numpy as np
 
+from .....core.silence import silently
 from .....core.tensor import Tensor, cpu_word, make_tensor
 from .....dispatch.calling import codegen
 from .....dispatch.operator import Operator
 from .....ops.declare import TensorSpec, scan_axis
-from .....ops.declare.facets import ArgReduce, Scan
+from .....ops.declare.facets import ArgReduce, ArgScan, Scan
 from .....ops.shapes import broadcast_shapes, normalize_axis
 from ...numpy_kernels import numpy_kernel
-from ...thresholds import COMPILED_ARG_COLUMNS, COMPILED_ARG_REDUCTION, COMPILED_SCAN
-from .calls import find_places, scan_arrays
+from ...thresholds import COMPILED_ARG_COLUMNS, COMPILED_ARG_REDUCTION, COMPILED_RUNNING, COMPILED_SCAN
+from .calls import find_places, find_running_places, scan_arrays
 
-__all__ = ["arg_reduction_kernel", "scan_kernel"]
+__all__ = ["arg_reduction_kernel", "running_kernel", "scan_kernel", "with_large_calls"]
 
 _Kernel = Callable[..., Any]
 
@@ -53,11 +54,30 @@ def kernel({parameters}):
 """
 
 
+def with_large_calls(operator: Operator, first: str, limit: int, large: _Kernel) -> _Kernel:
+    """Return the kernel that leaves calls on at least ``limit`` elements to ``large``, which may return None.
+
+    The others are NumPy's or the composition's. ``first`` names the tensor whose elements are counted.
+    """
+    schema = operator.schema
+    composite = operator.facets.get("Composite")
+    if "NumPyKernel" in operator.facets:
+        small: _Kernel = numpy_kernel(operator)
+    else:
+        assert composite is not None
+        small = composite.function if composite.implicit else partial(silently, composite.function)
+    source = _SOURCE.format(
+        parameters=codegen.parameters(schema, defaults=True), first=first, called=codegen.call(schema),
+        arguments=", ".join([argument.name for argument in schema.arguments]),
+    )  # fmt: skip
+    scope = {"limit": limit, "large": large, "small": small}
+    return codegen.define(source.lstrip(), scope, f"<kernel of {operator.name}>", schema)
+
+
 def scan_kernel(operator: Operator) -> _Kernel:
     """Return the kernel of an operator with the facet ``Scan``: small calls by NumPy or the composition."""
     facet: Scan = operator.facets["Scan"]
     schema = operator.schema
-    small = numpy_kernel(operator) if "NumPyKernel" in operator.facets else operator.facets["Composite"].function
     names = tuple([argument.name for argument in schema.arguments])
     rule = operator.facets["Meta"].rule
 
@@ -84,9 +104,19 @@ def scan_kernel(operator: Operator) -> _Kernel:
         made = [make_tensor(out, word) for out in outs]
         return tuple(made) if several else made[-1]
 
-    source = _SOURCE.format(
-        parameters=codegen.parameters(schema, defaults=True), first=facet.tensors[0], arguments=", ".join(names),
-        called=codegen.call(schema),
-    )  # fmt: skip
-    scope = {"limit": COMPILED_SCAN, "large": large, "small": small}
-    return codegen.define(source.lstrip(), scope, f"<scan kernel of {operator.name}>", schema)
+    return with_large_calls(operator, facet.tensors[0], COMPILED_SCAN, large)
+
+
+def running_kernel(operator: Operator) -> _Kernel:
+    """Return the kernel of an operator with the facet ``ArgScan``."""
+    facet: ArgScan = operator.facets["ArgScan"]
+    name = operator.schema.base_name
+
+    def large(x: Tensor, axis: int) -> tuple[Tensor, Tensor] | None:
+        a = x._data
+        if a.dtype.kind == "c" or not a.ndim:
+            return None
+        found = find_running_places(facet, a, normalize_axis(name, axis, a.ndim))
+        return None if found is None else (make_tensor(found[0], cpu_word(a.dtype)), make_tensor(found[1], _PLACES))
+
+    return with_large_calls(operator, "x", COMPILED_RUNNING, large)

@@ -15,7 +15,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import numpy as np
 
 from .....dispatch.registry import registry
-from .....ops.declare.facets import ArgReduce, Reduce, Scan
+from .....ops.declare.facets import ArgReduce, ArgScan, Reduce, Scan
 from .....ops.scalar import trace
 from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
@@ -24,9 +24,9 @@ from ....llvm.compiled import Case, UnavailableError
 from ...pool import STATE
 from ..expressions import ScalarLoop, UnsupportedInLoopError, converted, to_loop
 from ..moves.strided_copies import copied
-from . import arg_reduction, reduce_axes, scan
+from . import arg_reduction, reduce_axes, running_place, scan
 
-__all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "reduce_array", "scan_arrays"]
+__all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "find_running_places", "reduce_array", "scan_arrays"]
 
 _AXES: Final = 16  # of the templates
 _FLOAT32: Final = np.dtype(np.float32)
@@ -108,7 +108,7 @@ class _Kernel:
 
 
 def _kernels(
-    facet: ArgReduce | Reduce | Scan, make: Callable[..., tuple[_Kernel, _Kernel]], *dtypes: np.dtype
+    facet: ArgReduce | ArgScan | Reduce | Scan, make: Callable[..., tuple[_Kernel, _Kernel]], *dtypes: np.dtype
 ) -> tuple[_Kernel, _Kernel] | None:
     """Return the kernels for rows and for columns, or None if an operation or a dtype is not available."""
     try:
@@ -292,7 +292,36 @@ def scan_arrays(
     return [copied(np.flip(out, axis)) for out in outs] if reverse else outs
 
 
-_MAKERS: Final = {"Reduce": _reduce_kernels, "ArgReduce": _place_kernels, "Scan": _scan_kernels}
+def _running_kernels(facet: ArgScan, given: np.dtype) -> tuple[_Kernel, _Kernel]:
+    compute = _FLOAT32 if _is_half(given) else given
+    A = of_dtype(compute)
+    statics: dict[str, Any] = {
+        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": 8 if A.size == 8 else 16,
+        "replaces": to_loop(facet.expression, ("a", "b"), compute),
+    }  # fmt: skip
+    return _Kernel(running_place.running_in_rows, statics), _Kernel(running_place.running_in_columns, statics)
+
+
+@compiled_or_none
+def find_running_places(facet: ArgScan, a: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the current elements along an axis and their places; the array has elements."""
+    kernels = None if a.dtype.kind == "b" else _kernels(facet, _running_kernels, a.dtype)
+    if kernels is None:
+        return None
+    values, places = allocate(a.shape, a.dtype), allocate(a.shape, np.dtype(np.int64))
+    a, outer, n, inner, step = as_rows(a, axis)
+    if n >= 1 << 31:
+        return None
+    if inner == 1:
+        kernels[0].call(STATE, a, values, places, outer, n, step)
+    else:
+        kernels[1].call(STATE, a, values, places, outer, n, inner, step)
+    return values, places
+
+
+_MAKERS: Final = {
+    "Reduce": _reduce_kernels, "ArgReduce": _place_kernels, "Scan": _scan_kernels, "ArgScan": _running_kernels,
+}  # fmt: skip
 
 
 def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
@@ -303,7 +332,7 @@ def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
             continue
         facet = operator.facets[kind]
         try:
-            compute = () if kind == "ArgReduce" else (facet.promotion.dtypes(operator.name, (given,))[0],)
+            compute = () if kind in ("ArgReduce", "ArgScan") else (facet.promotion.dtypes(operator.name, (given,))[0],)
         except TypeError:
             continue
         if kind != "Reduce" and (*compute, given)[0].kind == "b":  # NumPy's

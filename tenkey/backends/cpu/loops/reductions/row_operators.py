@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from ....._util.record import Record
-from .....core.silence import silently
 from .....core.tensor import cpu_word, make_tensor
-from .....dispatch.calling import codegen
 from .....dispatch.operator import Operator
 from .....dispatch.registry import registry
 from .....ops.declare.sweeps import Rows
@@ -21,11 +18,11 @@ from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
 from ....llvm import kernel, lanes_of
 from ....llvm.compiled import Case
-from ...numpy_kernels import numpy_kernel
 from ...pool import STATE
 from ...thresholds import COMPILED_ROWS
 from ..expressions import UnsupportedInLoopError
 from . import row_sweeps
+from .axis_operators import with_large_calls
 from .calls import compiled_or_none
 from .row_program import RowProgram
 
@@ -38,32 +35,11 @@ _LONG: Final = 1 << 16  # elements from which a row is cut if there are few
 _FEW: Final = 8
 _PLANS: Final = 256  # shapes and arguments that are remembered
 
-_SOURCE: Final = """
-def kernel({parameters}):
-    $first = {first}._data
-    if $first.size >= $limit:
-        $made = $large({arguments})
-        if $made is not None:
-            return $made
-    return $small({called})
-"""
-
 
 def rows_kernel(operator: Operator) -> Callable[..., Any]:
     """Return the kernel: small calls and rare dtypes by NumPy or the composition, the others in sweeps."""
-    schema = operator.schema
-    facet: Rows = operator.facets["Rows"]
-    composite = operator.facets["Composite"]
-    silent = composite.function if composite.implicit else partial(silently, composite.function)
-    small = numpy_kernel(operator) if "NumPyKernel" in operator.facets else silent
-    large = _Large(operator, facet)
-    names = [argument.name for argument in schema.arguments]
-    source = _SOURCE.format(
-        parameters=codegen.parameters(schema, defaults=True), first=large.first, arguments=", ".join(names),
-        called=codegen.call(schema),
-    )  # fmt: skip
-    scope = {"limit": COMPILED_ROWS, "large": large.run, "small": small}
-    return codegen.define(source.lstrip(), scope, f"<rows kernel of {operator.name}>", schema)
+    large = _Large(operator, operator.facets["Rows"])
+    return with_large_calls(operator, large.first, COMPILED_ROWS, large.run)
 
 
 class _Plan(Record):
