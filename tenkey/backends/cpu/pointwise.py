@@ -143,11 +143,14 @@ def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
     names, operands = ascii_lowercase[:count], [f"x{i + 1}" for i in range(count)]
     arrays = ", ".join(names)
     tensors = [a for a, kind in zip(names, kinds) if kind == "t"]
-    guard = " or ".join(f"{a}.size >= limit" for a in tensors)
-    if len(tensors) > 1:  # operands that are repeated along different axes have a larger result
+    guard = " or ".join(f"{a}_size >= limit" for a in tensors)
+    if len(tensors) == 1:
+        guard = f"{tensors[0]}.size >= limit"
+    else:  # operands that are repeated along different axes have a larger result
         first, *others = tensors
         other = " or ".join(f"({a}.ndim and {a}.shape != {first}.shape)" for a in others)
-        guard += f" or ({' * '.join(f'{a}.size' for a in tensors)} >= limit and ({other}))"
+        guard += f" or ({' or '.join(f'{a}.ndim > 1' for a in tensors)}) and ({other})"
+        guard = f"{' * '.join(f'({a}_size := {a}.size)' for a in tensors)} >= limit and ({guard})"
     load = "; ".join(f"{a} = {x}._data" for a, x in zip(names, operands) if a in tensors)
     slots = range(count) if mixed else ()
     source = _SOURCE.format(
