@@ -34,6 +34,7 @@ from .kernels import Specialized, check
 from .loops.moves.strided_copies import copied
 from .loops.products import DEEP, STRIPS, batched_product, packed_product
 from .pool import STATE, get_num_threads
+from .pool.state_block import HELPERS, RUN, block
 
 __all__ = ["KERNELS", "matmul_kernel"]
 
@@ -109,16 +110,17 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product of all rows
         made = large(a.reshape(-1, inner), b)
         return None if made is None else made.reshape(*a.shape[:-1], columns)
-    shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else ()
     if prod(shape) * rows * inner * columns < (LEAST if shape or a.dtype.kind != "f" else LEAST_OF_ONE):
         return None
     if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
         return None
-    loop = _loop(a.dtype.name)
+    loop = _loop(a.dtype.char)
     if loop is None:
         return None
     contiguous = b.strides[-1] == b.itemsize
-    if inner * columns * b.itemsize <= IN_CACHE and (contiguous or shape):
+    row_major = a.strides[-1] == a.itemsize  # otherwise the elements of a row lie on different lines or even pages
+    if inner * columns * b.itemsize <= IN_CACHE and (shape or (contiguous and row_major)):
         if not contiguous:
             b = copied(b)
         out = allocate((*shape, rows, columns), a.dtype)
@@ -126,12 +128,12 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         return out
     if shape:
         return None
-    loop = _loop(a.dtype.name, packed=True)
+    loop = _loop(a.dtype.char, packed=True)
     if loop is None:
         return None
-    if a.strides[-1] != a.itemsize:  # its elements would lie on different pages
+    if not row_major:
         a = copied(a)
-    places = min(get_num_threads(), MOST_PLACES)
+    places = min(block[HELPERS] + 1 if block[RUN] else get_num_threads(), MOST_PLACES)
     packed = np.empty(places * DEEP * PANEL + 64, np.uint8)
     out = allocate((rows, columns), a.dtype)
     if not inner:
@@ -142,10 +144,10 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 @cache
-def _loop(dtype: str, packed: bool = False) -> Callable[..., Any] | None:
-    """Return the loop of a dtype, or None where code cannot be compiled."""
+def _loop(char: str, packed: bool = False) -> Callable[..., Any] | None:
+    """Return the loop of the dtype with this character, or None where code cannot be compiled."""
     try:
-        return compiled(packed_product if packed else batched_product, T=of_dtype(np.dtype(dtype)))
+        return compiled(packed_product if packed else batched_product, T=of_dtype(np.dtype(char)))
     except UnavailableError:
         return None
 
