@@ -275,6 +275,17 @@ def test_python_workers() -> None:
                 TENKEY_POOL="python").startswith("False ['MainThread'] None")  # fmt: skip
 
 
+def test_workers_are_not_started_for_little_work() -> None:
+    said = _run("""
+made = Region(10, 1)
+for _ in range(2):
+    made()
+    print(at.block[at.RUN] != 0, at.block[at.AWAITED])
+made.check(2)
+""")
+    assert said == "False 6\nTrue 0\n"
+
+
 def test_without_a_compiler() -> None:
     """If the regions' code cannot be loaded, calls run on their own thread."""
     said = _run("""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "COMPILED_ARG_COLUMNS", "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS", "COMPILED_RUNNING",
-    "COMPILED_SCAN", "COPIED", "GATHERED", "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT", "JOINED", "LARGE",
-    "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "LISTED", "ORDERED_ELEMENTS", "RANDOM_NUMBERS", "REORDERED", "SCATTERED",
-    "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED", "TAKEN", "TAKEN_ALONG",
-    "TALLIED", "TRIANGULAR", "WORTH_WAKING_SECONDS",
+    "CHUNKS_BEFORE_WORKERS", "COMPILED_ARG_COLUMNS", "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS",
+    "COMPILED_RUNNING", "COMPILED_SCAN", "COPIED", "GATHERED", "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT",
+    "JOINED", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "LISTED", "ORDERED_ELEMENTS", "RANDOM_NUMBERS",
+    "REORDERED", "SCATTERED", "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED",
+    "TAKEN", "TAKEN_ALONG", "TALLIED", "TRIANGULAR", "WORTH_WAKING_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 50e-6
@@ -24,6 +24,10 @@ WORTH_WAKING_SECONDS: Final = 60e-6
 """The work of a call from which sleeping workers are woken for it alone. Calls 0.5 ms apart, on one and two threads, in
 us (medians, loaded machine): 2 chunks of 4 us 23.5 and 34.6, 8 chunks 45.8 and 51.5, 16 chunks 79 and 75, 32 chunks 145
 and 119."""
+
+CHUNKS_BEFORE_WORKERS: Final = 16
+"""Chunks that a process computes before it starts workers, which takes 0.7 ms, or 30 ms if the pool must be compiled. A
+call of a light loop on 2^19 elements has as many, and gains 0.03 ms by a second thread; ``exp`` of 2^16 has 8."""
 
 RANDOM_NUMBERS: Final = 128
 """Elements of a draw from which it is compiled: NumPy takes 60 us for any small number of them, a kernel 5 us."""

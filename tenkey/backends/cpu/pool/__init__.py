@@ -2,7 +2,7 @@
 
 A compiled function with regions takes :data:`STATE`, an int, as its argument ``pool``, and calls
 ``parallel(pool, task, data, n, chunk)`` of :mod:`.region` (Note [Regions]). Workers are started by the first call that
-is large enough (Note [Workers are started by the first region]).
+is large enough (Note [Workers are started when they are worth it]).
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ from ...llvm.instructions import (
     cast,
     compare_exchange,
     exchange,
+    maximum,
     minimum,
     pause,
     stack,
@@ -50,6 +51,7 @@ from ...llvm.language import loop
 from ...llvm.value_types import i8, i32, i64, pointer, void
 from .state_block import (
     ASLEEP,
+    AWAITED,
     BELL,
     BLOCKED,
     CHUNK,
@@ -112,10 +114,12 @@ def parallel(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, ch
 
 @loop(cold=True)
 def _divide(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
-    """Leave a call of several chunks to the pool, which is loaded when the first such call comes."""
+    """Leave a call of several chunks to the pool: Note [Workers are started when they are worth it]."""
     words = cast(pool, pointer(i64))
-    if atomic_load(words + RUN) == 0:  # noqa: SIM102 -- `and` evaluates both sides
-        if words[LOAD] != 0:
+    if atomic_load(words + RUN) == 0:
+        awaited = words[AWAITED] - ((n - 1) // chunk + 1)
+        words[AWAITED] = maximum(awaited, 0)  # a count that is lost between threads does no harm
+        if (words[LOAD] != 0) & (awaited <= 0):
             complete = stack(i64)  # Note [An interrupt in a callback]
             complete[0] = 0
             call(_function(words[LOAD]), complete)

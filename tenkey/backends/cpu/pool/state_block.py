@@ -16,10 +16,10 @@ import ctypes
 from typing import Final
 
 __all__ = [
-    "ASLEEP", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "ENDED", "FUTEX", "GETCPU", "HELPERS",
-    "INDEX", "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "PACES", "PACES_COUNT", "POOL",
-    "REGION", "RUN", "SHARES", "SIGMASK", "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM", "TICKET",
-    "WAKES", "WORKERS", "WORTH_WAKING", "YIELD", "block", "slot_address",
+    "ASLEEP", "AWAITED", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "ENDED", "FUTEX", "GETCPU",
+    "HELPERS", "INDEX", "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "PACES", "PACES_COUNT",
+    "POOL", "REGION", "RUN", "SHARES", "SIGMASK", "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM",
+    "TICKET", "WAKES", "WORKERS", "WORTH_WAKING", "YIELD", "block", "slot_address",
 ]  # fmt: skip
 
 MAX_THREADS: Final = 64
@@ -41,6 +41,7 @@ CLOCK: Final = 9
 SIGMASK: Final = 10
 SPIN: Final = 11  # nanoseconds that a worker looks out for a region before it sleeps
 WORTH_WAKING: Final = 12  # nanoseconds: briefer calls leave sleepers asleep
+AWAITED: Final = 13  # how many more chunks are to come before workers are started; counted down by regions
 # written by regions, each word by one thread at a time
 REGION: Final = LINE  # 1 while a region runs
 TICKET: Final = 2 * LINE  # number of the region << 32 | whether workers may join << 16 | workers inside

@@ -72,7 +72,7 @@ class Program:
         if ufunc is None:
             ufunc = single_ufunc(self.expression, self.parameters, dtype)
         self.is_ufunc = ufunc is not None
-        self.call: Callable[..., Any] = ufunc if ufunc is not None else numpy_function(facet, dtype, result)
+        self.call: Callable[..., Any] = ufunc if ufunc is not None else self._by_numpy(facet)
         operation = self.expression.operation
         self.silent = ufunc is not None and (
             (operation in _SILENT and dtype.kind != "c")  # the magnitude of a complex number may overflow
@@ -89,6 +89,20 @@ class Program:
         if ufunc is np.power and dtype.kind in "iu":
             self.call = whole_power
         self.single = isinstance(self.call, np.ufunc)
+
+    def _by_numpy(self, facet: Pointwise) -> Callable[..., Any]:
+        """Return a function of several of NumPy's, which is generated when it is called: large calls do not need it."""
+        function: Callable[..., Any] | None = None
+
+        def call(*arrays: Any) -> Any:
+            nonlocal function
+            if function is None:
+                function = numpy_function(facet, self.dtype, self.result)
+                if self.call is call:
+                    self.call = function
+            return function(*arrays)
+
+        return call
 
     def loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
         """Return the inner loop for operands of these dtypes, compiled if need be; None: NumPy computes."""
