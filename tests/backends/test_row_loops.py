@@ -109,6 +109,30 @@ def test_infinities_and_nan() -> None:
         np.testing.assert_allclose(computed("softmax", row, 1)[0], scipy.special.softmax(row, 1), rtol=1e-6)
 
 
+def test_log_softmax_of_infinities_is_that_of_softmax() -> None:
+    """It is the logarithm of ``softmax``, whose row is NaN if its largest element is infinite; so it is in PyTorch."""
+    for few in ([np.inf, 0.0], [np.inf, np.inf, 1.0], [-np.inf, -np.inf], [-np.inf, 0.0, 1.0], [np.nan, 1.0]):
+        for n in (1, 400):  # by the composition and by the template
+            for axis in (0, 1):
+                row = np.array(few * n, np.float32)
+                x = row[:, None] if axis == 0 else row[None]
+                with np.errstate(all="ignore"):
+                    shares = np.exp(row - row.max())
+                    expected = np.log(shares / shares.sum())
+                assert np.isnan(expected).all() == (not np.isfinite(row.max())), few
+                got = tk.log_softmax(tk.asarray(x), axis=axis).numpy().reshape(-1)
+                np.testing.assert_allclose(got, expected, rtol=1e-5, err_msg=f"{few} {n} {axis}")
+
+
+def test_log_softmax_far_from_zero() -> None:
+    x = (1e5 + np.random.default_rng(9).integers(0, 8, (3, 700)) / 8).astype(np.float32)
+    expected = scipy.special.log_softmax(x.astype(float), 1)
+    np.testing.assert_allclose(computed("log_softmax", x, 1)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        tk.log_softmax(tk.asarray(x[:, :5])).numpy(), scipy.special.log_softmax(x[:, :5], 1), 1e-6
+    )
+
+
 def test_several_axes_and_a_long_row() -> None:
     x = np.random.default_rng(1).standard_normal((3, 200, 300))
     np.testing.assert_allclose(computed("var", x, None, 0.0, False)[0], x.var(), rtol=1e-12)

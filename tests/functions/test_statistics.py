@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tests._tiers import Failures
 
 WAYS = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
@@ -117,3 +118,29 @@ def test_borders_of_statistics(mode: Any, length: Any, dtype: str) -> None:
     np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
     if dtype == "float64":
         assert tk.autograd.gradcheck(lambda t: tk.pad(t, 1, mode, stat_length=length), tk.tensor(x, requires_grad=True))
+
+
+def test_variances_of_half_precision() -> None:
+    """They are those of float32, rounded: neither the sums nor the root of a large variance overflow."""
+    rng = np.random.default_rng(11)
+    failures = Failures()
+    for dtype in (tk.float16, tk.bfloat16):
+        for n in (5, 1200, 20_000):
+            with failures.of(f"{dtype} {n}"):
+                x = tk.asarray(rng.standard_normal(n) * 150 + 200).astype(dtype).requires_grad_()
+                wide = x.detach().astype(tk.float64).numpy()
+                eps = 1e-3 if dtype == tk.float16 else 8e-3
+                spread = wide.std()
+                for got, expected, slope in (
+                    (tk.var(x), wide.var(), 2 * (wide - wide.mean()) / n),
+                    (tk.std(x), spread, (wide - wide.mean()) / (n * spread)),
+                ):
+                    assert got.dtype == dtype
+                    assert got.item() == pytest.approx(expected, rel=eps)
+                    (by_x,) = tk.autograd.grad(got, x)
+                    np.testing.assert_allclose(
+                        by_x.astype(tk.float64).numpy(), slope, rtol=2 * eps, atol=3e-7 + eps * abs(slope).max()
+                    )
+    failures.check()
+    far = tk.asarray(np.array([300, -300] * 600, np.float16))
+    assert (tk.std(far).item(), tk.var(far).item()) == (300.0, np.inf)

@@ -17,9 +17,9 @@ from ..shapes import normalize_axis
 from .creation import arange, full
 from .elementwise.comparison import equal, where
 from .elementwise.complex import conjugated, real_part
-from .elementwise.exponential import exp, rsqrt
+from .elementwise.exponential import exp, log, rsqrt
 from .indexing.advanced_indexing import take_along_axis
-from .reductions.reduction import LOG_OF_SUM, logsumexp, max, mean, sum
+from .reductions.reduction import is_half, logsumexp, max, mean, sum
 from .shape.copying import as_dtype, cast, clone, floating
 from .shape.views import expand_dims, reshape, squeeze
 
@@ -104,18 +104,29 @@ def log_softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
     rows=Rows(
         {"x": "row"},
         {"out": "row"},
-        (*LOG_OF_SUM, Sweep(elements={"out": lambda x, log_of_sum: x - log_of_sum})),
+        (
+            Sweep(folds={"largest": ("maximum", lambda x: x)}),
+            Sweep(
+                folds={"total": ("add", lambda x, largest: s.exp(x - largest))},
+                then={"log_of_total": lambda total: s.log(total)},
+            ),
+            Sweep(elements={"out": lambda x, largest, log_of_total: (x - largest) - log_of_total}),
+        ),
     ),
     sample_inputs=_samples,
 )
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``log(softmax(x))``, without overflow.
+    """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN.
 
     >>> [f"{v:.4f}" for v in tk.log_softmax(tk.asarray([0.0, 0.0]))]
     ['-0.6931', '-0.6931']
     """
     axis = normalize_axis("log_softmax", axis, x.ndim)
-    return x - logsumexp(x, axis=axis, keepdims=True)
+    x = floating(x)
+    if not x.shape[axis]:
+        return clone(x)
+    below = x - max(real_part(x), axis=axis, keepdims=True)  # exact where the difference decides
+    return below - log(sum(exp(below), axis=axis, keepdims=True))
 
 
 # ---- cross entropy
@@ -230,14 +241,9 @@ def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
     return reshape(x, tuple([-1 if i == axis % ndim else 1 for i in range(ndim)]))
 
 
-def _is_half(dtype: np.dtype) -> bool:
-    """Tell whether a dtype is float16 or bfloat16, without importing the package that defines the latter."""
-    return dtype.itemsize == 2 and dtype.kind in "fV"
-
-
 def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
     """Return the normalized elements, and the factor by which their deviations were scaled; of halves in float32."""
-    if _is_half(x.dtype):  # the square of 256 is beyond float16
+    if is_half(x.dtype):  # the square of 256 is beyond float16
         x = cast(x, float32)
     deviations = x - mean(x, axis=axis, keepdims=True)
     scale = rsqrt(mean(deviations * deviations, axis=axis, keepdims=True) + eps)
@@ -247,7 +253,7 @@ def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
 def _rounded(result: Tensor, *operands: Tensor | None) -> Tensor:
     """Return the result for halves, which was computed in float32, in the dtype of its operands."""
     found = result_dtype([x.dtype for x in operands if x is not None])
-    return cast(result, found) if _is_half(found) else result
+    return cast(result, found) if is_half(found) else result
 
 
 def _others(ndim: int, axis: int) -> tuple[int, ...]:

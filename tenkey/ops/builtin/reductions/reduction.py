@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
+from ....core.dtypes.names import default_float, float32, float64, int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
@@ -20,6 +20,11 @@ from ..elementwise.exponential import exp, log
 from ..primitives import gather_rows
 from ..shape.copying import cast, floating
 from ..shape.views import broadcast_to, reshape
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Tell whether a dtype is float16 or bfloat16, without importing the package that defines the latter."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
@@ -154,7 +159,7 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """
     count = count_along("mean", x.shape, axis)
     # the sum of halves or integers may overflow although the mean does not
-    half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)
+    half = is_half(x.dtype)
     whole = x.dtype.kind in "biu"
     total = sum(x, axis=axis, dtype=float32 if half else float64 if whole else None, keepdims=keepdims)
     result = total / count if count else total * float("nan")

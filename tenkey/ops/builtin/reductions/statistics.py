@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
-from ....core.dtypes.names import default_float, float64, real_of
+from ....core.dtypes.names import default_float, float32, float64, real_of
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
@@ -25,7 +25,7 @@ from ..random import random_checked
 from ..shape.copying import as_dtype, cast, clone, concat, floating
 from ..shape.padding import vector
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
-from .reduction import count_along, max, mean, min, over_axes, restore_axes, small_sum, sum
+from .reduction import count_along, is_half, max, mean, min, over_axes, restore_axes, small_sum, sum
 
 
 def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
@@ -58,6 +58,8 @@ _MEAN: Final = Sweep(folds={"total": ("add", lambda x: x)}, then={"mean": lambda
 )
 def var_backward(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
     """Return the gradient of ``var``."""
+    if is_half(x.dtype):
+        return cast(var_backward(cast(g, float32), cast(x, float32), axis, correction, keepdims), x.dtype)
     deviations, count = _deviations(x, axis)
     free = builtins.max(count - correction, 0)
     return restore_axes(g, x.shape, axis, keepdims) * deviations * (2.0 / free if free else float("nan"))
@@ -131,13 +133,14 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> tk.var(tk.asarray([1.0, 2.0, 3.0]), correction=1).item()
     1.0
     """
-    whole = x.dtype.kind in "biu"
-    if whole:  # the sum may overflow although the mean does not, and float32 holds only 24 bits
-        x = cast(x, float64)
+    whole, half = x.dtype.kind in "biu", is_half(x.dtype)
+    to = default_float() if whole else x.dtype
+    if whole or half:  # the sum may overflow although the mean does not, and float32 holds only 24 bits
+        x = cast(x, float64 if whole else float32)
     deviations, count = _deviations(x, axis)
     total = sum(squared_size(deviations), axis=axis, keepdims=keepdims)
     result = total / builtins.max(count - correction, 0)
-    return cast(result, default_float()) if whole else result
+    return cast(result, to) if whole or half else result
 
 
 @composite(
@@ -155,6 +158,8 @@ def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> tk.std(tk.asarray([1.0, 3.0])).item()
     1.0
     """
+    if is_half(x.dtype):  # the variance may overflow although its root does not
+        return cast(std(cast(x, float32), axis, correction=correction, keepdims=keepdims), x.dtype)
     squares = var(x, axis, correction=correction, keepdims=keepdims)
     return where(equal(squares, 0), 0.0, sqrt(_not_zero(squares)))
 
