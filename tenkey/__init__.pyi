@@ -766,7 +766,7 @@ def log2(x: Tensor) -> Tensor:
 def log_sigmoid(x: Tensor) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow and underflow."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``log(softmax(x))``, without overflow."""
+    """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
 def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
 def logaddexp2(x1: TensorLike, x2: TensorLike) -> Tensor:

@@ -128,7 +128,7 @@ def log_expit(x: Tensor) -> Tensor:
 def log_ndtr(x: Tensor) -> Tensor:
     """Return the logarithm of ``ndtr``, also where ``ndtr`` is too small for its dtype."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``log(softmax(x))``, without overflow."""
+    """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
 def logit(x: Tensor) -> Tensor:
     """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:

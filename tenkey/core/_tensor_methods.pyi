@@ -359,7 +359,7 @@ class TensorMethods:
     def log_(self) -> Self:
         """``log`` written into its first argument, which is returned."""
     def log_softmax(self, axis: int = -1) -> Tensor:
-        """Return ``log(softmax(x))``, without overflow."""
+        """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
     def logaddexp(self, x2: TensorLike) -> Tensor:
         """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
     def logaddexp_(self, x2: TensorLike) -> Self:
