@@ -81,8 +81,18 @@ def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
     >>> broadcast_shapes("add", (2, 1), (3,))
     (2, 3)
     """
-    if len(shapes) == 2 and shapes[0] == shapes[1]:
-        return shapes[0]
+    if len(shapes) == 2:  # a quarter of the time of the general case
+        long, short = shapes if len(shapes[0]) >= len(shapes[1]) else (shapes[1], shapes[0])
+        if long == short:
+            return long
+        found = list(long)
+        for i, size in enumerate(short, len(long) - len(short)):
+            if size != found[i] != 1 != size:
+                break
+            if size != 1:
+                found[i] = size
+        else:
+            return tuple(found)
     ndim = max(map(len, shapes), default=0)
     result = []
     for i in range(-ndim, 0):
