@@ -91,7 +91,7 @@ SCATTERED: Final = 1 << 8
 """Elements from which sums at indices run in compiled loops: ``np.add.at`` takes 16 to 20 ns for each element of a
 matrix, a call of the loop 3 us."""
 
-TALLIED: Final = 1 << 14
+TALLIED: Final = 1 << 15
 """Elements from which integers are counted in compiled loops, on one thread: 4 : 9 us at 2^12, 14 : 17 at 2^14,
 1350 : 960 at 2^20."""
 

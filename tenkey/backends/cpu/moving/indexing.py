@@ -251,7 +251,10 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
     if not values.shape and values.dtype is not dtype:  # NumPy converts a single number for each element
-        values = silenced(values.astype, dtype)
+        try:
+            values = quietly(values.astype, dtype)
+        except RuntimeError:  # Note [A context without warnings]
+            values = silenced(values.astype, dtype)
     if _many(a, indices) and not any(i is not None and i._data.dtype.kind == "b" for i in indices):
         if values.dtype is not dtype:
             values = silenced(values.astype, dtype)

@@ -119,8 +119,11 @@ def _nonzero_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
     def nonzero_rows(x: Tensor) -> Tensor:
         a = x._data
-        found = _listed(a) if len(a.shape) == 1 and a.size >= LISTED and a.dtype.kind in "biufc" else None
-        return wrap(found) if found is not None else general(x)
+        if a.size >= LISTED and len(a.shape) == 1 and a.dtype.kind in "biufc":
+            found = _listed(a)
+            if found is not None:
+                return wrap(found)
+        return general(x)  # type: ignore[no-any-return]
 
     return nonzero_rows
 
