@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.dtypes.names import default_float, float32, float64, int64
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, cpu_word, make_tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import BOOLEAN, ORDERED, Entry, Rows, Sweep, arg_reduction, composite, linear, normal, reduction
@@ -135,12 +135,18 @@ def small_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int] | Non
 
 _SMALL: Final = 1 << 14  # elements; larger arrays are summed by several threads
 _add: Final[Any] = np.add.reduce
+_divide: Final[Any] = np.divide
 _ndarray: Final = np.ndarray
 
 
 def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
     found = small_sum(x, axis, keepdims)
-    return NotImplemented if found is None else found[0] / found[1]
+    if found is not None:
+        return found[0] / found[1]
+    if x.dtype.char not in "fd" or not x.size:
+        return NotImplemented
+    total = sum(make_tensor(x, cpu_word(x.dtype)), axis=axis, keepdims=keepdims)._data
+    return _divide(total, x.size // total.size, total)
 
 
 @composite(
