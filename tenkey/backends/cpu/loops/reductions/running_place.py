@@ -108,18 +108,24 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, PLACE, LANES, repl
             writes=writes)  # fmt: skip
 
 
-@loop(brief=True)
+@loop(inline=True)
+def describe(t, x, values, places, n, step):  # type: ignore[no-untyped-def]
+    """Write what both entry points know into the block for tasks."""
+    t[SOURCE] = address(data(x, i8))
+    t[VALUES] = address(data(values, i8))
+    t[PLACES] = address(data(places, i8))
+    t[LENGTH] = n
+    t[STEP] = step
+
+
+@loop(brief=True, cold=True)
 def running_in_rows(
     pool: pointer(i8), x: array, values: array, places: array, rows: i64, n: i64, step: i64,
     *, S, A, PLACE, LANES, replaces,
 ) -> void:  # fmt: skip
     """Scan rows of n adjacent elements, ``step`` elements apart."""
     t = stack(i64, 16)
-    t[SOURCE] = address(data(x, i8))
-    t[VALUES] = address(data(values, i8))
-    t[PLACES] = address(data(places, i8))
-    t[LENGTH] = n
-    t[STEP] = step
+    describe(t, x, values, places, n, step)
     pieces = n // PIECE
     pieces = minimum(pieces, MOST // rows)
     pieces = i64(1) if pieces < 2 else pieces
@@ -177,18 +183,14 @@ def strips_task(d: pointer(i8), first: i64, last: i64, *, S, A, PLACE, LANES, re
             to += t[INNER]
 
 
-@loop(brief=True)
+@loop(brief=True, cold=True)
 def running_in_columns(
     pool: pointer(i8), x: array, values: array, places: array, outer: i64, n: i64, inner: i64, step: i64,
     *, S, A, PLACE, LANES, replaces,
 ) -> void:  # fmt: skip
     """Scan along the middle of (outer, n, inner), whose last two are contiguous; ``step`` as in running_in_rows."""
     t = stack(i64, 16)
-    t[SOURCE] = address(data(x, i8))
-    t[VALUES] = address(data(values, i8))
-    t[PLACES] = address(data(places, i8))
-    t[LENGTH] = n
-    t[STEP] = step
+    describe(t, x, values, places, n, step)
     t[INNER] = inner
     width = VECTORS * LANES
     strips = (inner + width - 1) // width

@@ -105,6 +105,20 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, PARTS, c
         run(t, x, to, n, place, begun, S=S, A=A, R=R, LANES=LANES, PARTS=PARTS, combine=combine, writes=writes)
 
 
+@loop(inline=True)
+def describe(t, x, out, n, step, to, PARTS):  # type: ignore[no-untyped-def]
+    """Write what both entry points know into the block for tasks."""
+    if PARTS == 1:
+        t[0] = address(data(x, i8))
+        t[1] = address(data(out, i8))
+    else:
+        for k in unroll(2 * PARTS):
+            t[k] = data(x, i64)[k]
+    t[LENGTH] = n
+    t[STEP] = step
+    t[TO] = to
+
+
 @loop(brief=True, cold=True)
 def scan_rows(
     pool: pointer(i8), x: array, out: array, rows: i64, n: i64, step: i64, to: i64,
@@ -115,15 +129,7 @@ def scan_rows(
     With several parts, ``x`` holds the addresses of all operands, and then those of all results.
     """
     t = stack(i64, 32)
-    if PARTS == 1:
-        t[0] = address(data(x, i8))
-        t[1] = address(data(out, i8))
-    else:
-        for k in unroll(2 * PARTS):
-            t[k] = data(x, i64)[k]
-    t[LENGTH] = n
-    t[STEP] = step
-    t[TO] = to
+    describe(t, x, out, n, step, to, PARTS)
     pieces = n // PIECE
     pieces = minimum(pieces, MOST // rows)
     pieces = i64(1) if pieces < 2 else pieces
@@ -189,15 +195,7 @@ def scan_columns(
 ) -> void:  # fmt: skip
     """Scan along the middle of (outer, n, inner), whose last two are contiguous; ``step``, ``to`` as in scan_rows."""
     t = stack(i64, 32)
-    if PARTS == 1:
-        t[0] = address(data(x, i8))
-        t[1] = address(data(out, i8))
-    else:
-        for k in unroll(2 * PARTS):
-            t[k] = data(x, i64)[k]
-    t[LENGTH] = n
-    t[STEP] = step
-    t[TO] = to
+    describe(t, x, out, n, step, to, PARTS)
     t[INNER] = inner
     width = (VECTORS // PARTS if PARTS < 3 else 2) * LANES
     t[STRIPS] = (inner + width - 1) // width
