@@ -13,7 +13,7 @@ from typing import Any, Final
 from . import elementary as s
 from .expression import Expression, as_expression, make, topological_order
 
-__all__ = ["EXPANSIONS", "expand", "rewritten"]
+__all__ = ["EXPANSIONS", "expand", "rewritten", "settled"]
 
 
 def expand(outputs: Sequence[Expression], lacking: Collection[str]) -> list[Expression]:
@@ -48,6 +48,29 @@ def rewritten(outputs: Sequence[Expression], change: Callable[[Expression, list[
     for node in topological_order(outputs):
         new[node] = as_expression(change(node, [new[operand] for operand in node.operands]))
     return [new[output] for output in outputs]
+
+
+def settled(outputs: Sequence[Expression], eps: float) -> list[Expression]:
+    """Return the expressions for a dtype whose spacing of numbers at 1 is ``eps``: choices by ``eps`` are made.
+
+    >>> from tenkey.ops.scalar import variable, where
+    >>> x = variable("x")
+    >>> print(settled([where(make("eps") > 1e-10, x, x * x)], 2.0**-23)[0])
+    x
+    """
+
+    def change(node: Expression, operands: list[Expression]) -> Any:
+        if node.operation == "greater" and operands[0].operation == "eps" and operands[1].value is not None:
+            return as_expression(eps > float(operands[1].value))
+        if node.operation == "where" and operands[0].operation == "constant":
+            return operands[1] if operands[0].value else operands[2]
+        return make(node.operation, *operands) if operands else node
+
+    return (
+        rewritten(outputs, change)
+        if any(node.operation == "eps" for node in topological_order(outputs))
+        else [*outputs]
+    )
 
 
 def _polynomial(x: Any, *coefficients: float) -> Any:

@@ -28,7 +28,7 @@ from ....ops.scalar import (
 )
 from ....ops.scalar import constant as number
 from ....ops.scalar.emit.writer import compute_dtype, constant_of
-from ....ops.scalar.expansions import rewritten
+from ....ops.scalar.expansions import rewritten, settled
 from ...llvm import (
     Type,
     Value,
@@ -142,7 +142,8 @@ class ScalarLoop:
         name = self.dtype.name
         lacking = _LACKING.get(compute_dtype(name), ())
         found = []
-        for expression in rewritten(self.expressions, lambda node, operands: _constant(node, operands, name)):
+        chosen = settled(self.expressions, _EPS[name]) if name in _EPS else self.expressions
+        for expression in rewritten(chosen, lambda node, operands: _constant(node, operands, name)):
             if not self._is_complex:
                 parts = [expression]
             else:

@@ -10,6 +10,7 @@ import numpy as np
 from ....dispatch.calling import codegen
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import NUMPY, Expression, function_source
+from ....ops.scalar.expansions import settled
 from ..fp_warnings import silenced
 from .complex_functions import COMPLEX_FUNCTIONS
 
@@ -89,6 +90,8 @@ def whole_power(base: Any, exponent: Any) -> Any:
 def numpy_function(facet: Pointwise, dtype: np.dtype, result: np.dtype) -> Callable[..., Any]:
     """Return a function of arrays that computes the expression in ``dtype`` by NumPy's functions."""
     name, expression = facet.schema.name, facet.expression
+    if dtype.kind in "fc":
+        (expression,) = settled([expression], float(np.finfo(dtype).eps))
     scope: dict[str, Any] = {}
     kind = dtype.type
 

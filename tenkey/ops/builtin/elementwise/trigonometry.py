@@ -17,7 +17,7 @@ from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function, unary_function
 from ..creation import zeros_like
 from ..shape.copying import floating
-from ..special.coefficients import horner
+from ..special.coefficients import power_series
 from .comparison import isnan, signbit, where
 from .complex import imag, real
 
@@ -126,7 +126,7 @@ def sinc(T: Any, x: Any) -> Any:
     """
     t = x * math.pi
     square = t * t
-    series = horner(T, _SINC, square)
+    series = power_series(T, _SINC, square)
     near = s.abs(x) < T(0.5)
     away = s.where(near, T(1), t)
     # The nearest integer is subtracted before the multiplication by pi, so that the zeros of the sine are exact. A

@@ -9,7 +9,7 @@ from ... import scalar as s
 from ...declare import EACH_TO_FLOAT, elementwise
 from ..elementwise.comparison import where
 from ..elementwise.exponential import log, log1p
-from .coefficients import horner
+from .coefficients import power_series
 
 
 @elementwise(partials=lambda out: out * (1 - out))
@@ -59,7 +59,7 @@ def special_exprel(T: Any, x: Any) -> Any:
     """
     near = s.abs(x) < T(0.5)
     away = s.where(near, T(1), x)
-    series = horner(T, _EXPREL, s.where(near, x, T(0)))  # Note [Series at a removable singularity]
+    series = power_series(T, _EXPREL, s.where(near, x, T(0)))  # Note [Series at a removable singularity]
     # two halves, because the exponential function overflows before the quotient does
     large = x > 80
     half = s.exp(s.where(large, x, T(0)) * 0.5)
