@@ -453,3 +453,10 @@ def test_large_calls_on_bfloat16() -> None:
         rounded = tk.astype(want, got.dtype)
         assert got.shape == want.shape
         np.testing.assert_array_equal(got.numpy().view("u1"), rounded.numpy().view("u1"))
+
+
+def test_logaddexp2_of_equal_numbers_is_exact() -> None:
+    """In large calls too, where products and sums are rounded once."""
+    for dtype in ("float32", "float64"):
+        x = np.repeat(np.array([-1.0, 3.0, 1000.0, 0.5], dtype), LARGE)
+        np.testing.assert_array_equal(tk.logaddexp2(tk.asarray(x), tk.asarray(x)).numpy(), x + 1)

@@ -75,4 +75,5 @@ def logaddexp2(T: Any, x1: Any, x2: Any) -> Any:
     exchanged = x1 > x2  # Note [Smooth branches]
     larger, smaller = s.where(exchanged, x1, x2), s.where(exchanged, x2, x1)
     same_infinity = s.logical_and(x1 == x2, s.isinf(x1))
-    return s.where(same_infinity, x1, larger + s.log1p(s.exp2(smaller - larger)) * (1 / _LOG2))
+    # the quotient is exactly 1 for equal numbers, as a product within a fused multiply-add would not be
+    return s.where(same_infinity, x1, larger + s.log1p(s.exp2(smaller - larger)) / _LOG2)

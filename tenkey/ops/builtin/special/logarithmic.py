@@ -44,7 +44,7 @@ def special_log_expit(T: Any, x: Any) -> Any:
     >>> tk.special.log_expit(tk.asarray([-1000.0])).tolist()
     [-1000.0]
     """
-    return s.where(x < 0, x, T(0)) - s.log1p(s.exp(s.where(x < 0, x, -x)))
+    return -(s.log1p(s.exp(s.where(x < 0, x, -x))) - s.where(x < 0, x, T(0)))  # -0 at infinity
 
 
 _EXPREL: Final = [1 / math.factorial(k + 1) for k in range(18)]
