@@ -199,6 +199,16 @@ class TestReductions:
         np.testing.assert_allclose(squares(x, axis=1).numpy(), (x.numpy() ** 2).sum(1), rtol=1e-12)
         assert taken == ["a + b", "maximum(a, b)", "a + b"]
 
+    def test_means_of_large_arrays(self) -> None:
+        a = np.random.default_rng(6).standard_normal((130, 3, 70)).astype(np.float32)
+        for dtype, axis, keepdims in itertools.product(("float32", "float64"), (None, 0, 2, (0, -1), ()), (False, True)):
+            x = tk.asarray(a.astype(dtype))
+            expected = a.astype(float).mean(axis, keepdims=keepdims)
+            got = tk.mean(x, axis=axis, keepdims=keepdims)
+            assert (got.dtype.name, got.shape) == (dtype, expected.shape)
+            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(x.numpy(), a)
+
     def test_a_function_without_identity(self) -> None:
         larger = tk.library.reduction(
             "reduction_loops::larger(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",

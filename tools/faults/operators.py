@@ -68,8 +68,8 @@ OPERATORS: Final = (
     Fault(
         "ops: the mean of a part divides by the size of the whole",
         "tenkey/ops/builtin/reductions/reduction.py",
-        "x.size // total.size",
-        "x.size",
+        "is not _ndarray else x.size // total.size",
+        "is not _ndarray else x.size",
         values("mean"),
     ),
     Fault(
