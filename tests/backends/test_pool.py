@@ -67,6 +67,18 @@ def _nesting(pool: pointer(i8), data: pointer(i8), n: i64) -> void:
     parallel(pool, function_pointer(_nest), data, n, 1)
 
 
+@loop
+def _note(data: pointer(i8), start: i64, stop: i64) -> void:
+    """Append the first number of the chunk to a list that begins with its length."""
+    words = cast(data, pointer(i64))
+    words[atomic_add(words, 1) + 1] = start
+
+
+@loop
+def _noting(pool: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
+    parallel(pool, function_pointer(_note), data, n, chunk)
+
+
 class Region:
     """Calls a region of :func:`_mark` and checks its marks."""
 
@@ -115,6 +127,18 @@ def test_every_chunk_runs_once(threads: int) -> None:
         for _ in range(20):
             region()
         region.check(20 if n else 0)
+
+
+def test_every_second_region_begins_at_the_end() -> None:
+    tk.set_num_threads(1)
+    found = []
+    for _ in range(4):
+        words = np.zeros(12, np.int64)
+        kernel(_noting)(pool.STATE, words.ctypes.data, 64, 6)
+        assert words[0] == 11
+        found.append(words[1:].tolist())
+    there = list(range(0, 64, 6))
+    assert found in ([there, there[::-1]] * 2, [there[::-1], there] * 2)
 
 
 @each("threads", [2, 8])

@@ -9,6 +9,9 @@ any thread, and all have returned when ``parallel`` returns. A chunk should be a
 - *Shares.* Each thread owns a contiguous share of the chunks, claims them one by one, and then steals from the other
   shares. The same core thus meets the same memory from call to call. With one counter for all threads, neighbouring
   chunks change cores: ``add`` over 2^20 float32 elements then takes 85 us in place of 71.
+- *There and back.* Every second region takes the chunks of each share from the last to the first. It thus begins with
+  what the region before it left in the caches; in one direction, the end of the operands would always have displaced
+  their beginning. Calls on 2^20 float32 elements, in us: copies 134 -> 107, ``add`` 190 -> 159, ``sum`` 43 -> 35.
 - *Nothing waits for a thread that has not begun.* A worker joins by compare-and-swap on the ticket while the region is
   open. The caller works too; when no chunk is left, it closes the region, and waits only for workers that are inside.
   A worker to which a busy machine gives no core costs nothing. The caller keeps its core for a while, then sleeps: if
@@ -60,6 +63,7 @@ from .state_block import (
     DATA,
     END,
     ENDED,
+    FIRST,
     FUTEX,
     GETCPU,
     HELPERS,
@@ -83,6 +87,8 @@ from .state_block import (
     TASK,
     TEAM,
     TICKET,
+    TURNED,
+    TURNS,
     WAKES,
     WORKERS,
     WORTH_WAKING,
@@ -127,7 +133,7 @@ def _divide(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chu
                 call(_function(words[INTERRUPT]))
     run = atomic_load(words + RUN)
     if run == 0:
-        _serially(task, data, n, chunk)
+        _serially(task, data, n, chunk, 0)
     else:
         call(_function(run), pool, task, data, n, chunk)
 
@@ -137,10 +143,12 @@ def _function(number: Any) -> Any:
 
 
 @loop(cold=True)
-def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
+def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, turned: i64) -> void:
+    last = ((n - 1) // chunk) * chunk
     start = 0
-    while start < n:
-        call(task, data, start, minimum(start + chunk, n))
+    while start <= last:
+        first = last - start if turned != 0 else start
+        call(task, data, first, minimum(first + chunk, n))
         start += chunk
 
 
@@ -148,19 +156,20 @@ def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
 def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, *, NATIVE) -> void:
     """Run a region of at least two chunks: the function whose address is ``RUN``."""
     words = cast(pool, pointer(i64))
+    turned = atomic_add(words + TURNS, 1, "monotonic") & 1
     if words[HELPERS] < 1:
-        _serially(task, data, n, chunk)
+        _serially(task, data, n, chunk, turned)
         return
     _, taken = compare_exchange(words + REGION, 0, 1)
     if not taken:
-        _serially(task, data, n, chunk)
+        _serially(task, data, n, chunk, turned)
         return
     team = words[WORKERS]
     mine = _own_worker(words, team)
     chunks = (n - 1) // chunk + 1
     shares = minimum(minimum(words[HELPERS], team - i64(mine < team)) + 1, chunks)
     words[TASK], words[DATA], words[N], words[CHUNK] = address(task), address(data), n, chunk
-    words[SHARES], words[MINE], words[TEAM] = shares, mine, team
+    words[SHARES], words[MINE], words[TEAM], words[TURNED] = shares, mine, team, turned
     began = _now(words) if NATIVE else 0
     pace = words + (((address(task) >> 4) % PACES_COUNT) * 2 + PACES)
     known = pace[0] == address(task)
@@ -168,8 +177,9 @@ def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: 
     atomic_store(words + WAKES, shares if brief else 0, "monotonic")
     for k in range(shares):
         slot = _slot(words, k)
-        atomic_store(slot + NEXT, chunks * k // shares, "monotonic")
+        slot[FIRST] = chunks * k // shares
         slot[END] = chunks * (k + 1) // shares
+        atomic_store(slot + NEXT, slot[FIRST], "monotonic")
     before = atomic_load(words + TICKET, "monotonic")
     atomic_store(words + TICKET, (((before >> 32) + 1) << 32) | OPEN, "seq_cst")
     done = _work(words, mine, NATIVE=NATIVE)
@@ -217,15 +227,15 @@ def _own_worker(words: pointer(i64), team: i64) -> i64:
 def _work(words: pointer(i64), me: i64, *, NATIVE) -> i64:
     """Do the chunks of this thread's own share, then those of the others; return how many."""
     done = 0
-    shares, chunk, n = words[SHARES], words[CHUNK], words[N]
+    shares, chunk, n, turned = words[SHARES], words[CHUNK], words[N], words[TURNED]
     task, data = _function(words[TASK]), _function(words[DATA])
     for k in range(shares):
         slot = _slot(words, (me + k) % shares)
         while atomic_load(slot + NEXT, "monotonic") < slot[END]:
             _wake_one(words, shares, NATIVE=NATIVE)
-            start = atomic_add(slot + NEXT, 1, "monotonic") * chunk
-            stop = slot[END] * chunk
-            if start < stop:
+            claimed = atomic_add(slot + NEXT, 1, "monotonic")
+            if claimed < slot[END]:
+                start = (slot[FIRST] + slot[END] - 1 - claimed if turned != 0 else claimed) * chunk
                 call(task, data, start, minimum(start + chunk, n))
                 done += 1
     return done

@@ -16,10 +16,10 @@ import ctypes
 from typing import Final
 
 __all__ = [
-    "ASLEEP", "AWAITED", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "ENDED", "FUTEX", "GETCPU",
-    "HELPERS", "INDEX", "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "PACES", "PACES_COUNT",
-    "POOL", "REGION", "RUN", "SHARES", "SIGMASK", "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL", "TASK", "TEAM",
-    "TICKET", "WAKES", "WORKERS", "WORTH_WAKING", "YIELD", "block", "slot_address",
+    "ASLEEP", "AWAITED", "BELL", "BLOCKED", "CHUNK", "CLOCK", "CORES", "DATA", "END", "ENDED", "FIRST", "FUTEX",
+    "GETCPU", "HELPERS", "INDEX", "INTERRUPT", "JOINED", "LOAD", "MAX_THREADS", "MINE", "N", "NEXT", "PACES",
+    "PACES_COUNT", "POOL", "REGION", "RUN", "SHARES", "SIGMASK", "SLOTS", "SLOT_WORDS", "SPIN", "STATE", "SYSCALL",
+    "TASK", "TEAM", "TICKET", "TURNED", "TURNS", "WAKES", "WORKERS", "WORTH_WAKING", "YIELD", "block", "slot_address",
 ]  # fmt: skip
 
 MAX_THREADS: Final = 64
@@ -48,11 +48,13 @@ TICKET: Final = 2 * LINE  # number of the region << 32 | whether workers may joi
 TASK: Final = 3 * LINE
 DATA, N, CHUNK, SHARES, MINE, TEAM = range(TASK + 1, TASK + 7)
 ENDED: Final = TEAM + 1  # when the last region ended
+TURNED: Final = ENDED + 1  # 1: the region takes the chunks of each share from the last to the first
 PACES_COUNT: Final = 64
 WAKES: Final = 4 * LINE  # how many workers have been woken for the region
 JOINED: Final = 5 * LINE  # how often a worker joined a region
 BLOCKED: Final = 6 * LINE  # the signals that workers do not take, as a sigset_t
-CORES: Final = 7 * LINE  # the core to which each worker is pinned, or -1
+TURNS: Final = BLOCKED + LINE  # how many regions there were
+CORES: Final = TURNS + LINE  # the core to which each worker is pinned, or -1
 
 PACES: Final = CORES + MAX_THREADS  # pairs: a task, and the nanoseconds that its chunks take
 
@@ -62,7 +64,8 @@ SLOT_WORDS: Final = 3 * LINE
 ASLEEP: Final = 0  # 1 while the worker sleeps
 POOL, INDEX, BELL = range(LINE, LINE + 3)  # the block, the worker's number, the function that wakes it (or 0)
 NEXT: Final = 2 * LINE  # the next chunk of the share
-END: Final = NEXT + 1
+FIRST: Final = NEXT + 1
+END: Final = NEXT + 2
 
 _SIZE: Final = SLOTS + (MAX_THREADS + 1) * SLOT_WORDS
 _memory = (ctypes.c_int64 * (_SIZE + LINE))()
