@@ -26,7 +26,7 @@ _Piece = tuple[np.ndarray, np.ndarray]
 
 def clone(x: Tensor) -> Tensor:
     a = x._data
-    few = a.nbytes < REORDERED or (a.nbytes < COPIED and a.flags.c_contiguous)
+    few = a.nbytes < REORDERED or (a.nbytes < COPIED and a.strides[-1] == a.itemsize)
     return make_tensor(a.copy() if few else copied(a), x._word & INHERITED)
 
 
