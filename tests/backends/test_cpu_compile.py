@@ -384,6 +384,26 @@ def test_mixed_operands_in_large_calls() -> None:
     np.testing.assert_array_equal((tk.asarray(b) * 3 + tk.asarray(a)).numpy(), (b * 3).astype("f4") + a)
 
 
+def test_integers_beside_floats_of_16_bits() -> None:
+    """Integers are rounded to the common dtype before anything is computed, in large calls as in small ones."""
+    numbers = np.array([3, 2049, 65519, 65520, 10**9, -(10**9)], "i8")
+    halves = np.array([2, 2048, 65504, np.inf, np.inf, -np.inf], "f2")
+    for times in (1, LARGE):
+        a, b = np.tile(numbers, times), np.tile(halves, times)
+        with np.errstate(over="ignore"):
+            rounded = a.astype("f2")
+        np.testing.assert_array_equal((tk.asarray(a) == tk.asarray(b)).numpy(), rounded == b)
+        np.testing.assert_array_equal((tk.asarray(a) >= tk.asarray(b)).numpy(), rounded >= b)
+
+
+def test_remainders_of_the_least_integer() -> None:
+    """The least integer of a dtype has no magnitude in this dtype."""
+    numbers = np.array([-128, -127, -3, -1, 1, 2, 5, 100, 127], "i1")
+    for times in (1, LARGE):
+        a, b = (np.tile(one.ravel(), times) for one in np.meshgrid(numbers, numbers))
+        np.testing.assert_array_equal(tk.fmod(tk.asarray(a), tk.asarray(b)).numpy(), np.fmod(a, b))
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "float64", "complex64", "complex128"])
 def test_results_beyond_the_caches(dtype: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their loops write the numbers that the others write."""

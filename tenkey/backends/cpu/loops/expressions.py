@@ -195,7 +195,7 @@ class ScalarLoop:
                 known[f"{name}_re"] = converted(parts[0], T)
                 known[f"{name}_im"] = converted(parts[1], T) if len(parts) == 2 else zeros(T, lanes)
             elif kind is not None:
-                known[name] = converted(parts[0], T)
+                known[name] = converted(_narrowed(parts[0], self.dtype), T)
         flat = [part for parts in self._outputs for part in parts]
         nodes: dict[Expression, Value] = {}
         for node in topological_order(flat):
@@ -279,6 +279,12 @@ def converted(value: Value, to: Type) -> Value:
     if of.kind in "iu" and of.size > 2 and to.kind in "fh" and to.size == 2:
         return converted(convert(value, vector(f64, lanes)), T)
     return convert(value, T)
+
+
+def _narrowed(value: Value, dtype: np.dtype) -> Value:
+    """Round integers to the floats of 16 bits that they are promoted to: 2049 becomes 2048, 10**6 infinite."""
+    whole = value.type.kind in "iu" and value.type.size > 1
+    return converted(value, of_dtype(dtype)) if whole and dtype.name in ("float16", "bfloat16") else value
 
 
 def _whole(value: Value, to: Type) -> Value:

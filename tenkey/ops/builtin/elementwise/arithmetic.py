@@ -212,9 +212,14 @@ def fmod(T: Any, x1: Any, x2: Any) -> Any:
     >>> tk.fmod(tk.asarray([7, -7]), 4).tolist()
     [3, -3]
     """
-    size = s.remainder(s.abs(x1), s.abs(x2))
+    first, second = s.abs(x1), s.abs(x2)
+    size = s.remainder(first, second)
     signed = s.where(x1 < 0, -size, size)
-    return s.where(s.logical_and(x1 == 0, size == 0), x1, signed)  # keeps the sign of a zero
+    found = s.where(s.logical_and(x1 == 0, size == 0), x1, signed)  # keeps the sign of a zero
+    # the least integer has no magnitude, but a remainder with the sign of x2, which would round floats
+    rest = s.remainder(x1, x2)
+    other = s.logical_and(rest != 0, s.logical_xor(rest < 0, x1 < 0))
+    return s.where(s.logical_or(first < 0, second < 0), s.where(other, rest - x2, rest), found)
 
 
 @elementwise(promote=ORDERED)
