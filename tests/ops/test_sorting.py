@@ -70,6 +70,11 @@ def test_the_first_of_equal_elements_are_the_top() -> None:
     found = tk.topk(tk.asarray(values), 5)
     np.testing.assert_array_equal(found.values.numpy(), np.sort(values)[:, ::-1][:, :5])
     np.testing.assert_array_equal(np.take_along_axis(values, found.indices.numpy(), 1), found.values.numpy())
+    for seed in range(9):  # as many equal elements as are asked for, and a nan
+        x = np.random.default_rng(seed).permutation(np.repeat([0, 1, np.nan], [95, 4, 1]))
+        ones = np.flatnonzero(x == 1)
+        assert tk.topk(tk.asarray(x), 4).indices.tolist() == [*np.flatnonzero(np.isnan(x)), *ones[:3]]
+        assert tk.topk(tk.asarray(-x), 4, largest=False).indices.tolist() == [*ones]
 
 
 def test_running_extremes_of_nan() -> None:
@@ -128,6 +133,9 @@ def test_the_variance_of_data_with_a_large_mean() -> None:
 
 
 def test_too_few_elements_for_a_variance() -> None:
+    for n in (10, 10_000, 100_000):  # the squares of halves add up to more than halves hold
+        halves = tk.asarray(np.tile(np.array([7, -7], "f2"), n // 2))
+        assert (tk.var(halves).item(), tk.std(halves).item()) == (49, 7), n
     assert math.isnan(tk.var(tk.asarray([1.0]), correction=1).item())
     assert math.isnan(tk.var(tk.zeros(0)).item())
     assert _gradient(tk.std, [2.0, 2.0], 1.0) == [0.0, 0.0]

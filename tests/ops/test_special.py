@@ -309,6 +309,24 @@ def test_zeros_keep_their_sign_and_infinities_are_reached() -> None:
     assert tk.special.log_ndtr(tk.asarray([-np.inf, np.inf])).tolist() == [-np.inf, 0.0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_normal_distribution_of_large_numbers(dtype: str) -> None:
+    """Squares of numbers are infinite long before the numbers are."""
+    large = np.array([60, 1e4, np.finfo(dtype).max], dtype)
+    x = tk.asarray(np.r_[-large, large])
+    assert tk.special.ndtr(x).tolist() == [0, 0, 0, 1, 1, 1]
+    assert tk.special.log_ndtr(tk.asarray(large)).tolist() == [0, 0, 0]
+    assert tk.special.erfcx(tk.asarray(-large)).tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_logit_of_the_smallest_numbers(dtype: str) -> None:
+    x = np.finfo(dtype).smallest_subnormal * 2.0 ** np.arange(12)
+    got = tk.special.logit(tk.asarray(x.astype(dtype))).numpy()
+    exact = [float(mpmath.log(mpmath.mpf(float(v)) / (1 - mpmath.mpf(float(v))))) for v in x]
+    np.testing.assert_allclose(got, exact, rtol=2 * float(np.finfo(dtype).eps))
+
+
 def test_names_are_in_the_module_and_not_above_it() -> None:
     assert {"erf", "gammaln", "polygamma", "xlogy", "ndtri", "i0e"} <= set(tk.special.__all__)
     assert not hasattr(tk, "special_erf")

@@ -165,8 +165,9 @@ def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> Any:
     cut = n - k if largest else k - 1
     parts = rows.argpartition(cut, -1)
     last = rows[each, parts[:, cut : cut + 1]]
-    ahead = np.add.reduce(rows >= last if largest else rows <= last, 1, np.intp)
-    if (ahead == k).all():
+    # nan is larger than any number, and neither less nor greater for NumPy
+    count = np.add.reduce(rows < last if largest else rows <= last, 1, np.intp)
+    if (count == (cut if largest else k)).all():
         some = parts[:, n - k :] if largest else parts[:, :k]
         some.sort(-1)
         found = some[each, host_argsort(rows[each, some], descending=largest)]

@@ -31,9 +31,10 @@ def special_logit(T: Any, x: Any) -> Any:
     """
     # log1p of a positive number loses nothing near 1/2; the quotient would overflow for the smallest numbers
     rest = s.where(x < T(0.5), s.where(x == 0, T(0), x), 1 - x)  # not -0
-    tiny = s.abs(rest) < T(1e-37)
-    ratio = (1 - 2 * rest) / s.where(tiny, rest * 2.0**60, rest)
-    size = s.log1p(ratio) + s.where(tiny, T(60 * math.log(2)), T(0))
+    unit = T(2) * T.eps
+    tiny = s.abs(rest) < T.eps / 8
+    scaled = s.where(tiny, rest / unit, rest)  # 1 / scaled is finite
+    size = s.log1p((1 - (rest + scaled)) / scaled) - s.where(tiny, s.log(unit), T(0))
     return s.copysign(size, x - T(0.5))
 
 
