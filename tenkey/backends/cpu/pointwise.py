@@ -133,6 +133,14 @@ _CONVERT: Final = {
 }
 
 
+def _reach(limit: int, *arrays: np.ndarray) -> bool:
+    """Tell whether what arrays broadcast to has so many elements; False if they do not broadcast."""
+    try:
+        return np.broadcast(*arrays).size >= limit
+    except ValueError:
+        return False
+
+
 @cache
 def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
     """Return the function that makes kernels of this form, which is generated once.
@@ -150,6 +158,7 @@ def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
         first, *others = tensors
         other = " or ".join(f"({a}.ndim and {a}.shape != {first}.shape)" for a in others)
         guard += f" or ({' or '.join(f'{a}.ndim > 1' for a in tensors)}) and ({other})"
+        guard += f" and reach(limit, {', '.join(tensors)})"
         guard = f"{' * '.join(f'({a}_size := {a}.size)' for a in tensors)} >= limit and ({guard})"
     load = "; ".join(f"{a} = {x}._data" for a, x in zip(names, operands) if a in tensors)
     slots = range(count) if mixed else ()
@@ -165,8 +174,8 @@ def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
     )
     scope = {
         "Tensor": Tensor, "asarray": np.asarray, "common_shape": _shape, "ndarray": np.ndarray, "new": object.__new__,
-        "own_error": own_error, "quiet_cast": quiet_cast, "quietly": quietly, "silenced": silenced, "square": _square,
-        "weak_mask": WEAK_MASK,
+        "own_error": own_error, "quiet_cast": quiet_cast, "quietly": quietly, "reach": _reach, "silenced": silenced,
+        "square": _square, "weak_mask": WEAK_MASK,
     }  # fmt: skip
     label = f"{form}, {kinds}{', mixed' if mixed else ''}"
     return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {label}>")
