@@ -28,7 +28,7 @@ Function = Callable[[Array], Any]
 
 BOUND: Final = 2.5
 _COMPOSED: Final = ("elu", "mish", "selu", "sigmoid", "silu", "softplus", "special_expit")
-BOUNDS: Final[Mapping[str, float]] = dict.fromkeys(_COMPOSED, 4.0) | {"gelu": 200.0, "special_erfc": 2.5}
+BOUNDS: Final[Mapping[str, float]] = dict.fromkeys(_COMPOSED, 4.0) | {"gelu": 200.0, "special_erfc": 2.75}
 """Functions composed of several, whose errors add; that of ``gelu`` grows with x**2, which is rounded, in its tail."""
 
 # Below, exp(-x) exceeds float32's largest number, or a factor of the result is subnormal: these are zero or inaccurate
