@@ -200,7 +200,8 @@ index_backward: Entry = structured(
 def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
     if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1) or indices.nbytes > FEW >> 2:
         return NotImplemented
-    if x.nbytes >= FEW and indices.size * (x.nbytes // x.shape[axis or 0]) >= FEW:
+    enough = FEW if axis in {None, -1, x.ndim - 1} else 2 * FEW  # of rows, NumPy takes more in the same time
+    if x.nbytes >= FEW and indices.size * (x.nbytes // x.shape[axis or 0]) >= enough:
         return NotImplemented
     return x.take(indices, axis)
 
