@@ -185,6 +185,13 @@ def test_mixed_dtypes_and_several_results() -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_the_spacing_of_numbers_at_one(dtype: str) -> None:
+    x, outs = np.ones(5, dtype), [np.zeros(5, dtype)]
+    _run_into(to_loop([_X + s.make("eps")], ["x"], dtype), [x], outs)
+    np.testing.assert_array_equal(outs[0], np.nextafter(x, x + 1))
+
+
 def test_the_c_library_computes_rare_lanes() -> None:
     """Huge angles and quotients leave the vector code, alone or among others."""
     for dtype in (np.float32, np.float64):

@@ -320,6 +320,17 @@ def test_the_normal_distribution_of_large_numbers(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_gamma_beside_its_pole(dtype: str) -> None:
+    x = np.finfo(dtype).smallest_subnormal * 2.0 ** np.arange(12)
+    with np.errstate(over="ignore"):
+        expected = (1 / x).astype(dtype)
+    for sign in (1, -1):
+        got = tk.special.gamma(tk.asarray((sign * x).astype(dtype))).numpy()
+        np.testing.assert_allclose(got, sign * expected, rtol=4 * float(np.finfo(dtype).eps))
+    assert tk.special.gamma(tk.asarray([0.0, -0.0])).tolist() == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_logit_of_the_smallest_numbers(dtype: str) -> None:
     x = np.finfo(dtype).smallest_subnormal * 2.0 ** np.arange(12)
     got = tk.special.logit(tk.asarray(x.astype(dtype))).numpy()

@@ -171,7 +171,7 @@ class ScalarLoop:
         """Raise UnsupportedInLoopError if an operation is not available."""
         table = _operations(self.dtype.name)
         for node in topological_order([part for parts in self._outputs for part in parts]):
-            if node.operation in ("variable", "index"):
+            if node.operation in ("variable", "index", "eps"):
                 continue
             if node.operation == "constant":
                 whole = isinstance(node.value, bool) or node.value == int(node.value or 0) if _finite(node) else False

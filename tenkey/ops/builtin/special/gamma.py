@@ -84,7 +84,8 @@ def special_gamma(T: Any, x: Any) -> Any:
     distance = x - whole
     sine = (1 - 2 * odd) * s.sin(distance * math.pi)
     negative = s.where(distance == 0, T(math.nan), (-math.pi / positive) / sine / x)
-    result = s.where(x > 0, positive, s.where(x < 0, negative, s.copysign(T(math.inf), x)))
+    tiny = size < T.eps / 4  # 1 / x may be infinite
+    result = s.where(tiny, T(1) / x, s.where(x > 0, positive, negative))
     return s.where(s.isnan(x), x, result)
 
 
