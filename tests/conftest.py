@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -20,6 +21,10 @@ if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
     os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="tenkey-pycache-")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of a shell in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -345,6 +345,15 @@ def test_names_are_in_the_module_and_not_above_it() -> None:
         _ = tk.special.zeta_of_no_one
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 1 << 15])
+def test_values_at_zero(dtype: str, size: int) -> None:
+    """They are exact in small and large calls."""
+    zeros = tk.zeros(size, dtype=getattr(tk, dtype))
+    for function, want in ((tk.special.i0, 1), (tk.special.i0e, 1), (tk.special.erfc, 1), (tk.special.ndtr, 0.5)):
+        assert np.abs(function(zeros).numpy() - want).max() <= (3e-16 if dtype == "float64" else 0)
+
+
 def test_polynomials_of_lower_degree() -> None:
     """float32 takes polynomials that differ by less than it can tell, of up to a third of the terms."""
     grid = np.linspace(-1, 1, 2001)

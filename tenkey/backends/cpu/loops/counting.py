@@ -144,6 +144,7 @@ def place_blocks(block: pointer(i8), start: i64, stop: i64, *, WRITE: Any) -> vo
             found = load(x + i, LANES, first_lanes(end - i, LANES)) != 0
             many = count_true(found)
             if WRITE:
+                many = minimum(many, counts[piece + 1] - place)  # another thread may write to the vector
                 places = splat(i, LANES) + iota(i64, LANES)
                 store(out + place, compress(places, found), first_lanes(many, LANES))
             place += many

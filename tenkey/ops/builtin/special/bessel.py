@@ -10,7 +10,7 @@ from ...declare import elementwise
 from ..elementwise.arithmetic import sign
 from ..elementwise.comparison import where
 from . import coefficients as c
-from .coefficients import horner
+from .coefficients import horner, power_series
 
 # Note [Bessel functions in two ranges]
 #     Up to 8 (the modified functions of the second kind up to 2) they are a polynomial of the square of x, those of the
@@ -111,7 +111,8 @@ def special_y1(T: Any, x: Any) -> Any:
 def _i0e(T: Any, x: Any) -> Any:
     size = s.abs(x)
     low = size <= _SEAM
-    near = horner(T, c.I0_SMALL, s.where(low, size, T(0)) * 0.25 - 1)
+    at = s.where(low, size, T(0)) * 0.25 - 1
+    near = power_series(T, c.I0_SMALL, at)  # all terms: i0(0) is 1 exactly
     wide = s.where(low, T(_SEAM), size)
     return s.where(low, near, horner(T, c.I0_LARGE, 16 / wide - 1) / s.sqrt(wide))
 
