@@ -194,16 +194,8 @@ def pointwise(
     done = 0
     if direct != 0:
         done = count // LANES * LANES
-        _vectors(
-            pointers,
-            moves,
-            count // LANES,
-            FUNCTION=FUNCTION,
-            INPUTS=INPUTS,
-            OUTPUTS=OUTPUTS,
-            LANES=LANES,
-            STREAM=STREAM,
-        )
+        _vectors(pointers, moves, count // LANES, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES,
+                 STREAM=STREAM)  # fmt: skip
     while done < count:
         some = minimum(_BLOCK, count - done)
         padded = (some + LANES - 1) // LANES * LANES
@@ -215,16 +207,8 @@ def pointwise(
                     pointers[k] = buffers[k]
                     if k < len(INPUTS):
                         _read(buffers[k], place, steps[k], some, padded, SIZE=dtype.itemsize, LANES=LANES)
-        _vectors(
-            pointers,
-            moves,
-            padded // LANES,
-            FUNCTION=FUNCTION,
-            INPUTS=INPUTS,
-            OUTPUTS=OUTPUTS,
-            LANES=LANES,
-            STREAM=STREAM,
-        )
+        _vectors(pointers, moves, padded // LANES, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES,
+                 STREAM=STREAM)  # fmt: skip
         for k, dtype in unroll(enumerate(OUTPUTS, len(INPUTS))):
             if pointers[k] == buffers[k]:
                 _write(args[k] + done * steps[k], steps[k], buffers[k], some, SIZE=dtype.itemsize, LANES=LANES)
