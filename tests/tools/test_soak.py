@@ -70,6 +70,15 @@ def test_rounding_is_no_failure() -> None:
     assert check(_program(*nothing), torch=False).kind in {"skipped: ill-conditioned", "skipped: near a discontinuity"}
 
 
+def test_kinks_are_skipped() -> None:
+    """The gradient of an order of equal elements is one of several, and not what differences give."""
+    order = Step("v0", "take_along", ("x0",), (("axis", "-2"), ("keep", "True")))
+    tied = _program(order, Step("v1", "tanh", ("v0",)), mode="backward", values=(-0.4, 1.95, 0.8, 1.95))
+    assert check(tied, torch=False).kind == "skipped: near a discontinuity"
+    apart = _program(order, Step("v1", "tanh", ("v0",)), mode="backward", values=(-0.4, 1.95, 0.8, 1.85))
+    assert check(apart, torch=False).kind == "agrees"
+
+
 def test_wrong_kernel() -> None:
     """The fault is found in a random program and reduced to the wrong operator and one or two numbers."""
     handle = _soak_faults.wrong_tanh()

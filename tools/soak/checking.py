@@ -289,19 +289,26 @@ def _differences(program: Program, arrays: Arrays, seen: _Seen) -> Arrays:
     for sample in samples:
         ways = iter(tangents_of(program, sample))
         along = [next(ways) if given.differentiable else None for given in program.inputs]
-        estimates = [_slope(loss, sample, along, h, twice) for h in ((2e-3, 1e-3) if twice else (2e-4, 1e-4))]
+        both = [_slope(loss, sample, along, h, twice) for h in ((2e-3, 1e-3) if twice else (2e-4, 1e-4))]
+        estimates, bends = zip(*both)
         estimate = (4 * estimates[1] - estimates[0]) / 3
+        if abs(bends[1]) > max(0.75 * abs(bends[0]), 1e-3 * max(abs(estimate), 1.0)):
+            raise _SkipError("near a discontinuity")  # a kink: equal elements may be in another order on either side
         if abs(estimates[1] - estimates[0]) > 1e-3 * max(abs(estimate), 1.0):
             raise _SkipError("ill-conditioned")
         found.append(estimate)
     return [np.array(found)]
 
 
-def _slope(loss: Callable[..., Any], sample: Arrays, along: list[Any], h: float, twice: bool) -> float:
+def _slope(loss: Callable[..., Any], sample: Arrays, along: list[Any], h: float, twice: bool) -> tuple[float, float]:
+    """Return the slope, or the second one, and by how much the slopes on either side differ."""
+
     def at(s: float) -> float:
         return float(loss(*[np.array(a if t is None else a + s * t) for a, t in zip(sample, along, strict=True)]))
 
-    return (at(h) - 2 * at(0) + at(-h)) / h**2 if twice else (at(h) - at(-h)) / (2 * h)
+    before, here, after = at(-h), at(0), at(h)
+    bend = (after - 2 * here + before) / h
+    return (bend / h if twice else (after - before) / (2 * h)), bend
 
 
 def _along(program: Program, results: Arrays) -> Arrays:
