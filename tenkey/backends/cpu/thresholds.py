@@ -15,10 +15,12 @@ __all__ = [
     "TAKEN", "TAKEN_ALONG", "TALLIED", "TRIANGULAR", "WORTH_WAKING_SECONDS",
 ]  # fmt: skip
 
-SPIN_SECONDS: Final = 50e-6
-"""How long a worker looks out for the next region before it sleeps: calls of a Python program follow each other within
-some 10 us. The second thread of a region begins after 1 us if its worker looks out, and after 5 to 30 us otherwise.
-Threads of other libraries lose 2 % to it (a product of OpenBLAS right after a region, 512 x 512: 1915 -> 1952 us)."""
+SPIN_SECONDS: Final = 200e-6
+"""How long a worker looks out for the next region before it sleeps. The second thread of a region begins after 1 us if
+its worker looks out, and after 5 to 30 us otherwise. Calls of a Python program follow each other within some 10 us, but
+within 50 to 150 where large operands have displaced the interpreter from the caches. With 50 us, ``clip`` of 2^20
+elements takes 230 us in place of 150, a forward pass of picoGPT 3.2 ms in place of 2.8. Threads of other libraries lose
+up to 8 % right after a region (512 x 512 products of OpenBLAS in float64)."""
 
 WORTH_WAKING_SECONDS: Final = 60e-6
 """The work of a call from which sleeping workers are woken for it alone. Calls 0.5 ms apart, on one and two threads, in

@@ -16,10 +16,10 @@ any thread, and all have returned when ``parallel`` returns. A chunk should be a
   open. The caller works too; when no chunk is left, it closes the region, and waits only for workers that are inside.
   A worker to which a busy machine gives no core costs nothing. The caller keeps its core for a while, then sleeps: if
   it yielded, other processes would have it for milliseconds.
-- *Waking.* A worker looks out for the next region for 50 us, then sleeps on a word of its own. Whoever claims a chunk
+- *Waking.* A worker looks out for the next region for 200 us, then sleeps on a word of its own. Whoever claims a chunk
   first wakes one more sleeper, so that the number of threads doubles from chunk to chunk. A worker pinned to the
   caller's core is neither woken nor admitted. Sleepers are left asleep if the call is brief, by the time that a chunk
-  of this task took before, and no other region ran in the last 50 us: they would come too late.
+  of this task took before, and no other region ran in the last 200 us: they would come too late.
 - *One region at a time.* A call that finds the pool taken runs its chunks itself: concurrent callers already use the
   cores. This also serves regions inside tasks.
 
