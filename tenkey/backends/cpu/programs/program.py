@@ -91,7 +91,7 @@ class Program:
         self.single = isinstance(self.call, np.ufunc)
 
     def _by_numpy(self, facet: Pointwise) -> Callable[..., Any]:
-        """Return a function of several of NumPy's, which is generated when it is called: large calls do not need it."""
+        """Compose a function from NumPy functions, and generate it at its first call: large calls do not need it."""
         function: Callable[..., Any] | None = None
 
         def call(*arrays: Any) -> Any:

@@ -251,7 +251,7 @@ def _edges(T: Any, a: Any, b: Any, at_zero: Any, at_infinity: Any, value: Any) -
 
 
 def _betaln_of_ordered(T: Any, small: Any, large: Any) -> Any:
-    """Return ``log(abs(beta))`` of numbers in order that are no poles."""
+    """Return ``log(abs(beta))`` of numbers in ascending order, none of which is a pole."""
     wide = s.where(large >= 10, large, T(10))
     ratio = small / wide
     rest = stirling_rest(T, wide) - stirling_rest(T, wide + small)

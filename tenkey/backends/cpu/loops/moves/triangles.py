@@ -95,7 +95,7 @@ def _kernel() -> Any:
 
 
 def triangle(a: np.ndarray, k: int, *, upper: bool) -> np.ndarray | None:
-    """Return one triangle of nonempty matrices; None if there is no compiled code."""
+    """Return one triangle of nonempty matrices, or None if compiled code is not available."""
     try:
         function = _kernel()
     except UnavailableError:
