@@ -56,8 +56,8 @@ def references() -> dict[str, Function]:
         "relu6": lambda x: np.clip(x, 0, 6), "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
         "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
         "sign": np.sign, "sin": np.sin, "sinh": np.sinh, "softplus": lambda x: np.logaddexp(x, 0),
-        "softsign": lambda x: x / (1 + np.abs(x)), "sqrt": np.sqrt, "square": np.square, "tan": np.tan,
-        "tanh": np.tanh, "trunc": np.trunc,
+        "softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))), "sqrt": np.sqrt,
+        "square": np.square, "tan": np.tan, "tanh": np.tanh, "trunc": np.trunc,
     }  # fmt: skip
     if importlib.util.find_spec("scipy") is not None:
         import scipy.special as s

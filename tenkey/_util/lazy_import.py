@@ -17,6 +17,7 @@ runs under the lock of the registry, which the body of such a module must theref
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -24,7 +25,19 @@ from typing import Any
 
 from .locks import new_lock
 
-__all__ = ["lazy_import"]
+__all__ = ["file_of_package", "lazy_import"]
+
+
+def file_of_package(package: str, name: str) -> str | None:
+    """Return the path of a file of a package, which is not imported for it; None if it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    for folder in spec.submodule_search_locations or () if spec else ():
+        path = os.path.join(folder, name)  # noqa: PTH118 -- pathlib takes longer to import than a call may
+        if os.path.exists(path):  # noqa: PTH110
+            return path
+    return None
 
 
 def lazy_import(

@@ -117,12 +117,14 @@ def _processor() -> Iterator[Finding]:
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
     yield Finding("processor", name)
     try:
-        import llvmlite.binding as llvm
+        from ..backends.llvm import machine_code
+
+        name, _ = machine_code.host()
     except (ImportError, OSError):  # the section on the compiler says why
         return
-    known = llvm.get_host_cpu_features()
-    yield Finding("compiled for", llvm.get_host_cpu_name())
-    yield Finding("vector instructions", " ".join(one for one in _FEATURES if known.get(one)) or "none that are used")
+    known = [one for one in _FEATURES if machine_code.has_feature(one)]
+    yield Finding("compiled for", name)
+    yield Finding("vector instructions", " ".join(known) or "none that are used")
 
 
 def _threads() -> Iterator[Finding]:
@@ -154,7 +156,7 @@ def _compiler() -> Iterator[Finding]:
     try:
         from ..backends.llvm import machine_code
 
-        image = images.build(machine_code.object_code(_PROBE), ["probe"])
+        image = images.build([machine_code.object_code(_PROBE)], ["probe"])
         address = images.load(image)["probe"]
         result = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(14)
     except (ImportError, OSError, RuntimeError, images.ImageError) as error:
@@ -165,7 +167,7 @@ def _compiler() -> Iterator[Finding]:
     milliseconds = 1e3 * (time.perf_counter() - start)
     problem = "" if result == 42 else f"14 times 3 is {result}: reinstall llvmlite, or set TENKEY_COMPILE=off."
     yield Finding("compiled kernels", f"work (a small one took {milliseconds:.0f} ms)", problem)
-    how = "without LLVM" if images.is_linked(image) else "by LLVM, which takes 50 ms to import"
+    how = "without LLVM" if images.is_linked(image) else "by LLVM, which takes 25 ms to import"
     yield Finding("cached kernels", f"are loaded {how}")
 
 

@@ -86,7 +86,7 @@ def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
         raise TypeError(
             f"[{operator}] got the shape {shown(shape)}: a shape is an integer or a sequence of integers."
         ) from None
-    if any(n < 0 for n in sizes):
+    if sizes and min(sizes) < 0:
         raise ValueError(f"[{operator}] a shape has no negative lengths, got {sizes}.")
     return sizes
 

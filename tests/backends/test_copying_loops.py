@@ -14,22 +14,22 @@ from tenkey.backends.cpu.loops.moves import triangles
 from tenkey.backends.cpu.loops.moves.triangles import triangle
 from tenkey.backends.cpu.pool import STATE
 from tenkey.backends.cpu.thresholds import STREAMED
-from tenkey.backends.llvm import UnavailableError, kernel
+from tenkey.backends.llvm import UnavailableError, address_of, kernel
 from tests._tiers import Failures, tier
 
 Array = np.ndarray[Any, Any]
 _DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.complex128)
 _LENGTHS = (0, 1, 2, 3, 4, 5, 7, 16, 17, 33, 64, 70, 130)
-_KINDS = {"run": -1, "reversed": 1, "fill": 2, "repeat": 3, "transposed": 4, "strided": 5}
+_KINDS = {"run": 0, "reversed": 1, "fill": 2, "repeat": 3, "transposed": 4, "strided": 5}
 
 
 def _copy(out: Array, source: Array) -> int:
     """Copy in the loops whatever the size; return the kind of copy, -2 if they decline."""
     size = out.dtype.itemsize
     plans = np.empty((1, copies._WORDS), np.int64)
-    kind: int = kernel(copies.copy_runs)(STATE, plans, _pairs((out, source)), size)
+    kind: int = kernel(copies.copy_plans)(STATE, plans, _pairs((out, source)), np.zeros(6, np.int64), size)
     if kind >= 0:
-        kernel(copies.copy_planned, SIZE=size, KIND=kind)(STATE, plans)
+        kernel(copies.copy_planned, SIZE=size if kind else 1, KIND=kind)(STATE, plans)
     return kind
 
 
@@ -215,7 +215,7 @@ def test_a_wrong_plan_is_seen() -> None:
     a = _numbered((64, 64), np.float32)
     out = np.zeros_like(a)
     plans = np.empty((1, copies._WORDS), np.int64)
-    kind = kernel(copies.copy_runs)(STATE, plans, _pairs((out, a.T)), 4)
+    kind = kernel(copies.copy_plans)(STATE, plans, _pairs((out, a.T)), np.zeros(6, np.int64), 4)
     assert kind == _KINDS["transposed"]
     plans[0, copies._ROWS + 1] += 4  # each row of the result begins one element too late
     plans[0, copies._ROWS] -= 1
@@ -375,16 +375,18 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
 def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def observed(template: Any, **statics: Any) -> Any:
-        asked.append((template, statics))
-        return kernel(template, **statics)
+    for name, given in (("kernel", kernel), ("address_of", address_of)):
 
-    monkeypatch.setattr(copies, "kernel", observed)
+        def observed(template: Any, given: Any = given, **statics: Any) -> Any:
+            asked.append((template, statics))
+            return given(template, **statics)
+
+        monkeypatch.setattr(copies, name, observed)
     x = tk.ones((500, 500))
-    for function in (copies._planner, copies._mover):
+    for function in (copies._planner, copies._movers):
         function.cache_clear()
     _ = x.T.clone(), tk.flip(x), tk.repeat(x, 2, axis=1), tk.tile(x[:, :1], (1, 500)), tk.stack([x, x], axis=-1)
-    for function in (copies._planner, copies._mover):
+    for function in (copies._planner, copies._movers):
         function.cache_clear()
     known = [(case.template, case.statics) for case in copies.cases([np.dtype("float32")])]
     assert sorted(statics["KIND"] for _, statics in asked if statics) == [1, 2, 3, 4, 5]

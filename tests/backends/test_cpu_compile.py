@@ -12,12 +12,12 @@ import pytest
 
 import tenkey as tk
 from tenkey._util.record import replaced
-from tenkey.backends.cpu import pointwise
+from tenkey.backends.cpu import kernels, pointwise
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pointwise import large
 from tenkey.backends.cpu.programs import inner_loops
 from tenkey.backends.cpu.programs.program import Program, program_of
-from tenkey.backends.cpu.thresholds import LARGE
+from tenkey.backends.cpu.thresholds import FEW_CONVERTED, LARGE
 from tenkey.backends.llvm import UnavailableError
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
@@ -269,6 +269,25 @@ def test_compiled_small_calls_equal_large_ones(cache: Path) -> None:
         whole = large(program, tuple(operands), (3 * LARGE,))
         for piece in (slice(0, 5), slice(7, 100), slice(0, None, 1000)):
             np.testing.assert_array_equal(program.call(*[a[piece] for a in operands]), whole[piece])
+
+
+def test_calls_between_small_and_large(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A light program of LARGE elements is compiled at once, and runs as a ufunc; casts follow the same limits."""
+    relu, exp = (
+        _program(registry.find(f"tk::{name}").facets["Pointwise"], "float32", "mine::f") for name in ("relu", "exp")
+    )
+    assert relu.limit > LARGE == exp.limit
+    relu.count(LARGE - 1)
+    assert not relu.compiled
+    relu.count(LARGE)
+    assert relu.compiled
+    casts = []
+    monkeypatch.setattr(kernels, "_converted", lambda out, data: casts.append((str(data.dtype), data.size)))
+    for dtype in (np.float16, np.int32):
+        for size in (FEW_CONVERTED - 1, FEW_CONVERTED, 1 << 18):
+            x = tk.asarray(np.arange(size, dtype=dtype))
+            np.testing.assert_array_equal(tk.astype(x, tk.float32).numpy(), x.numpy().astype("f4"))
+    assert casts == [("float16", FEW_CONVERTED), ("float16", 1 << 18), ("int32", 1 << 18)]
 
 
 def test_without_compiled_code(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import platform
 import subprocess
 import sys
 import threading
@@ -267,3 +268,27 @@ def test_the_default_keeps_a_quarter_of_the_memory() -> None:
     assert limit == "None"
     assert 1 << 26 < int(cached) < 1 << 44
     assert HOST.counts.limit is None
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limits are those of the GNU C library")
+def test_steps_do_not_touch_new_pages() -> None:
+    program = """
+import resource
+import numpy as np
+import tenkey as tk
+
+def step():
+    x, kept = tk.ones((64, 400)), []
+    for _ in range(60):
+        x = x * 1.0
+        kept.append(x)
+
+for _ in range(3):
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 2000  # of 15,000 pages of results

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.loops.elementwise_driver import OPERANDS, elementwise
+from tenkey.backends.cpu.loops.elementwise_driver import OPERANDS, elementwise, widths_of
 from tenkey.backends.cpu.loops.numpy_loops import numpy_loop
 from tenkey.backends.cpu.pool import STATE
 from tenkey.backends.llvm import kernel
@@ -21,7 +21,9 @@ _FLOAT32 = np.dtype("f4")
 def _drive(ufunc: np.ufunc, arrays: tuple[Array, ...], *, chunk: int = 64, limit: int = 1) -> int:
     loop = numpy_loop(ufunc, [a.dtype for a in arrays])
     assert loop is not None
-    status: int = kernel(elementwise)(STATE, loop.address, loop.data, chunk, limit, arrays)
+    dtypes = [a.dtype for a in arrays]
+    widths = widths_of(dtypes[: ufunc.nin], dtypes[ufunc.nin :])
+    status: int = kernel(elementwise)(STATE, loop.address, loop.data, widths, chunk, limit, arrays)
     return status
 
 
@@ -52,6 +54,48 @@ def _operands(x: Array) -> list[Array]:
 def test_layouts(cube: Array, chunk: int, limit: int) -> None:
     for a, b in itertools.product(_operands(cube), repeat=2):
         _check(a, b, chunk=chunk, limit=limit)
+
+
+@pytest.mark.parametrize("code", ["i1", "f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("row", [1, 2, 3, 7, 16, 63, 200, 500, 1500])
+def test_short_rows(code: str, row: int) -> None:
+    """Note [Short rows are tiled]: what is repeated and what is cut out, at the ends of their memory."""
+    rng = np.random.default_rng(row)
+    x = rng.integers(-9, 9, (5, 37, row)).astype(code)
+    wide = rng.integers(-9, 9, (5, 37, row + 2)).astype(code)
+    operands = [
+        x, x[:, :1], x[:1], x[..., :1], x[:, :, -1:], x[:1, :, :1], x[2, 4], x[0, :, :1], wide[..., 2:], x[:, ::-1],
+        wide[4, 36, 2:], wide[:1, ::-1, :row], np.broadcast_to(x[:, :, :1], x.shape),
+        np.broadcast_to(x[:, :1], x.shape),
+    ]  # fmt: skip
+    wrong = []
+    for (i, a), (j, b) in itertools.product(enumerate(operands), repeat=2):
+        want = np.subtract(a, b)
+        for chunk, limit in ((64, 1), (1 << 14, 1 << 30)):
+            made = np.full(want.size + 64, 77, code)
+            if want.shape != x.shape:
+                continue
+            assert _drive(np.subtract, (a, b, made[32:-32].reshape(x.shape)), chunk=chunk, limit=limit) == 0
+            if not np.array_equal(made[32:-32].reshape(x.shape), want) or not (made[:32] == 77).all():
+                wrong.append((i, j, chunk))
+            if not (made[-32:] == 77).all():
+                wrong.append((i, j, chunk, "beyond the result"))
+    assert not wrong
+
+
+def test_calls_with_many_short_rows() -> None:
+    """Calls of the operators reach the tiles below the size from which calls are large."""
+    rng = np.random.default_rng(9)
+    for a_shape, b_shape in [
+        ((100, 1, 3), (100, 3)),
+        ((900, 10), (10,)),
+        ((900, 10), (900, 1)),
+        ((700, 200), (700, 1)),
+    ]:
+        a, b = rng.standard_normal(a_shape).astype("f4"), rng.standard_normal(b_shape).astype("f4")
+        x, y = tk.asarray(a), tk.asarray(b)
+        for got, want in ((x - y, a - b), (x < y, a < b), (tk.maximum(x, y), np.maximum(a, b)), (y / x, b / a)):
+            np.testing.assert_array_equal(got.numpy(), want)
 
 
 def test_layouts_of_results(cube: Array) -> None:
@@ -104,7 +148,7 @@ def test_what_is_declined(cube: Array) -> None:
     assert _drive(np.subtract, (cube, cube, overlapping)) == 1
     loop = numpy_loop(np.subtract, [_FLOAT32] * 3)
     assert loop is not None
-    assert kernel(elementwise)(STATE, loop.address, 0, 64, 1, (out,) * (OPERANDS + 1)) == 1
+    assert kernel(elementwise)(STATE, loop.address, 0, 0, 64, 1, (out,) * (OPERANDS + 1)) == 1
     assert (out == 7).all()
     assert not raw.any()
 

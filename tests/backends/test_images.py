@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenkey.backends.llvm import images, object_files
+from tenkey.backends.llvm import images, machine_code, object_files
 from tenkey.backends.llvm.images import ImageError
 
 pytestmark = pytest.mark.skipif(
@@ -52,7 +52,7 @@ def _object(text: str, features: str = "") -> bytes:
 
 
 def _loaded(text: str, *exports: str, features: str = "") -> dict[str, int]:
-    image = images.build(_object(text, features), exports)
+    image = images.build([_object(text, features)], exports)
     assert images.is_linked(image)
     return images.load(image)
 
@@ -218,12 +218,56 @@ def test_llvm_links_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_files, "link", refused)
     found = {}
     for text, exports in ((_LIBM, ["calls"]), (_CONSTANTS, ["look_up", "add"]), (_POINTERS, ["outer", "all"])):
-        image = images.build(_object(text), exports)
+        image = images.build([_object(text)], exports)
         assert not images.is_linked(image)
         found |= images.load(image)
     assert found.keys() == {"calls", "look_up", "add", "outer", "all"}
     assert _double(found["calls"], 2)(7.5, 2.0) == (math.sin(1.5) + math.cos(1.5)) * 1.25
     assert _double(found["all"])(2.0) == 7.0
+
+
+_CALLER = """
+declare hidden i64 @twice(i64)
+define hidden i64 @add_one(i64 %x) {
+  %v = add i64 %x, 1
+  ret i64 %v
+}
+define i64 @run(i64 %x) {
+  %v = call i64 @twice(i64 %x)
+  ret i64 %v
+}
+"""
+_CALLED = """
+declare hidden i64 @add_one(i64)
+define hidden i64 @twice(i64 %x) {
+  %place = alloca ptr
+  store ptr @add_one, ptr %place
+  %f = load volatile ptr, ptr %place
+  %v = call i64 %f(i64 %x)
+  %w = call i64 @add_one(i64 %v)
+  %z = mul i64 %w, %w
+  ret i64 %z
+}
+"""
+
+
+@pytest.mark.parametrize("by", ["ours", "LLVM"])
+def test_object_files_that_call_each_other(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of one file call those of another one, by name and by address."""
+
+    def refused(codes: Sequence[bytes], exports: Sequence[str]) -> None:
+        raise object_files.LinkError("as elsewhere")
+
+    if by == "LLVM":
+        monkeypatch.setattr(object_files, "link", refused)
+    codes = [machine_code.object_code(_CALLER, brief=True), machine_code.object_code(_CALLED, cold=True)]
+    for order in (codes, codes[::-1]):
+        image = images.build(order, ["run"])
+        assert images.is_linked(image) == (by == "ours")
+        run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(images.load(image)["run"])
+        assert [run(x) for x in (-2, 0, 5)] == [0, 4, 49]
+    image = images.build(codes[:1], ["run"])
+    assert not images.is_linked(image)  # a function is missing
 
 
 _IMPURE = {
@@ -247,35 +291,35 @@ _IMPURE = {
 def test_what_pure_code_does_not_have_is_refused(what: str) -> None:
     code = _object(_IMPURE[what])
     with pytest.raises(object_files.LinkError):
-        object_files.link(code, ["f"])
-    assert not images.is_linked(images.build(code, ["f"]))
+        object_files.link([code], ["f"])
+    assert not images.is_linked(images.build([code], ["f"]))
 
 
 def test_other_refusals() -> None:
     code = _object(_LOOP)
     with pytest.raises(object_files.LinkError, match="lacks the function nowhere"):
-        object_files.link(code, ["nowhere"])
+        object_files.link([code], ["nowhere"])
     with pytest.raises(object_files.LinkError, match="not an ELF file"):
-        object_files.link(b"MZ" + code[2:], ["scale"])
+        object_files.link([b"MZ" + code[2:]], ["scale"])
     with pytest.raises(object_files.LinkError, match="not an ordinary object file for x86-64"):
-        object_files.link(code[:18] + b"\xb7" + code[19:], ["scale"])  # the number of another processor
+        object_files.link([code[:18] + b"\xb7" + code[19:]], ["scale"])  # the number of another processor
 
 
 def test_what_is_not_an_image() -> None:
-    image = images.build(_object(_LOOP), ["scale"])
+    image = images.build([_object(_LOOP)], ["scale"])
     for wrong, message in ((b"nonsense", "not an image"), (image[:-1], "truncated"), (image[:20], "not an image")):
         with pytest.raises(ImageError, match=message):
             images.load(wrong)
 
 
 def test_a_function_that_this_system_lacks() -> None:
-    image = images.build(_object(_LIBM), ["calls"])
+    image = images.build([_object(_LIBM)], ["calls"])
     with pytest.raises(ImageError, match="does not have the function fmoX"):
         images.load(image.replace(b"fmod", b"fmoX"))
 
 
 def test_an_image_can_be_loaded_at_several_addresses() -> None:
-    image = images.build(_object(_POINTERS), ["outer", "give", "all"])
+    image = images.build([_object(_POINTERS)], ["outer", "give", "all"])
     first, second = images.load(image), images.load(image)
     for found in (first, second):
         give = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(found["give"])
@@ -313,7 +357,7 @@ def test_a_system_that_forbids_written_code(monkeypatch: pytest.MonkeyPatch) -> 
             freed.append(size)
             return int(library.munmap(base, size))
 
-    image = images.build(_object(_LOOP), ["scale"])
+    image = images.build([_object(_LOOP)], ["scale"])
     monkeypatch.setattr(images, "_library", lambda: _Strict)
     with pytest.raises(ImageError, match=r"cannot become executable \(Permission denied\)"):
         images.load(image)
@@ -326,13 +370,14 @@ from tenkey.backends.llvm import images
 image = open(sys.argv[1], "rb").read()
 found = images.load(image)
 call = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)(found["calls"])
-print(json.dumps([call(7.5, 2.0), [name for name in ("llvmlite", "numba") if name in sys.modules]]))
+names = "llvmlite", "numba", "tenkey.backends.llvm.llvm_library"
+print(json.dumps([call(7.5, 2.0), [name for name in names if name in sys.modules]]))
 """
 
 
 def test_another_process_loads_an_image_without_llvm(tmp_path: Path) -> None:
     path = tmp_path / "image"
-    path.write_bytes(images.build(_object(_LIBM), ["calls"]))
+    path.write_bytes(images.build([_object(_LIBM)], ["calls"]))
     done = subprocess.run([sys.executable, "-c", _ELSEWHERE, str(path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [(math.sin(1.5) + math.cos(1.5)) * 1.25, []]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tenkey as tk
@@ -44,3 +46,27 @@ def test_gradients() -> None:
     for exponent in (3, -1, 0.5):
         (gradient,) = tk.autograd.grad((x**exponent).sum(), x)
         np.testing.assert_allclose(gradient.numpy(), exponent * x.detach().numpy() ** (exponent - 1), rtol=1e-14)
+
+
+def test_gradients_of_special_values_are_those_of_a_tensor_of_exponents() -> None:
+    numbers = [0.5, 2.0, -1.5, 1.0, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, 1e-30]
+    failures = []
+    for dtype in ("float32", "float64"):
+        for exponent in (2, 3, -1, 0.5, 4, 1, 0, 2.5, -2):
+            for repeats in (1, 4000):  # small and large calls
+                x = np.tile(np.array(numbers, dtype), repeats)
+                found = [_two_gradients(x, power) for power in (exponent, np.full(x.shape, exponent, dtype))]
+                for order, (by_number, by_tensor) in enumerate(zip(*found), 1):
+                    if not np.allclose(by_number, by_tensor, rtol=1e-5, atol=1e-37, equal_nan=True):
+                        failures.append((dtype, exponent, repeats, order))
+    assert not failures, failures
+
+
+def _two_gradients(x: np.ndarray, power: Any) -> list[np.ndarray]:
+    leaf = tk.asarray(x.copy(), requires_grad=True)
+    powers = leaf ** (tk.asarray(power) if isinstance(power, np.ndarray) else power)
+    (first,) = tk.autograd.grad(powers.sum(), leaf, create_graph=True)
+    if not first.requires_grad:
+        return [first.numpy()]
+    (second,) = tk.autograd.grad(first.sum(), leaf)
+    return [first.detach().numpy(), second.numpy()]

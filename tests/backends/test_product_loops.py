@@ -55,13 +55,14 @@ LAYOUTS: dict[str, Any] = {
 def test_products(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "LEAST", 0)
     monkeypatch.setattr(matmul, "LEAST_OF_ONE", 0)
+    monkeypatch.setattr(matmul, "LEAST_OF_NARROW", 0)
     monkeypatch.setattr(matmul, "THIN", 0)
     failures = []
-    for in_cache in (1 << 18, 0):  # read where it is, packed
+    for in_cache in (1 << 30, -1):  # read where it is, packed
         monkeypatch.setattr(matmul, "IN_CACHE", in_cache)
+        monkeypatch.setattr(matmul, "FEW", 0)
+        monkeypatch.setattr(matmul, "FEWER", 0)
         for shapes in SHAPES:
-            if not in_cache and max(map(len, shapes)) > 2:
-                continue  # batches are not packed
             a, b = _arrays(*shapes, dtype)
             layouts = LAYOUTS if a.size < 3000 and b.size < 5000 else {"contiguous": LAYOUTS["contiguous"]}
             for i, left in layouts.items():
@@ -113,11 +114,13 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     before = tk.get_num_threads()
     a, b = _arrays((300, 200), (200, 300), "float32")
     c, d = _arrays((50, 64, 64), (50, 64, 64), "float32")
+    e, f = _arrays((260, 1100), (1100, 150), "float32")  # several slices of the inner axis
+    pairs = ((a, b), (c, d), (e, f), (LAYOUTS["transposed"](e), LAYOUTS["transposed"](f)))
     made = []
     try:
         for count in (1, 2, 3):
             tk.set_num_threads(count)
-            made.append([tk.matmul(tk.asarray(x), tk.asarray(y)).numpy() for x, y in ((a, b), (c, d))])
+            made.append([tk.matmul(tk.asarray(x), tk.asarray(y)).numpy() for x, y in pairs])
     finally:
         tk.set_num_threads(before)
     for other in made[1:]:

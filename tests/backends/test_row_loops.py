@@ -264,6 +264,14 @@ def test_rows_without_elements() -> None:
             assert (out.shape, tk.autograd.grad(tk.sum(out), x)[0].shape) == (shape, shape), name
 
 
+def test_no_axes() -> None:
+    for shape in ((3,), (40, 50)):
+        x = np.random.default_rng(7).standard_normal(shape)
+        for name, expected in (("var", 0 * x), ("std", 0 * x), ("logsumexp", x)):
+            found = getattr(tk, name)(tk.asarray(x), axis=())
+            np.testing.assert_array_equal(found.numpy(), expected, err_msg=name)
+
+
 def test_a_weight_that_is_not_a_vector() -> None:
     for n in (3, 500):
         with pytest.raises(ValueError, match="must be a vector"):

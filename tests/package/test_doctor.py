@@ -108,8 +108,9 @@ def test_without_llvm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(metadata, "version", missing)
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    monkeypatch.delitem(sys.modules, "tenkey.backends.llvm.machine_code", raising=False)
-    monkeypatch.delattr("tenkey.backends.llvm.machine_code", raising=False)
+    for name in ("tenkey.backends.llvm.machine_code", "tenkey.backends.llvm.llvm_library"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.delattr(name, raising=False)
     status, _, problems = _report(capsys)
     assert status == 1
     assert [problem.partition(":")[0] for problem in problems] == ["- llvmlite", "- compiled kernels"]

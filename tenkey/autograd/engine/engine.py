@@ -35,7 +35,7 @@ from .device_threads import belongs_to_worker, run_on_workers
 from .failed_backward import abandon, refuse_again
 from .graph_task import GraphTask, count_senders, current_task
 from .hook_calls import before, post_hooks, pre_hooks
-from .input_buffer import ADDED, COUNT, InputBuffer, deliver, validate
+from .input_buffer import ADDED, COUNT, InputBuffer, add_part, deliver, validate
 from .reentrant import run_nested
 
 __all__ = ["calibrate", "execute"]
@@ -148,7 +148,9 @@ def _loop(
             current[1] = current = None
             edges = node.next_edges
             if edges:
-                results = node.apply(grads)
+                results = (
+                    node.apply(grads) if node._add is None or not plain else add_part(node, grads, find(edges[0][0]))
+                )
                 if release and node.saves:
                     node.release()
                 if len(results) != len(edges):

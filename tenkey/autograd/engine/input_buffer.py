@@ -7,6 +7,13 @@ whether the gradient is a sum that the engine made itself. A second gradient is 
 because the first gradient may be the user's own, or may have been sent elsewhere too; a third is added in place to that
 sum, which has no other references. While the backward itself is recorded, nothing is added in place. Guarded by
 ``tests/autograd/engine/test_engine.py::TestSums``.
+
+Note [Gradients of parts]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+The gradient of ``x[:, 32:64]`` by ``x`` is zero outside of the slice. The first such gradient at a buffer is made of
+new zeros, which the engine may write to as to a sum of its own; further ones are added to it where they are not zero.
+So the gradients of the twelve parts of a matrix take one matrix of zeros and twelve small additions, instead of twelve
+and eleven large ones. Guarded by ``tests/autograd/engine/test_engine.py::TestSums::test_parts``.
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
 from ..tape.node import Node
 
-__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "deliver", "take", "validate"]
+__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "add_part", "deliver", "take", "validate"]
 
 InputBuffer = list[Any]
 
@@ -128,3 +135,15 @@ def deliver(buffer: InputBuffer, nr: int, grad: Tensor) -> None:
         place = buffer[1]
     held = place[nr]
     place[nr] = grad if held is None else held + grad
+
+
+def add_part(node: Node, grad: Any, buffer: InputBuffer | None) -> Any:
+    """Run a node whose output is a part of its input, for which this buffer waits: Note [Gradients of parts]."""
+    if buffer is not None and not buffer[2]._special:
+        held = buffer[1]
+        if held is None:
+            buffer[3] = True
+        elif buffer[3] and type(held) is Tensor and type(grad) is Tensor:
+            node._add(held, grad)
+            return (None,)
+    return node.apply(grad)

@@ -17,7 +17,9 @@ from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.calling import codegen
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
 from ...dispatch.schema import Argument
+from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare.facets import formula_names, role_of
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.raw import raw_saved
@@ -277,6 +279,15 @@ class Writer:
         needed = " and ".join(self._needed(index)[0] for index in range(len(self.differentiable)))
         return _under(needed, [*self._value_lines(names, (), 0), f"return joint_formula({passed})"])
 
+    def _add_source(self) -> str:
+        """Return the source of the method that adds a gradient to that of the tensor of which the output is a part."""
+        facet = self.operator.facets["Part"]
+        self.scope |= {"part": facet.function, "accumulate": accumulate, "copy_": registry.find("tk::copy_").call}
+        values = [{"x": "x", "g": "g"}.get(name, f"self.saved_{name}") for name in formula_names(facet.function)]
+        lines = [f"view = part({', '.join(values)})", "total = accumulate(view, g, True)"]
+        lines += _under("total is not view", ["copy_(view, total)"])  # a kernel need not write in place
+        return "\n    ".join(["def _add(self, x, g):", *lines]) + "\n"
+
     def _needed(self, index: int) -> tuple[str, str]:
         """Return the condition that a differentiable argument needs a gradient, and the gradient if it does not.
 
@@ -300,6 +311,8 @@ class Writer:
         operator, saved = self.operator, self.saved
         body: dict[str, Any] = {"operator_name": operator.name, "saves": bool(saved)}
         body["apply"] = codegen.define(self._apply_source(), self.scope, f"<gradient of {operator.name}>")
+        if "Part" in operator.facets:
+            body["_add"] = codegen.define(self._add_source(), self.scope, f"<sum of gradients of {operator.name}>")
         if on_cpu:
             body["dtype"] = DTYPE_OF_WORD
         if saved:

@@ -212,6 +212,7 @@ class Node:
     _word: int = 0  # of the only output, on the CPU: a gradient with this word and ``shape`` needs no other check
     _stream: Any = None  # the device queue that the forward call used
     saves: bool = True  # False: release() has nothing to free
+    _add: Any = None  # _add(x, g) adds a gradient where it is not zero: Note [Gradients of parts]
     operator_name: str = ""
 
     def apply(self, *grads: Tensor | None) -> Any:

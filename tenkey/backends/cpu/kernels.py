@@ -14,11 +14,11 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
-from ..allocation.host import allocate
+from ..allocation.host import allocate_like
 from .fp_warnings import quietly, silenced
 from .loops import random_draws
 from .programs.program import compute_into, program_of
-from .thresholds import LARGE
+from .thresholds import FEW_CONVERTED, LIGHT_LIMIT_BYTES
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "wrap"]
 
@@ -61,7 +61,7 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     data = x._data
     if data.dtype.kind == "c" and dtype.kind in "iufV":
         data = data.real
-    if data.size >= LARGE and data.dtype.kind in _IN_LOOPS and dtype.kind in _IN_LOOPS:
+    if data.size >= FEW_CONVERTED and _in_loops(data, dtype):
         out = allocate_like(data, dtype)
         if _converted(out, data):
             return wrap(out)
@@ -75,7 +75,7 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
 
 def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
     data = x._data
-    if data.size >= LARGE or data.dtype.kind == "c" or device is not None or not copy:
+    if data.dtype.kind == "c" or device is not None or not copy:
         composition = registry.find("tk::astype").facets["Composite"].function
         return composition(x, dtype, copy=copy, device=device)  # type: ignore[no-any-return]
     return cast(x, dtype)
@@ -91,20 +91,21 @@ def _converted(out: np.ndarray, data: np.ndarray) -> bool:
 
 def convert_into(out: np.ndarray, data: np.ndarray) -> None:
     """Write the elements of an array of another dtype into an array of the same shape."""
-    in_loops = data.size >= LARGE and data.dtype.kind in _IN_LOOPS and out.dtype.kind in _IN_LOOPS
-    if not (in_loops and _converted(out, data)):
+    if not (_in_loops(data, out.dtype) and _converted(out, data)):
         silenced(np.copyto, out, data, "unsafe")
 
 
 _IN_LOOPS: Final = "biufcV"  # kinds of dtypes that compiled loops convert
 
 
-def allocate_like(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return memory for a result of an array's shape, whose axes are in the same order, as in NumPy."""
-    if a.flags.c_contiguous or a.ndim < 2:
-        return allocate(a.shape, dtype)
-    order = sorted(range(a.ndim), key=lambda i: -abs(a.strides[i]))
-    return allocate(tuple([a.shape[i] for i in order]), dtype).transpose(np.argsort(order))
+def _in_loops(data: np.ndarray, dtype: np.dtype) -> bool:
+    """Tell whether a loop converts elements to a dtype, and pays: NumPy is slow for floats of two bytes only."""
+    given = data.dtype
+    if given.kind not in _IN_LOOPS or dtype.kind not in _IN_LOOPS:
+        return False
+    if (given.itemsize == 2 and given.kind in "fV") or (dtype.itemsize == 2 and dtype.kind in "fV"):
+        return data.size >= FEW_CONVERTED
+    return data.size * (given.itemsize + dtype.itemsize) >= LIGHT_LIMIT_BYTES
 
 
 def to_device_kernel(x: Tensor, device: Device) -> Tensor:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 from math import prod
 from typing import Any, Final
 
@@ -32,20 +33,25 @@ from ..llvm.value_types import of_dtype
 from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
 from .loops.moves.strided_copies import copied
-from .loops.products import DEEP, STRIPS, batched_product, packed_product
+from .loops.products import ALL_WIDTHS, MOST_PLACES, PLACE_BYTES, matrix_product, widths_of
 from .pool import STATE, get_num_threads
 from .pool.state_block import HELPERS, RUN, block
 
 __all__ = ["KERNELS", "matmul_kernel"]
 
 _new = object.__new__
-SMALL: Final = 1 << 12  # elements of the first matrix up to which BLAS is called at once
+SMALL: Final = 1 << 10  # elements of the first matrix up to which BLAS is called at once
 IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
 LEAST: Final = 1 << 15  # multiply-adds of a whole batch, or of integers, that are worth our loops
-LEAST_OF_ONE: Final = 1 << 20  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 11 of ours
+LEAST_OF_ONE: Final = 1 << 19  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 9 of one of our threads
+LEAST_OF_NARROW: Final = 1 << 20  # the same with few columns or a short inner axis: 128 x 10 x 512, 15 us of BLAS, 18
+NARROW: Final = 16  # up to which they are few
 THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with a vector
-PANEL: Final = STRIPS * 128  # bytes of a row of the packed strips of a task
-MOST_PLACES: Final = 62  # packed panels at a time: bits of an integer
+FEW: Final = 256  # rows of the first matrix up to which a larger second one is read where it is
+FEWER: Final = 24  # the same where rows of the second one lie whole pages apart: they displace each other from caches
+PAGE: Final = 4096  # bytes
+TURNED_COLUMNS: Final = 512  # columns up to which a transposed first matrix is turned by each panel on its own
+_NONE: Final = np.empty(0, np.uint8)
 
 
 def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -56,7 +62,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     same = len(found) == 1 and dtype != dtypes.float16
     computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
     own = computed.name in ("float32", "float64") or computed.kind in "iu"
-    small = SMALL if computed.kind == "f" else 64
+    small, least = (SMALL, LEAST_OF_ONE) if computed.kind == "f" else (64, LEAST)
     plain = computed is dtype
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
@@ -64,7 +70,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         if not same:
             a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
         try:
-            if a.ndim == 2 == b.ndim and a.size <= small and plain:
+            if a.ndim == 2 == b.ndim and plain and (a.size <= small or a.size * b.shape[1] < least):
                 try:
                     data = quietly(a.dot, b)
                 except RuntimeError:  # Note [A context without warnings]
@@ -107,47 +113,44 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     columns = b.shape[-1]
     if b.shape[-2] != inner or rows <= THIN or columns <= THIN:
         return None
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one product of all rows
+    shape: tuple[int, ...] = ()
+    if a.ndim == 2 == b.ndim:
+        least = LEAST if a.dtype.kind != "f" else LEAST_OF_ONE if min(inner, columns) > NARROW else LEAST_OF_NARROW
+        if a.size * columns < least:
+            return None
+    elif b.ndim == 2 and a.flags.c_contiguous:  # one product of all rows
         made = large(a.reshape(-1, inner), b)
         return None if made is None else made.reshape(*a.shape[:-1], columns)
-    shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else ()
-    if prod(shape) * rows * inner * columns < (LEAST if shape or a.dtype.kind != "f" else LEAST_OF_ONE):
-        return None
+    else:
+        shape = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+        if prod(shape) * rows * inner * columns < LEAST:
+            return None
     if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
         return None
-    loop = _loop(a.dtype.char)
+    turns = a.strides[-1] != a.itemsize  # otherwise the elements of a row lie on different lines or even pages
+    if turns and (a.strides[-2] != a.itemsize or columns > TURNED_COLUMNS):
+        a, turns = copied(a), False
+    packs = b.strides[-1] != b.itemsize or (
+        inner * columns * b.itemsize > IN_CACHE and rows > (FEW if b.strides[-2] % PAGE else FEWER)
+    )
+    loop = _loop(a.dtype.char, widths_of(-(-columns * a.itemsize // 64)), packs or turns)
     if loop is None:
         return None
-    contiguous = b.strides[-1] == b.itemsize
-    row_major = a.strides[-1] == a.itemsize  # otherwise the elements of a row lie on different lines or even pages
-    if inner * columns * b.itemsize <= IN_CACHE and (shape or (contiguous and row_major)):
-        if not contiguous:
-            b = copied(b)
-        out = allocate((*shape, rows, columns), a.dtype)
-        loop(STATE, a, b, out)
-        return out
-    if shape:
-        return None
-    loop = _loop(a.dtype.char, packed=True)
-    if loop is None:
-        return None
-    if not row_major:
-        a = copied(a)
-    places = min(block[HELPERS] + 1 if block[RUN] else get_num_threads(), MOST_PLACES)
-    packed = np.empty(places * DEEP * PANEL + 64, np.uint8)
-    out = allocate((rows, columns), a.dtype)
+    out = allocate((*shape, rows, columns), a.dtype)
     if not inner:
         out.fill(0)
         return out
-    loop(STATE, a, b, out, packed, places)
+    places = min(block[HELPERS] + 1 if block[RUN] else get_num_threads(), MOST_PLACES)
+    buffer = np.empty(places * PLACE_BYTES + 64, np.uint8) if packs or turns else _NONE
+    loop(STATE, a, b, out, buffer, places, packs, turns)
     return out
 
 
 @cache
-def _loop(char: str, packed: bool = False) -> Callable[..., Any] | None:
+def _loop(char: str, widths: tuple[int, ...], copies: bool) -> Callable[..., Any] | None:
     """Return the loop of the dtype with this character, or None where code cannot be compiled."""
     try:
-        return compiled(packed_product if packed else batched_product, T=of_dtype(np.dtype(char)))
+        return compiled(matrix_product, T=of_dtype(np.dtype(char)), WIDTHS=widths, COPIES=copies)
     except UnavailableError:
         return None
 
@@ -156,8 +159,8 @@ def cases(dtypes: tuple[np.dtype, ...]) -> Iterator[Case]:
     """Yield the kernels to be compiled ahead: Note [Kernels that are compiled ahead]."""
     for dtype in dtypes:
         if dtype.name in ("float32", "float64") or dtype.kind in "iu":
-            for template in (batched_product, packed_product):
-                yield Case("tk::matmul", template, {"T": of_dtype(dtype)})
+            for widths, copies in product(ALL_WIDTHS, (False, True)):
+                yield Case("tk::matmul", matrix_product, {"T": of_dtype(dtype), "WIDTHS": widths, "COPIES": copies})
 
 
 KERNELS: Final = {"tk::matmul": Specialized(matmul_kernel)}

@@ -15,7 +15,6 @@ lines have just been read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
@@ -26,21 +25,19 @@ from ...core.dtypes import names as dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
-from ...ops.shapes import broadcast_shapes
-from ..allocation.host import allocate
+from ..allocation.host import allocate, allocate_like
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
-from .kernels import allocate_like, own_error
+from .kernels import own_error
 from .loops.numpy_loops import WRONG_WITH_GAPS
-from .programs.number_powers import power_program
+from .programs.number_powers import kernel_by_exponent, power_program
 from .programs.program import Program, compute_into, program_of
+from .programs.small_calls import SQUARE, common_shape, form_of, is_large, quiet_cast, small_kernel
 from .thresholds import LARGE, STREAMED
 
 __all__ = ["converted", "pointwise_kernel"]
 
-_square: Final = np.square
 _PART: Final = 1 << 17  # elements of a part of a call of several NumPy functions, whose temporary arrays fit a cache
 _KEPT: Final = 256  # how many converted numbers are remembered for each operand
 _SHORT: Final = 4  # elements between two that are still read along
@@ -62,138 +59,20 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     count = len(facet.parameters)
     uniform = logical or not facet.boolean
     uniform = uniform and count == len(facet.tensors) and all(dtype == compute for dtype in arrays)
-    if uniform and weak and count == 2 and arrays and _form(program) != "program":
+    if uniform and weak and count == 2 and arrays and form_of(program) != "program":
         return _binary_weak(operator, program)
     if uniform and not weak and count <= 2:
         return _uniform(operator, program, count)
-    return _general(operator, facet, program)
+    general = _general(operator, facet, program)
+    if not weak or compute.kind != "f" or arrays != (compute,):
+        return general
 
+    def special(without: Pointwise) -> Callable[..., Tensor]:
+        program = program_of(operator.name, without, compute, result)
+        few = len(without.parameters) <= 2
+        return _uniform(operator, program, len(without.parameters)) if few else _general(operator, without, program)
 
-# The kernels for small calls have one form; they differ in how they load arrays, when they leave the call to the
-# function ``general``, and how they call the program.
-_SOURCE: Final = """
-def make(call, limit, general, program, word, name, wanted, converted, convert):
-    {unpack}
-    def kernel({operands}):
-        {load}
-        if {guard}:
-            return general({operands})
-        {prepare}
-        try:
-            {run}
-        except ValueError:
-            own_error(common_shape, name, ({arrays},))
-            raise
-        {check}
-        made = new(Tensor)
-        made._data = data if data.__class__ is ndarray else asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return kernel
-"""
-_WEAK: Final = """try:
-            call, b, _ = converted[id(x2)]
-        except KeyError:
-            call = b = None
-        a = x1._data"""
-_RUN: Final = {
-    "silent": "data = call({arrays})",
-    "quiet": """try:
-                data = quietly(call, {arrays})
-            except RuntimeError:  # Note [A context without warnings]
-                data = silenced(call, {arrays})""",
-    "weak": """try:
-                data = quietly(call, a) if call is square else quietly(call, a, b)
-            except RuntimeError:  # Note [A context without warnings]
-                return general(x1, x2)""",
-    "program": """if not program.compiled:
-                program.count({size})
-            try:
-                if program.single:
-                    data = quietly(program.call, {arrays})
-                else:
-                    data = silenced(program.call, {arrays})
-            except RuntimeError:  # Note [A context without warnings]
-                data = silenced(program.call, {arrays})""",
-}
-_CHECK: Final = "if data.dtype is not program.result: data = data.astype(program.result)"
-# A tensor of another dtype is converted, that of a Python number once; so is a number.
-_CONVERT: Final = {
-    "t": """if {a}.dtype is not wanted{k}:
-            if {x}._word & weak_mask:
-                known = converted{k}.get(id({x}))
-                {a} = convert({k}, {x}) if known is None else known[0]
-            else:
-                {a} = quiet_cast({a}, wanted{k})""",
-    "n": """known = converted{k}.get(({x}.__class__, {x} or str({x})))
-        {a} = convert({k}, {x}) if known is None else known[0]""",
-}
-
-
-def _reach(limit: int, *arrays: np.ndarray) -> bool:
-    """Tell whether what arrays broadcast to has so many elements; False if they do not broadcast."""
-    try:
-        return np.broadcast(*arrays).size >= limit
-    except ValueError:
-        return False
-
-
-@cache
-def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
-    """Return the function that makes kernels of this form, which is generated once.
-
-    ``kinds`` has a letter for each operand: t for tensors, n for numbers. ``mixed``: operands may have other dtypes.
-    """
-    count = len(kinds)
-    names, operands = ascii_lowercase[:count], [f"x{i + 1}" for i in range(count)]
-    arrays = ", ".join(names)
-    tensors = [a for a, kind in zip(names, kinds) if kind == "t"]
-    guard = " or ".join(f"{a}_size >= limit" for a in tensors)
-    if len(tensors) == 1:
-        guard = f"{tensors[0]}.size >= limit"
-    else:  # operands that are repeated along different axes have a larger result
-        first, *others = tensors
-        other = " or ".join(f"({a}.ndim and {a}.shape != {first}.shape)" for a in others)
-        guard += f" or ({' or '.join(f'{a}.ndim > 1' for a in tensors)}) and ({other})"
-        guard += f" and reach(limit, {', '.join(tensors)})"
-        guard = f"{' * '.join(f'({a}_size := {a}.size)' for a in tensors)} >= limit and ({guard})"
-    load = "; ".join(f"{a} = {x}._data" for a, x in zip(names, operands) if a in tensors)
-    slots = range(count) if mixed else ()
-    source = _SOURCE.format(
-        unpack="".join(f"wanted{k}, converted{k} = wanted[{k}], converted[{k}]; " for k in slots),
-        operands=", ".join(operands),
-        arrays=arrays,
-        load=_WEAK if form == "weak" else load,
-        guard="call is None or a.size >= limit" if form == "weak" else guard,
-        prepare="\n        ".join(_CONVERT[kinds[k]].format(k=k, a=names[k], x=operands[k]) for k in slots),
-        run=_RUN[form].format(arrays=arrays, size=" + ".join(f"{a}.size" for a in tensors)),
-        check=_CHECK if mixed else "",
-    )
-    scope = {
-        "Tensor": Tensor, "asarray": np.asarray, "common_shape": _shape, "ndarray": np.ndarray, "new": object.__new__,
-        "own_error": own_error, "quiet_cast": quiet_cast, "quietly": quietly, "reach": _reach, "silenced": silenced,
-        "square": _square, "weak_mask": WEAK_MASK,
-    }  # fmt: skip
-    label = f"{form}, {kinds}{', mixed' if mixed else ''}"
-    return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {label}>")
-
-
-def _make(
-    form: str, kinds: str, operator: Operator, program: Program, general: Callable[..., Tensor], *,
-    converted: Any = None, wanted: Any = None, convert: Any = None,
-) -> Callable[..., Tensor]:  # fmt: skip
-    word = cpu_word(program.result)
-    make = _maker(form, kinds, wanted is not None)
-    return make(  # type: ignore[no-any-return]
-        program.call, program.limit, general, program, word, operator.name, wanted, converted, convert
-    )
-
-
-def _form(program: Program) -> str:
-    return "program" if program.slow or not program.single else "silent" if program.silent else "quiet"
+    return kernel_by_exponent(facet, general, special)
 
 
 def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., Tensor]:
@@ -217,13 +96,13 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
             out = allocate(first.shape, result, name)
             if not loop.run((*arrays, out)):
                 return make_tensor(out, word)
-        shape = _shape(name, arrays)
-        if prod(shape) < program.limit:  # repeated along one axis, joined along another
+        shape = common_shape(name, arrays)
+        if not is_large(program, shape):  # repeated along one axis, joined along another
             data = np.asarray(silenced(program.call, *arrays))
             return make_tensor(data if data.dtype is result else data.astype(result), word)
         return make_tensor(large(program, arrays, shape), word)
 
-    return _make(_form(program), "t" * count, operator, program, general)
+    return small_kernel(form_of(program), "t" * count, operator, program, general)
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -244,7 +123,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             number = silenced(weak._data.astype, dtype)
             call: Any = program.call
             if is_power and number == 2:
-                call = _square
+                call = SQUARE
             elif is_power and power_program(dtype, complex(number).real) is not None:
                 call = None
             found = converted[id(weak)] = (call, number, weak)
@@ -262,11 +141,11 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
                 return make_tensor(large(special, (a,), a.shape), word)
             return make_tensor(_calmly(special, a), word)
         if a.size >= program.limit or b.size >= program.limit:
-            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
+            return make_tensor(large(program, (a, b), common_shape(name, (a, b))), word)
         squares = x2._word & WEAK_MASK and is_power and b == 2
-        return make_tensor(np.asarray(silenced(_square, a) if squares else silenced(program.call, a, b)), word)
+        return make_tensor(np.asarray(silenced(SQUARE, a) if squares else silenced(program.call, a, b)), word)
 
-    return _make("weak", "tt", operator, program, general, converted=converted)
+    return small_kernel("weak", "tt", operator, program, general, converted=converted)
 
 
 def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
@@ -297,13 +176,6 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     return b.flags.c_contiguous and b.shape == a.shape
 
 
-def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-    first = arrays[0].shape
-    if all(a.shape == first for a in arrays):
-        return first
-    return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
-
-
 def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Return an operand in the dtype that the program computes in."""
     a: np.ndarray = value._data if isinstance(value, Tensor) else np.asarray(value)
@@ -316,43 +188,51 @@ def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
     return quiet_cast(a, dtype)
 
 
-def quiet_cast(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return an array as another dtype, without warnings."""
-    if a.dtype == dtype:
-        return a
-    try:
-        return quietly(a.astype, dtype)  # type: ignore[no-any-return]
-    except RuntimeError:  # Note [A context without warnings]
-        return silenced(a.astype, dtype)  # type: ignore[no-any-return]
-
-
 def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable[..., Tensor]:
     """Return a kernel for mixed dtypes, weak scalars, boolean operands and arguments that are not tensors."""
     word = cpu_word(program.result)
     wanted = [np.dtype(bool) if p in facet.boolean else program.dtype for p in facet.parameters]
     name = operator.name
     indexed = bool(facet.indices)
+    # for each operand, by the identity of a number's tensor, or by the class and value of a number: the converted
+    # number, and the tensor to keep it alive
+    known: list[dict[Any, tuple[np.ndarray, Any]]] = [{} for _ in wanted]
+
+    def convert(place: int, value: Any) -> np.ndarray:
+        key: Any = None
+        if not isinstance(value, Tensor):
+            key = (value.__class__, value or str(value)) if value == value and value.__class__ is not complex else None
+        elif value._word & WEAK_MASK:
+            key = id(value)
+        if key in known[place]:
+            return known[place][key][0]
+        a = converted(name, value, wanted[place])
+        if key is not None:
+            if len(known[place]) >= _KEPT:
+                known[place].clear()
+            known[place][key] = a, value
+        return a
 
     def kernel(*args: Any) -> Tensor:
         operands = []
         bound = 1  # on the elements of the result
         other = False  # whether operands have other dtypes, from which the loop converts
-        for value, dtype in zip(args, wanted):
+        for place, value in enumerate(args):
             a = value._data if value.__class__ is Tensor else None
-            if a is None or a.dtype is not dtype:
+            if a is None or a.dtype is not wanted[place]:
                 if a is None or a.size < LARGE or a.dtype.kind not in _IN_LOOPS or value._word & WEAK_MASK:
-                    a = converted(name, value, dtype)
+                    a = convert(place, value)
                 else:
                     other = True
             operands.append(a)
             bound *= a.size
         if indexed:
-            shape = _shape(name, operands)
+            shape = common_shape(name, operands)
             operands += _index_arrays(facet, shape, program.dtype)
             bound = prod(shape)
         if bound >= program.limit:
-            shape = _shape(name, operands)
-            if prod(shape) >= program.limit:
+            shape = common_shape(name, operands)
+            if is_large(program, shape):
                 return make_tensor(large(program, tuple(operands), shape), word)
         if other:
             operands = [quiet_cast(a, dtype) for a, dtype in zip(operands, program.signature)]
@@ -363,7 +243,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             ignore(QUIET)
             data = program.call(*operands)
         except ValueError:
-            own_error(_shape, name, operands)
+            own_error(common_shape, name, operands)
             raise
         finally:
             restore(found)
@@ -375,25 +255,10 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
 
     if indexed or not facet.tensors or len(wanted) > len(ascii_lowercase):
         return kernel
-    # for each operand, by the identity of a number's tensor, or by the class and value of a number: the converted
-    # number, and the tensor to keep it alive
-    known: list[dict[Any, tuple[np.ndarray, Any]]] = [{} for _ in wanted]
-
-    def convert(place: int, value: Any) -> np.ndarray:
-        a = converted(name, value, wanted[place])
-        key: Any = None
-        if not isinstance(value, Tensor):
-            key = (value.__class__, value or str(value)) if value == value and value.__class__ is not complex else None
-        elif value._word & WEAK_MASK:
-            key = id(value)
-        if key is not None:
-            if len(known[place]) >= _KEPT:
-                known[place].clear()
-            known[place][key] = a, value
-        return a
-
     kinds = "".join(["t" if p in facet.tensors else "n" for p in facet.parameters])
-    return _make(_form(program), kinds, operator, program, kernel, wanted=wanted, converted=known, convert=convert)
+    return small_kernel(
+        form_of(program), kinds, operator, program, kernel, wanted=wanted, converted=known, convert=convert
+    )
 
 
 def _index_arrays(facet: Pointwise, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:
@@ -437,16 +302,21 @@ def _overlap(arrays: Sequence[np.ndarray], out: np.ndarray) -> bool:
 
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Run a program over many elements, on several threads."""
-    if prod(shape) <= _PART and program.loop(tuple([a.dtype for a in arrays])) is None:
+    dtypes_ = tuple([a.dtype for a in arrays])
+    loop = program.loop(dtypes_)
+    if loop is None and prod(shape) <= _PART:
         data = np.asarray(silenced(program.call, *_of_signature(program, arrays)))
         return data if data.dtype == program.result else data.astype(program.result)
     out = _allocated(arrays, shape, program.result)
-    if out.nbytes >= STREAMED and all(a.flags.c_contiguous and a.shape in {shape, ()} for a in (out, *arrays)):
-        stream = program.streaming_loop(tuple([a.dtype for a in arrays]))
-        if stream is not None and not stream.run((*arrays, out)):
-            return out
-    if not compute_into(program, tuple([_along(a, out) for a in arrays]), out):
-        assign(program, arrays, out)
+    if loop is not None:
+        if not all(a.flags.c_contiguous and (a.shape == shape or not a.ndim) for a in arrays):
+            if not loop.run((*[_along(a, out) for a in arrays], out)):
+                return out
+        else:
+            stream = program.streaming_loop(dtypes_) if out.nbytes >= STREAMED else None
+            if not (stream or loop).run((*arrays, out)):
+                return out
+    assign(program, arrays, out)
     return out
 
 

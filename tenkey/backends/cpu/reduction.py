@@ -18,7 +18,7 @@ from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
 from .kernels import own_error
 from .loops.reductions.calls import reduce_array
 from .programs.program import Program, program_of
-from .thresholds import COMPILED_REDUCTION, LARGE
+from .thresholds import COMPILED_REDUCTION, LARGE, MANY_ROWS, SHORT_ROWS_REDUCED
 
 __all__ = ["reduction_kernel"]
 
@@ -85,6 +85,14 @@ def _direct(
                 return _in_dtype(operator, facet, a, dtype, axis, keepdims)
             if size >= COMPILED_REDUCTION and not (is_test and axis is None and a.dtype == wanted):
                 return general(a, axis, keepdims)
+            if (
+                size >= SHORT_ROWS_REDUCED
+                and axis is not None
+                and (a.shape[-1] <= min(SHORT, size // MANY_ROWS) or not a.flags.c_contiguous)
+            ):
+                loop_made = reduce_array(facet, a, wanted, axis, keepdims, operator.schema.base_name)
+                if loop_made is not None:
+                    return make_tensor(loop_made, word)
             try:
                 try:
                     data = quietly(reduce, a, axis, wanted, None, keepdims)

@@ -9,10 +9,11 @@ from typing import Final
 
 __all__ = [
     "CHUNKS_BEFORE_WORKERS", "COMPILED_ARG_COLUMNS", "COMPILED_ARG_REDUCTION", "COMPILED_REDUCTION", "COMPILED_ROWS",
-    "COMPILED_RUNNING", "COMPILED_SCAN", "COPIED", "GATHERED", "GATHERED_BYTES", "HEAVY_CHUNK", "HEAVY_LIMIT",
-    "JOINED", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "LISTED", "ORDERED_ELEMENTS", "RANDOM_NUMBERS",
-    "REORDERED", "SCATTERED", "SEARCHED_ELEMENTS", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED",
-    "TAKEN", "TAKEN_ALONG", "TALLIED", "TRIANGULAR", "WORTH_WAKING_SECONDS",
+    "COMPILED_RUNNING", "COMPILED_SCAN", "COPIED", "FEW_CONVERTED", "FILLED", "GATHERED", "GATHERED_BYTES",
+    "HEAVY_CHUNK", "HEAVY_LIMIT", "JOINED", "LARGE", "LIGHT_CHUNK_BYTES", "LIGHT_LIMIT_BYTES", "LISTED", "MANY_ROWS",
+    "ORDERED_ELEMENTS", "RANDOM_NUMBERS", "REORDERED", "SCATTERED", "SEARCHED_ELEMENTS", "SHORT_ROW",
+    "SHORT_ROWS_REDUCED", "SORTED_ELEMENTS", "SORTED_IN_PARTS", "SPIN_SECONDS", "STREAMED", "TAKEN", "TAKEN_ALONG",
+    "TALLIED", "TILED_ROWS", "TRIANGULAR", "WORTH_WAKING_SECONDS",
 ]  # fmt: skip
 
 SPIN_SECONDS: Final = 200e-6
@@ -37,8 +38,17 @@ RANDOM_NUMBERS: Final = 128
 # ---- elementwise loops
 
 LARGE: Final = 1 << 14
-"""Elements from which the driver pays: it costs 0.6 us more than a call of a ufunc. In one thread ``exp`` gains from
-2**12 elements on, ``tanh`` never does; several threads gain from here on."""
+"""Elements from which a call takes the path of large ones if it is limited by arithmetic: several threads gain from
+here on, and 2 us of Python and the driver are worth it. Such a call is also worth compiling for."""
+
+FEW_CONVERTED: Final = 1 << 12
+"""Elements from which conversions of floats of two bytes are compiled: NumPy takes 1.7 ns for each element."""
+
+SHORT_ROW: Final = 256
+"""Elements of the last axis up to which smaller calls use the driver, which tiles short rows."""
+TILED_ROWS: Final = 1 << 10
+"""Rows of a result from which that pays, if an operand is repeated. NumPy against it, in us (one thread): 64 rows of 64
+elements 1.5 : 6, 512 rows of 64 8.6 : 11, 1,000 of 64 14 : 12, 4,000 of 10 22 : 12, 10,000 of 3 72 : 14."""
 
 HEAVY_LIMIT: Final = 1 << 14
 """Elements from which loops that are limited by arithmetic use several threads (``exp``: 3.8 -> 2.3 us)."""
@@ -69,6 +79,10 @@ thread and on two: 6.0 : 10.1 and 6.0 : 8.4 at 2^18 bytes, 10.8 : 15.4 and 10.9 
 TRIANGULAR: Final = 1 << 12
 """Bytes of a result from which a triangle is copied in compiled loops. NumPy against them: 6.0 : 2.9 at 2^12 bytes,
 27 : 4.9 at 2^16, 1125 : 256 at 2^22 (one thread)."""
+
+FILLED: Final = 1 << 18
+"""Bytes of a new array from which it is filled in compiled loops. NumPy against them: 1.9 : 3.8 us at 2^16 bytes,
+3.5 : 5.1 at 2^17, 6.7 : 6.0 at 2^18, 26 : 16 at 2^20."""
 
 STREAMED: Final = 1 << 25
 """Bytes of a result from which contiguous copies and pointwise loops bypass the caches. Copies: 433 -> 407 us at 2^24
@@ -107,6 +121,14 @@ COMPILED_REDUCTION: Final = 3 << 12
 """Elements from which a reduction is compiled. Calls of sum on float32 in us, NumPy's first: 4,096 elements 1.9 : 2.4,
 16,384 3.8 : 3.0, 65,536 11 : 4.9; along an axis 2.8 : 4.4, 6.7 : 5.9, 23 : 8.2."""
 
+SHORT_ROWS_REDUCED: Final = 1 << 11
+"""The same where rows are short or far apart, of which NumPy reduces each by itself: rows of 10 float32 take, in
+us, 8.6 : 3.2 for 130 (their maximum), 52 : 8.6 for 1,000."""
+
+MANY_ROWS: Final = 96
+"""Short rows that are many: sums of 32 rows of 64 along axis 0 take 1.6 : 2.7 us, of 64 rows 2.3 : 2.7, of 128 rows of
+32 3.1 : 2.7."""
+
 COMPILED_ARG_REDUCTION: Final = 1 << 18
 """Elements from which the place of an extreme in rows is sought by compiled code: NumPy's own is faster as long as the
 elements are in the cache (65,536 float32: 3.4 : 5.4 us; 2**20: 115 : 46)."""
@@ -121,8 +143,9 @@ COMPILED_SCAN: Final = 1 << 13
 COMPILED_RUNNING: Final = 1 << 7
 """The same for running extremes with their places, for which NumPy takes several passes (1,024 elements: 10 : 4 us)."""
 
-COMPILED_ROWS: Final = 1 << 9
-"""Elements from which sweeps over rows are compiled: the composition takes 10 us and more for any small number."""
+COMPILED_ROWS: Final = 1 << 7
+"""Elements from which sweeps over rows are compiled: the composition takes 5 to 15 us for any small number, a kernel 5.
+The size alone decides: the last bits of both differ, and equal calls give equal results."""
 
 # ---- sorting
 

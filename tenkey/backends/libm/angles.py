@@ -1,8 +1,9 @@
 """Functions of angles and those that return angles; `constants.py` says how they are written.
 
 A trigonometric argument is reduced to |r| <= pi / 4 by subtracting a multiple of pi / 2, given in three parts, with
-fused multiply-add; in float64 the reduced argument has a tail. Arguments beyond the limit, where three parts are too
-few, take the path of Note [Rare slow path] in `bits.py`. The inverse tangent of float64 is reduced once more.
+fused multiply-add; in float64, and for the tangent, the reduced argument has a tail. Arguments beyond the limit, where
+three parts are too few, take the path of Note [Rare slow path] in `bits.py`. The inverse tangent of float64 is reduced
+once more.
 """
 
 from __future__ import annotations
@@ -65,13 +66,17 @@ def _reduce_float32(x: Any) -> Any:
     return r, ZERO, bits_from_float(shifted)
 
 
-def _reduce_float64(x: Any) -> Any:
-    # x = n * pi / 2 + r + tail. The first step is exact; the tail is what the second rounds away.
+def _reduce_with_tail(x: Any) -> Any:
+    # x = n * pi / 2 + r + tail. The first step is exact; the tail has what the second rounds away, both in the product
+    # and in the difference (Knuth's sum of two numbers), where r may be far smaller than what it is the difference of
     shifted = x * _TWO_OVER_PI + MAGIC
     n = shifted - MAGIC
     first = llvm_fma(-n, _PI_2_FIRST, x)
-    r = llvm_fma(-n, _PI_2_SECOND, first)
-    tail = llvm_fma(-n, _PI_2_SECOND, first - r) - n * _PI_2_THIRD
+    product = llvm_fma(n, _PI_2_SECOND, ZERO)  # rounded by itself, never joined with the difference
+    r = first - product
+    back = r - first
+    lost = (first - (r - back)) - (product + back)
+    tail = lost - llvm_fma(n, _PI_2_THIRD, llvm_fma(n, _PI_2_SECOND, -product))
     return r, tail, bits_from_float(shifted)
 
 
@@ -89,19 +94,13 @@ def _sine_and_cosine_float64(r: Any, tail: Any) -> Any:
     return sine, leading + (((ONE - leading) - half) + (square * square * horner(square, _COS) - r * tail))
 
 
-def _tangent_float32(r: Any, tail: Any) -> Any:
-    square = r * r
-    return r + r * (square * horner(square, _TAN))
-
-
-def _tangent_float64(r: Any, tail: Any) -> Any:
+def _tangent(r: Any, tail: Any) -> Any:
     square = r * r
     return r + (r * (square * horner(square, _TAN)) + tail * (ONE + square))
 
 
-_reduce = each(_reduce_float32, _reduce_float64)
+_reduce = each(_reduce_float32, _reduce_with_tail)
 _sine_and_cosine = each(_sine_and_cosine_float32, _sine_and_cosine_float64)
-_tangent = each(_tangent_float32, _tangent_float64)
 
 
 def _sine_of_quadrant(r: Any, tail: Any, quadrant: Any) -> Any:
@@ -126,8 +125,8 @@ def cos(x: Any) -> Any:
 
 
 def tan(x: Any) -> Any:
-    """Tangent of an angle in radians. Error below 4 and 3 ulp; the C library computes |x| > 2**16 and 2**30."""
-    r, tail, quadrant = _reduce(x)
+    """Tangent of an angle in radians. Error below 2.5 and 3 ulp; the C library computes |x| > 2**16 and 2**30."""
+    r, tail, quadrant = _reduce_with_tail(x)
     tangent = _tangent(r, tail)
     value = llvm_select((quadrant & 1) == 0, tangent, -ONE / tangent)
     value = llvm_select(x == ZERO, x, value)

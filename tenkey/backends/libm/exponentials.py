@@ -15,6 +15,7 @@ from .constants import (
     ONE,
     QUARTER,
     TWO,
+    ZERO,
     _over,
     bits_from_float,
     float_from_bits,
@@ -34,8 +35,9 @@ _EXP2_HIGH = each(128.5, 1024.5)
 _EXP2_LOW = each(-151.0, -1076.0)
 _EXPM1_LOW = each(-18.0, -40.0)  # rounds to -1
 _COSH_HIGH = each(90.0, 711.0)
-_TANH_BORDER = 0.55
-_TANH_HIGH = each(20.0, 40.0)  # the hyperbolic tangent of half of it rounds to 1
+_TANH_HIGH = each(10.0, 20.0)  # rounds to 1
+_TWICE_LOG2_E = each(2.8853901, 2.8853900817779268)
+_HALF_LN2 = each(0.3465736, 0.34657359027997264)
 
 # (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, error of exp 2**-28.2 and 2**-57.8
 _EXP = each(
@@ -51,19 +53,19 @@ _EXPM1 = each(
      0.00019841269867473596, 2.4801571068330535e-05, 2.755726380709704e-06, 2.757086157576268e-07,
      2.5102161926569808e-08, 1.6790796424265205e-09),
 )  # fmt: skip
+# ((exp(2 r) - 1) / 2 - r) / r**2, of the same coefficients
+_TANH = each(
+    (1.0, 0.6666666, 0.33333173, 0.1333383, 0.044592112, 0.012584377),
+    (1.0000000000000002, 0.6666666666666669, 0.3333333333331881, 0.1333333333332495, 0.04444444447162134,
+     0.012698412715183101, 0.0031746010967463084, 0.0007054659534616842, 0.00014116281126790492,
+     2.5704613812807483e-05, 3.438755107689514e-06),
+)  # fmt: skip
 # (2**f - 1) / f on |f| <= 1/2, error of 2**f 2**-26.7 and 2**-59.7
 EXP2 = each(
     (0.6931472, 0.2402265, 0.05550378, 0.0096181, 0.0013382296, 0.00015446066),
     (0.6931471805599453, 0.2402265069591007, 0.05550410866482345, 0.009618129107629938, 0.0013333558146001675,
      0.00015403530390106033, 1.5252734209364087e-05, 1.3215489791319195e-06, 1.0177910688875908e-07,
      7.0537050650579265e-09, 4.477026542029915e-10, 2.7462414402752937e-11),
-)  # fmt: skip
-# (tanh(x) - x) / x**3 as a polynomial in x**2, |x| <= 0.552, error of tanh 2**-29.7 and 2**-60.3
-_TANH = each(
-    (-0.33333316, 0.13332544, -0.05384755, 0.021050738, -0.0062428927),
-    (-0.333333333333333, 0.1333333333332644, -0.05396825396360859, 0.021869488380619688, -0.00886323250484395,
-     0.0035920909671346285, -0.0014555355231109196, 0.0005884126442815705, -0.0002332966274289868,
-     8.318956241150316e-05, -1.9413407298256996e-05),
 )  # fmt: skip
 # (sinh(r) - r) / r**3 as a polynomial in r**2, r <= 1, error of sinh 2**-31.6 and 2**-61.8
 _SINH = each(
@@ -76,7 +78,9 @@ _SINH = each(
 def _scale(value: Any, shifted: Any) -> Any:
     """value * 2**n, n = shifted - MAGIC_SPLIT.
 
-    In two factors: a single one would reach neither subnormal results nor those near overflow.
+    In two factors: a single one would reach neither subnormal results nor those near overflow. A result that is rounded
+    to 0 or to a subnormal number takes 20 times as long on many processors, so callers treat arguments whose results
+    are certainly 0 apart: these are frequent (``exp`` of what a mask excludes), subnormal results are not.
     """
     bits = bits_from_float(shifted)
     first = bits >> 1
@@ -94,18 +98,18 @@ def _exponential(x: Any, magic: Any) -> Any:
 def exp(x: Any) -> Any:
     """Exponential function. Error below 1.1 ulp, subnormal results included."""
     limited = llvm_select(x > _EXP_HIGH, _EXP_HIGH, x)
-    limited = llvm_select(limited < _EXP_LOW, _EXP_LOW, limited)
+    limited = llvm_select(x < _EXP_LOW, ZERO, limited)
     value, shifted = _exponential(limited, MAGIC_SPLIT)
-    return _scale(value, shifted)
+    return llvm_select(x < _EXP_LOW, ZERO, _scale(value, shifted))
 
 
 def exp2(x: Any) -> Any:
     """2**x. Error below 2 ulp; exact for an integer `x`."""
     limited = llvm_select(x > _EXP2_HIGH, _EXP2_HIGH, x)
-    limited = llvm_select(limited < _EXP2_LOW, _EXP2_LOW, limited)
+    limited = llvm_select(x < _EXP2_LOW, ZERO, limited)
     shifted = limited + MAGIC_SPLIT
     f = limited - (shifted - MAGIC_SPLIT)
-    return _scale(ONE + f * horner(f, EXP2), shifted)
+    return llvm_select(x < _EXP2_LOW, ZERO, _scale(ONE + f * horner(f, EXP2), shifted))
 
 
 def expm1(x: Any) -> Any:
@@ -120,16 +124,20 @@ def expm1(x: Any) -> Any:
     return llvm_copysign(TWO * (half * q + (half - HALF)), x)
 
 
+def _over_next(x: Any) -> Any:
+    return _over(x, x + ONE)
+
+
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent: x * P(x**2) for |x| < 0.55, else 1 - 2 / (exp(2 |x|) + 1). Error below 2 ulp."""
+    """Hyperbolic tangent as m / (m + 1), m = (exp(2 |x|) - 1) / 2. Error below 2.5 ulp."""
     magnitude = llvm_fabs(x)
-    square = magnitude * magnitude
-    near = magnitude + magnitude * (square * horner(square, _TANH))
-    doubled = magnitude + magnitude
-    doubled = llvm_select(doubled > _TANH_HIGH, _TANH_HIGH, doubled)
-    value, shifted = _exponential(doubled, _MAGIC_BIASED)
-    value = value * float_from_bits(bits_from_float(shifted) << MANTISSA)
-    return llvm_copysign(llvm_select(magnitude < _TANH_BORDER, near, ONE - _over(TWO, value + ONE)), x)
+    limited = llvm_select(magnitude > _TANH_HIGH, _TANH_HIGH, magnitude)
+    shifted = limited * _TWICE_LOG2_E + _MAGIC_BIASED
+    n = shifted - _MAGIC_BIASED
+    r = limited - n * _HALF_LN2  # what this constant lacks matters for great n only, where the result is near 1
+    power = float_from_bits(bits_from_float(shifted) << MANTISSA)
+    m = power * (r + r * (r * horner(r, _TANH))) + (HALF * power - HALF)
+    return llvm_copysign(_over_next(m), x)
 
 
 def _half_exp(magnitude: Any) -> Any:

@@ -125,5 +125,6 @@ _near = each(_near_float32, _near_float64)
 def erfc(x: Any) -> Any:
     """Complementary error function. Error below 2.75 ulp (float32) and 4 ulp, and of one subnormal number."""
     magnitude = llvm_fabs(x)
-    value = _erfc_of_positive(llvm_select(magnitude > _ERFC_HIGH, _ERFC_HIGH, magnitude))
+    value = _erfc_of_positive(llvm_select(magnitude > _ERFC_HIGH, ZERO, magnitude))
+    value = llvm_select(magnitude > _ERFC_HIGH, ZERO, value)
     return _near(x, llvm_select(x < ZERO, TWO - value, value))

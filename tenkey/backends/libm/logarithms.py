@@ -165,8 +165,7 @@ def _log1p(x: Any) -> Any:
 
 def log1p(x: Any) -> Any:
     """log(1 + x). Error below 2 ulp."""
-    value = llvm_select(x > -ONE, _log1p(x), llvm_select(x == -ONE, -INFINITY, NAN))
-    return llvm_copysign(llvm_select(x == INFINITY, x, value), x)
+    return llvm_copysign(_logarithm_cases(ONE + x, _log1p(x)), x)
 
 
 def asinh(x: Any) -> Any:

@@ -39,6 +39,7 @@ from contextlib import suppress
 from typing import Final
 
 from ..._util.cache_folder import cache_folder, is_private_file
+from ..._util.lazy_import import file_of_package
 from .complaints import complain
 
 try:
@@ -173,20 +174,15 @@ def _processor() -> bytes:
             lines = [line for line in first.split(b"\n") if line.split(b"\t")[0] in _FIELDS]
             if end and len(lines) == len(_FIELDS):
                 return b"\n".join(lines)
-    import llvmlite.binding as llvm
+    from . import machine_code
 
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode()
+    return " ".join(machine_code.host()).encode()
 
 
 def _llvm() -> bytes:
-    """Return the version of llvmlite, which is not imported for it; empty if it is not installed."""
-    from importlib.util import find_spec
-
-    spec = find_spec("llvmlite")
-    for place in spec.submodule_search_locations or () if spec else ():
-        with suppress(OSError):
-            return _read(os.path.join(place, "_version.py"))
-    return b""
+    """Return the version of llvmlite; empty if it is not installed."""
+    place = file_of_package("llvmlite", "_version.py")
+    return _read(place) if place is not None else b""
 
 
 def _sources() -> bytes:

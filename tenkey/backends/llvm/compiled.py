@@ -26,7 +26,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..._util import locks
@@ -90,7 +90,7 @@ def address_of(template: Template, **statics: Any) -> int:
 
 def module_text(template: Template, **statics: Any) -> str:
     """Return the module of a kernel in LLVM's language, for readers and tests."""
-    return _translated(template, statics)[0]
+    return "".join(_translated(template, statics)[0])
 
 
 def _found(template: Template, statics: dict[str, Any]) -> _Code:
@@ -121,7 +121,7 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     translated = None
     if key is None:
         translated = _translated(template, statics)
-        key = f"{template.vectorize} {template.brief} {translated[0]}"
+        key = f"{template.vectorize} {template.brief} {''.join(translated[0])}"
     try:
         content = code_cache.load(key)
         if content is not None:
@@ -130,8 +130,8 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
             return code
     except (ImportError, OSError, images.ImageError) as error:  # LLVM may be needed to know the processor
         complain(f"a cached kernel cannot be loaded ({error}): it is compiled again.", error)
-    text, signature = translated or _translated(template, statics)
-    content = signature.encode() + b"\n" + _compiled(template, text)
+    parts, signature = translated or _translated(template, statics)
+    content = signature.encode() + b"\n" + _compiled(template, parts)
     try:
         code = _loaded(content)
     except images.ImageError as error:
@@ -141,31 +141,35 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     return code
 
 
-def _translated(template: Template, statics: dict[str, Any]) -> tuple[str, str]:
-    """Return the text of a kernel in LLVM's language, and its signature."""
+def _translated(template: Template, statics: dict[str, Any]) -> tuple[tuple[str, str], str]:
+    """Return a kernel in LLVM's language, its usual functions and its cold ones, and its signature."""
     module = Module()
     try:
         _, result, parameters = instance(template, module, statics, _ENTRY)
     except OSError as error:  # a program that was packed without its sources
         raise _unavailable("kernels are not compiled", error) from error
-    return module.text(), " ".join(map(_ctype, (result, *parameters)))
+    return module.parts(), " ".join(map(_ctype, (result, *parameters)))
 
 
 def _ctype(type_: Type) -> str:
     return "pointer" if type_.is_pointer and type_ is not array else type_.name
 
 
-def _compiled(template: Template, text: str) -> bytes:
-    """Compile the text of a kernel to an image."""
+def _compiled(template: Template, parts: Sequence[str]) -> bytes:
+    """Compile a kernel to an image."""
     if not _State.usable:
         raise UnavailableError("The process was forked while a kernel was being compiled: it cannot compile any.")
     try:
         from . import machine_code  # not before code has to be compiled
 
-        code = machine_code.object_code(text, template.vectorize, template.brief)
+        codes = [
+            machine_code.object_code(text, template.vectorize, template.brief, cold=cold)
+            for cold, text in zip((False, True), parts)
+            if text
+        ]
     except (ImportError, OSError, RuntimeError) as error:  # llvmlite raises OSError if its library cannot be loaded
         raise _unavailable("kernels are not compiled", error) from error
-    return images.build(code, [_ENTRY])
+    return images.build(codes, [_ENTRY])
 
 
 def _unavailable(what: str, error: Exception) -> UnavailableError:

@@ -2,14 +2,14 @@
 
 Note [Images of machine code]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Importing LLVM takes 50 ms, so a kernel from the cache must not need it. ``build`` therefore links a kernel when it is
-compiled: it lays the sections of the object file out in one block and resolves the references between them, which are
-relative. What is not in the block (functions of the C library, such as ``fmod``) is reached through a table of
-addresses at its beginning. ``load`` copies the block into fresh memory, fills the table, and makes the memory
-executable and read-only. This is possible because compiled code is pure: it has no global variables, and everything
-that it changes was allocated by Python.
+Loading LLVM takes longer than a call may, so a kernel from the cache must not need it. ``build`` therefore links a
+kernel when it is compiled: it lays the sections of the object files out in one block and resolves the references
+between them, which are relative. What is not in the block (functions of the C library, such as ``fmod``) is reached
+through a table of addresses at its beginning. ``load`` copies the block into fresh memory, fills the table, and makes
+the memory executable and read-only. This is possible because compiled code is pure: it has no global variables, and
+everything that it changes was allocated by Python.
 
-``build`` does not guess: where it meets something that it does not know, it keeps the object code as it is, and
+``build`` does not guess: where it meets something that it does not know, it keeps the object files as they are, and
 ``load`` leaves linking to LLVM. This is always so on processors other than x86-64 and on systems other than Linux,
 which use other formats. Where the system forbids memory that was written to become executable, no kernel can run, and
 operators run on NumPy.
@@ -34,20 +34,21 @@ __all__ = ["ImageError", "build", "is_linked", "load"]
 
 _MAGIC: Final = b"tenkey image 1\n"
 _HEADER: Final = struct.Struct("<BIIII")  # whether the code is linked; sizes of exports, offsets, slots and code
+# offsets: of the exported functions, or the sizes of the object files that are not linked
 
 
 class ImageError(Exception):
     """An image cannot be loaded."""
 
 
-def build(code: bytes, exports: Sequence[str]) -> bytes:
-    """Return an image of an object file, which LLVM emitted as position-independent code, with functions to export."""
+def build(codes: Sequence[bytes], exports: Sequence[str]) -> bytes:
+    """Return an image of object files, which LLVM emitted as position-independent code, with functions to export."""
     from . import object_files  # needed by few processes
 
     try:
-        linked, offsets, slots = object_files.link(code, exports)
+        linked, offsets, slots = object_files.link(codes, exports)
     except object_files.LinkError:
-        return _packed(False, exports, [], [], code)
+        return _packed(False, exports, [len(code) for code in codes], [], b"".join(codes))
     return _packed(True, exports, offsets, slots, linked)
 
 
@@ -59,7 +60,7 @@ def load(image: bytes) -> dict[str, int]:
     """
     linked, exports, offsets, slots, code = _unpacked(image)
     if not linked:
-        return _link_by_llvm(code, exports)
+        return _link_by_llvm(code, offsets, exports)
     base = _executable(code, slots)
     return {name: base + offset for name, offset in zip(exports, offsets)}
 
@@ -153,12 +154,14 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler()
 
 
-def _link_by_llvm(code: bytes, exports: Sequence[str]) -> dict[str, int]:
-    """Link an object file with LLVM's own linker."""
+def _link_by_llvm(code: bytes, sizes: Sequence[int], exports: Sequence[str]) -> dict[str, int]:
+    """Link object files with LLVM's own linker."""
     try:
         import llvmlite.binding as llvm
 
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for size, end in zip(sizes, itertools.accumulate(sizes)):
+            builder.add_object_img(code[end - size : end])
         for name in exports:
             builder.export_symbol(name)
         library = builder.link(_linker(), f"tenkey{next(_numbers)}")

@@ -16,9 +16,9 @@ __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
     "call_external", "cast", "ceil", "compare_exchange", "compress", "compress_store", "copy_bytes", "copysign",
     "count_true", "ctlz", "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence",
-    "fill_bytes", "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota", "lanes_of",
-    "load", "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint", "select", "shuffle", "splat",
-    "sqrt", "stack", "store", "trunc", "type_of", "unroll", "zeros",
+    "fill_bytes", "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota",
+    "lanes_of", "load", "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint",
+    "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "type_of", "unroll", "zeros",
 ]  # fmt: skip
 
 

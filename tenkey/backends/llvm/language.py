@@ -29,12 +29,9 @@ from typing import Any, Final
 from ..._util.cached_attribute import cached_property
 from .expression_nodes import BINARY, Expressions, LoopError, Static, Variable, static
 from .value_types import Type, i8, i64, pointer, void
-from .values import Body, Module, Value, as_value, body, convert, truth, writing
+from .values import Body, Function, Module, Value, as_value, body, convert, truth, writing
 
-__all__ = ["COLD", "LoopError", "Template", "function_pointer", "loop", "static", "static_key"]
-
-COLD: Final = "tenkey-cold"
-"""The attribute of functions that are emitted quickly."""
+__all__ = ["LoopError", "Template", "function_pointer", "loop", "static", "static_key"]
 
 
 class Template:
@@ -127,7 +124,7 @@ def instance(
         name = name or f"{template.__name__}.{len(module.functions)}"
         translation = _Translation(template, Body(module, template.contract), statics)
         found = module.functions[key] = (name, translation.result, translation.parameter_types())
-        module.texts.append(translation.function(name, exported))
+        module.written.append(translation.function(name, exported))
     return found
 
 
@@ -187,8 +184,8 @@ class _Translation(Expressions):
         """Return the types of the parameters."""
         return [self.type_of(parameter.annotation) for parameter in self.parameters]
 
-    def function(self, name: str, exported: bool) -> str:
-        """Return the text of the whole function."""
+    def function(self, name: str, exported: bool) -> Function:
+        """Return the whole function."""
         body = self.body
         types = self.parameter_types()
         with writing(body):
@@ -202,11 +199,10 @@ class _Translation(Expressions):
                 )
             body.write("ret void")
         head = ", ".join(f"{type_.ir} %p{k}" for k, type_ in enumerate(types))
-        linkage = "" if exported else "internal "
         extra = " noinline" if self.template.inline is False else ""
-        extra += f' "{COLD}"' if self.template.cold else ""
-        text = f"define {linkage}{self.result.ir} @{name}({head}){extra}{_ATTRIBUTES} {{\nentry:\n"
-        return text + "\n".join([*body.variables, *body.lines]) + "\n}\n"
+        head = f"{self.result.ir} @{name}({head}){extra}{_ATTRIBUTES}"
+        code = "\n".join(["entry:", *body.variables, *body.lines, ""])
+        return Function(name, head, code, self.template.cold, exported)
 
     def inserted(self, arguments: Sequence[Any]) -> Any:
         """Write the body into the calling function, and return what it returns."""

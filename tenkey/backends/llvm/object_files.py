@@ -1,4 +1,4 @@
-"""Linking an object file (ELF for x86-64) to one position-independent block: Note [Images of machine code].
+"""Linking object files (ELF for x86-64) to one position-independent block: Note [Images of machine code].
 
 The formats are those of the ELF specification and of the System V ABI for x86-64, sections "Relocation" and "Object
 Files". A block consists of the table of addresses, the stubs, and the sections that the code needs::
@@ -10,6 +10,7 @@ Files". A block consists of the table of addresses, the stubs, and the sections 
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ _PROGBITS, _SYMTAB, _RELA, _REL = 1, 2, 4, 9  # types of sections
 _ALLOCATED: Final = 2  # flags of sections
 _KNOWN_FLAGS: Final = 0x2 | 0x4 | 0x10 | 0x20 | 0x200  # allocated, executable, mergeable, of strings, of a group
 _UNDEFINED: Final = 0  # the section of outside symbols
+_LOCAL: Final = 0  # the binding of symbols that only their own file knows
 _PLT32: Final = 4  # types of references: a call
 _RELATIVE: Final = {2: "<i", _PLT32: "<i", 24: "<q"}  # PC32 and PC64: distances, as they are stored
 _BY_TABLE: Final = frozenset({9, 41, 42})  # GOTPCREL, GOTPCRELX, REX_GOTPCRELX: the distance of an address
@@ -65,6 +67,7 @@ class _Symbol(NamedTuple):
     name: str
     section: int
     value: int
+    is_global: bool
 
 
 class _Relocation(NamedTuple):
@@ -75,7 +78,7 @@ class _Relocation(NamedTuple):
     addend: int
 
 
-def link(code: bytes, exports: Sequence[str]) -> tuple[bytes, list[int], list[str]]:
+def link(codes: Sequence[bytes], exports: Sequence[str]) -> tuple[bytes, list[int], list[str]]:
     """Return a block of code, the offsets of the exported functions, and what its table of addresses holds.
 
     An entry of the table is the name of a function of the C library, or ``+`` and an offset (hexadecimal) in the block.
@@ -83,10 +86,18 @@ def link(code: bytes, exports: Sequence[str]) -> tuple[bytes, list[int], list[st
     Raises:
         LinkError: the file contains something that is not understood, or the system uses another format.
     """
-    sections = _read_sections(code)
+    code = b"".join(codes)
+    sections: list[_Section] = []
+    symbols: list[_Symbol] = []
+    relocations: list[_Relocation] = []
+    for one_code, end in zip(codes, itertools.accumulate(map(len, codes))):
+        own = _read_sections(one_code)
+        _read_relocations(one_code, own, len(sections), len(symbols), relocations)
+        _read_symbols(one_code, own, len(sections), symbols)
+        sections += [one._replace(offset=one.offset + end - len(one_code)) for one in own]
     placed = [index for index, section in enumerate(sections) if _is_needed(section)]
-    symbols = _read_symbols(code, sections)
-    relocations = _read_relocations(code, sections, placed)
+    shared = {symbol.name: symbol for symbol in symbols if symbol.is_global and symbol.section != _UNDEFINED}
+    symbols = [symbol if symbol.section else shared.get(symbol.name, symbol) for symbol in symbols]
 
     # What the table holds, and which of its functions are called through stubs, in order of appearance.
     slots: dict[_Symbol, int] = {}
@@ -130,11 +141,10 @@ def link(code: bytes, exports: Sequence[str]) -> tuple[bytes, list[int], list[st
         here = starts[one.section] + one.offset
         struct.pack_into(_RELATIVE.get(one.type, "<i"), block, here, target + one.addend - here)
 
-    named = {symbol.name: symbol for symbol in symbols if symbol.name and symbol.section != _UNDEFINED}
-    if missing := [name for name in exports if name not in named]:
+    if missing := [name for name in exports if name not in shared]:
         raise LinkError(f"the code lacks the function {missing[0]}")
     table = [symbol.name if symbol.section == _UNDEFINED else f"+{place(symbol):x}" for symbol in slots]
-    return bytes(block), [place(named[name]) for name in exports], table
+    return bytes(block), [place(shared[name]) for name in exports], table
 
 
 # ---- reading
@@ -169,25 +179,26 @@ def _is_needed(section: _Section) -> bool:
     return True
 
 
-def _read_symbols(code: bytes, sections: Sequence[_Section]) -> list[_Symbol]:
-    found = []
+def _read_symbols(code: bytes, sections: Sequence[_Section], before: int, found: list[_Symbol]) -> None:
+    """Append the names of a file; ``before`` is the number of sections of the files before it."""
     for section in sections:
         if section.type == _SYMTAB:
             names = sections[section.link].offset
             for start in range(section.offset, section.offset + section.size, _SYMBOL.size):
-                name, _, _, index, value, _ = _SYMBOL.unpack_from(code, start)
-                found.append(_Symbol(_text(code, names + name), index, value))
-    return found
+                name, info, _, index, value, _ = _SYMBOL.unpack_from(code, start)
+                place = index if index == _UNDEFINED else index + before
+                found.append(_Symbol(_text(code, names + name), place, value, info >> 4 != _LOCAL))
 
 
-def _read_relocations(code: bytes, sections: Sequence[_Section], placed: Sequence[int]) -> list[_Relocation]:
-    """Return the references in the sections of the block."""
-    found = []
+def _read_relocations(
+    code: bytes, sections: Sequence[_Section], before: int, symbols: int, found: list[_Relocation]
+) -> None:
+    """Append the references in the sections of a file that the block needs."""
     for section in sections:
-        if section.type == _REL and section.info in placed:
+        if section.type not in {_REL, _RELA} or not _is_needed(sections[section.info]):
+            continue
+        if section.type == _REL:
             raise LinkError(f"the section {section.name} has another format")
-        if section.type == _RELA and section.info in placed:
-            for start in range(section.offset, section.offset + section.size, _RELOCATION.size):
-                offset, info, addend = _RELOCATION.unpack_from(code, start)
-                found.append(_Relocation(section.info, offset, info & 0xFFFFFFFF, info >> 32, addend))
-    return found
+        for start in range(section.offset, section.offset + section.size, _RELOCATION.size):
+            offset, info, addend = _RELOCATION.unpack_from(code, start)
+            found.append(_Relocation(before + section.info, offset, info & 0xFFFFFFFF, symbols + (info >> 32), addend))

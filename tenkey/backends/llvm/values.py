@@ -10,10 +10,11 @@ Guarded by ``tests/backends/test_llvm_language.py``.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from .value_types import Type, _convert, bf16, f32, f64, i1, i64, u16, u32, unsi
 
 __all__ = [
     "Body",
+    "Function",
     "Module",
     "Value",
     "as_value",
@@ -34,6 +36,19 @@ __all__ = [
 ]
 
 
+class Function(NamedTuple):
+    """A function that has been translated."""
+
+    name: str
+    head: str  # its type, name, parameters and attributes
+    code: str
+    cold: bool
+    exported: bool
+
+
+_NAMES: Final = re.compile(r"@([\w.]+)")
+
+
 class Module:
     """The text of one compilation: functions, declarations of functions outside, and attributes of all functions."""
 
@@ -41,12 +56,26 @@ class Module:
         self.functions: dict[
             Any, tuple[str, Type, list[Type]]
         ] = {}  # by template and statics: name, result, parameters
-        self.texts: list[str] = []
+        self.written: list[Function] = []
         self.declarations: dict[str, None] = {}
 
-    def text(self) -> str:
-        """Return the whole module in LLVM's language."""
-        return "\n".join([*self.texts, *self.declarations, ""])
+    def parts(self) -> tuple[str, str]:
+        """Return two modules in LLVM's language, which call each other: usual functions, and cold ones; "" if none."""
+        used: tuple[set[str], set[str]] = set(), set()
+        for function in self.written:
+            used[function.cold].update(_NAMES.findall(function.code))
+        parts = []
+        for cold in (False, True):
+            lines = []
+            for name, head, code, is_cold, exported in self.written:
+                if is_cold == cold:
+                    linkage = "" if exported else "hidden " if name in used[not cold] else "internal "
+                    lines.append(f"define {linkage}{head} {{\n{code}}}\n")
+                elif name in used[cold]:
+                    lines.append(f"declare hidden {head}")
+            own = any(function.cold == cold for function in self.written)
+            parts.append("\n".join([*lines, *self.declarations, ""]) if own else "")
+        return parts[0], parts[1]
 
 
 _IMPURE: Final = ("load ", "call ", "atomicrmw ", "cmpxchg ")  # may give another result the next time

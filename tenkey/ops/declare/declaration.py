@@ -39,6 +39,7 @@ from .facets import (
     Methods,
     NotDifferentiable,
     NumPyKernel,
+    Part,
     Partials,
     Pointwise,
     Reduce,
@@ -267,6 +268,7 @@ def view(
     *,
     window: Callable[..., Any],
     vjp: Mapping[str, Formula] | None = None,
+    part: Callable[..., Any] | None = None,
     sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     batch: Batching | BatchRule | None = None,
@@ -278,10 +280,12 @@ def view(
     """Declare an operator whose result is a view of the memory of its first argument.
 
     ``window(x, ...)`` takes the same arguments and returns shape, strides and offset in elements, or None if a copy is
-    needed. A view is linear: its forward derivative is the view of the tangent.
+    needed. A view is linear: its forward derivative is the view of the tangent. ``part``: see :class:`Part`.
     """
     parsed = _parse(schema)
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
+    if part is not None:
+        facets.append(Part(part))
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference))
     return _define(parsed, facets, tags=(Tag.VIEW, *tags), positional=positional, methods=methods, batch=batch, doc=doc)

@@ -22,7 +22,7 @@ from .promotion import Promotion
 __all__ = [
     "ArgReduce", "ArgScan", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition",
     "ElementPlan", "FEW", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp", "Linear", "Meta",
-    "Methods", "NotDifferentiable", "NumPyKernel", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan",
+    "Methods", "NotDifferentiable", "NumPyKernel", "Part", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan",
     "TensorSpec", "View", "Vjp", "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
@@ -328,6 +328,15 @@ class JointVjp(Record):
     """A formula that returns the gradients of all arguments in ``Vjp`` at once, used where all of them are needed.
 
     It names nothing that the formulas do not name.
+    """
+
+    function: Callable[..., Any]
+
+
+class Part(Record):
+    """For a view of some of the elements: a function of ``x`` and of names in its ``Vjp`` that returns the view again.
+
+    No element may occur in the view twice. A gradient that is zero elsewhere can then be added where it is not zero.
     """
 
     function: Callable[..., Any]

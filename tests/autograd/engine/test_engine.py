@@ -171,6 +171,51 @@ class TestSums:
         (second,) = grad(first.sum(), x)
         assert (first.item(), second.item()) == (12.0, 6.0)
 
+    def test_parts(self) -> None:
+        weight = np.random.default_rng(0).standard_normal((4, 3, 6))
+        whole, rest = (slice(None),), slice(None, None, 2)
+        parts = [(1,), (..., slice(1, 3)), (0, 2), (whole[0], -1, rest), (..., None, 5), (0,), whole, (slice(2, 2),)]
+        for first in (None, "sum"):  # whether the first gradient to arrive is that of a part
+            x = leaf(weight)
+            y = x * 2.0
+            total = (y * weight).sum()
+            for k, part in enumerate(parts):
+                total = total + (y[part] * float(k + 1)).sum()
+            row = y[1:3, 0]
+            total = total + (row * row).sum() + tk.unstack(y)[3].sum() + tk.split(y, [2, 3], axis=2)[1].sum()
+            if first is not None:
+                total = total + (y * 3.0).sum()
+            (found,) = grad(total, x, retain_graph=True)
+            (recorded,) = grad(total, x, create_graph=True)  # in which nothing is added in place
+            expected = 2 * weight + (0 if first is None else 6.0)
+            for k, part in enumerate(parts):
+                expected[part] += 2.0 * (k + 1)
+            expected[1:3, 0] += 8.0 * weight[1:3, 0]
+            expected[3] += 2.0
+            expected[:, :, 2:3] += 2.0
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-14)
+            np.testing.assert_allclose(recorded.detach().numpy(), expected, rtol=1e-14)
+
+    def test_parts_where_sums_are_not_in_place(self) -> None:
+        pytest.importorskip("ml_dtypes", reason="bfloat16 comes from ml_dtypes")
+        x = tk.ones((2, 3)).astype("bfloat16").requires_grad_()
+        y = x * 1.0
+        (y[0] * 2.0 + y[1] * 3.0 + y[:, 1].sum() + y[0]).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [[3.0, 6.0, 3.0], [3.0, 6.0, 3.0]]
+
+    def test_the_gradient_of_a_part_that_is_seen_is_not_written_to(self) -> None:
+        seen: list[list[float]] = []
+        x = leaf([1.0, 2.0, 3.0])
+        y = x * 1.0
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        z = y * 1.0
+        given = tk.asarray([5.0, 7.0], dtype=tk.float64)
+        tk.autograd.backward([z[1:], z[:2], z[0], y[2]], [given, given, tk.asarray(1.0, dtype=tk.float64), given[0]])
+        assert x.grad is not None
+        assert x.grad.tolist() == [6.0, 12.0, 12.0]
+        assert (seen, given.tolist()) == ([[6.0, 12.0, 12.0]], [5.0, 7.0])
+
     def test_an_output_of_several(self) -> None:
         x = leaf([1.0, 2.0, 3.0])
         a, b = tk.unstack(tk.reshape(tk.concat([x, x]), (2, 3)))

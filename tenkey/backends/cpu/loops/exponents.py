@@ -76,6 +76,15 @@ def _over(x: Any, y: Any) -> Value:
     return fma(fma(-ratio, y, x), inverse, ratio)
 
 
+def _over_next(x: Value) -> Value:
+    y = x + 1.0
+    inverse = _instruction("rcp14", y, rounds=False)
+    if y.type.scalar != f32:
+        inverse = fma(inverse, fma(-inverse, y, 1.0), inverse)
+    ratio = x * inverse
+    return fma(fma(-ratio, x, x - ratio), inverse, ratio)  # not spoilt by the rounding of x + 1
+
+
 def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     result = constant(x.type, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
@@ -101,7 +110,8 @@ def _log(x: Value) -> Value:
 
 
 _IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
-    "_scale": (_scaled, "float32 float64"), "_over": (_over, "float32 float64"), "log": (_log, "float32"),
+    "_scale": (_scaled, "float32 float64"), "_over": (_over, "float32 float64"),
+    "_over_next": (_over_next, "float32 float64"), "log": (_log, "float32"),
     "_split_any": (_split, "float64"), "_logarithm_cases": (_logarithm_cases, "float32 float64"),
 }  # fmt: skip
 """Functions of libm, and for which types instructions compute them."""

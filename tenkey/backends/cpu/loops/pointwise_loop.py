@@ -125,7 +125,7 @@ def _copy(to: i64, to_step: i64, source: i64, source_step: i64, count: i64, *, S
             cast(to + k * to_step, pointer(W))[part] = cast(source + k * source_step, pointer(W))[part]
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _read_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
     """Copy adjacent elements, followed by copies of the first up to a whole vector."""
     p, buffer = cast(source, pointer(_WORDS[SIZE])), cast(to, pointer(_WORDS[SIZE]))
@@ -135,7 +135,7 @@ def _read_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -
         store(buffer + k, load(p + k, LANES, mask=rest, fill=first, align=min(SIZE, 4)))
 
 
-@loop(inline=False)
+@loop(cold=True)
 def _write_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
     p, buffer = cast(to, pointer(_WORDS[SIZE])), cast(source, pointer(_WORDS[SIZE]))
     for k in range(0, count, LANES):

@@ -1,25 +1,25 @@
-"""Products of matrices: batches of small ones, and dtypes for which BLAS has no product.
+"""Products of matrices: batches, large ones, and dtypes for which BLAS has no product.
 
 Note [A tile of registers]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-A tile of 12 rows and 2 vectors of the result stays in 24 of the 32 vector registers while k runs over the inner axis:
-per step 2 loads of B, 12 broadcast loads of A and 24 multiply-adds. Columns that remain are computed by tiles of
-8 rows and 3 vectors, or 16 rows and one vector, whose last vector is masked. A may have any strides. Matrices of a
-batch, which come from memory and are met once, are not packed: B is read row by row, so its rows must be contiguous
-and the matrix must fit the cache of a core. There tiles of 6 rows and 4 vectors are used, which read and write longer
-pieces of consecutive memory.
+A tile of 8 rows and 3 vectors of the result stays in 24 of the 32 vector registers while k runs over the inner axis:
+per step 3 loads of B, 8 broadcast loads of A and 24 multiply-adds. Columns that do not fill 3 vectors are computed by
+tiles of 2 vectors or one, rows that do not fill a tile twice: a row that is missing is the last one again. The last
+vector is masked. Each row of A has a pointer of its own: where rows were one step apart, LLVM reached a row from the
+one before by an addition, a chain as long as the multiply-adds.
 A sum runs in the order of k, whatever the number of threads. Limit: two multiply-adds of 64 bytes per cycle and core,
-92 float32 per ns at 2.9 GHz. Measured in one thread: 12 x 2 takes 91 and 6 x 4 takes 88 from the first-level cache,
-and both 84 to 88 from the second-level cache.
+120 float32 per ns where nothing but multiply-adds is executed. Measured in one thread on a busy machine, 96 rows and 48
+columns: 95 to 98 for k = 256, 98 to 102 for k = 512.
 
 Note [A large product]
 ~~~~~~~~~~~~~~~~~~~~~~
-A task computes a panel of up to 4 strips of 2 vectors of columns. For each slice of at most ``DEEP`` rows of B it packs
-the strips one behind the other, aligned to lines of the cache (unaligned: 7 % slower), and adds the products of all its
-rows of A with them, ``SHORT`` rows at a time, so that these meet all strips while they are in the second-level cache.
-A slice of 128 to 384 rows would keep a strip in the first-level cache, but reads and writes the result more often,
-which costs more. A is read where it is: packing it as well took as long as it saved.
-There are about four tasks for each thread, which alters no result.
+A task computes a block of up to ``SHORT`` rows of a panel of up to ``PANEL`` vectors of columns, for a slice of at most
+``DEEP`` steps of k: so much of A and B fits a core's second-level cache. There is a region for each slice, and its
+tasks, at least 5 us each, go through a panel from block to block.
+B is read where it is if it is small or meets few rows of A. Otherwise a thread copies a panel before its first task,
+strip by strip (packing), with rows that follow each other. Rows that are a multiple of 4 KB apart displace each other
+from the caches, in which case this pays from few rows on. If A is transposed, its blocks are copied, too, row by row.
+Copies take 0.1 ns for each element, a product 0.01 for each multiply-add.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 
@@ -45,6 +45,7 @@ from ...llvm import (
     lanes_of,
     load,
     loop,
+    maximum,
     minimum,
     ndim,
     pause,
@@ -62,20 +63,19 @@ from ...llvm import (
 from ..pool.region import parallel
 from .moves.runs import transpose_tile
 
-__all__ = ["batched_product", "packed_product"]
+__all__ = ["ALL_WIDTHS", "MOST_PLACES", "PLACE_BYTES", "matrix_product", "widths_of"]
 
-QUADRUPLE = (6, 4, 1)  # rows of the tiles that are 4 vectors wide, for matrices that come from memory
-MIDDLE = (8, 4, 1)  # rows of those that are 2 vectors wide, in a batch
-PAIR = (12, 4, 1)  # rows of those that are 2 vectors wide, with packed strips
-TRIPLE = (8, 4, 1)  # rows of those that are 3 masked vectors wide, for the columns that remain
-SINGLE = (16, 4, 1)  # rows of those that are one masked vector wide
-LONG = 64  # steps of k for which the lines of the result are worth fetching ahead
-BLOCK = 48  # rows of one task: with a row of 64 columns and k = 64, 6 us of work
-CHUNK = 1 << 18  # multiply-adds of a chunk: 3 us at 80 multiply-adds per ns
-DEEP = 512  # most rows of B in a packed strip of 128 bytes
-STRIPS = 4  # most strips of B that a task packs at a time: 256 KB, a part of a core's second-level cache
-SHORT = 96  # rows of A that meet these strips before the next rows: another part of this cache
-TALL = 252  # least rows of a task of several: packing takes 5 % of its time
+UNROLLED = 4  # steps of k between two steps of the pointers, for the tallest tiles
+TALL = 8  # rows of a tile, or half of them for the rows that remain
+DEEP = 512  # most steps of k in one go: a strip of 3 vectors has 96 KB
+PANEL = 16  # most vectors of columns of a panel: 512 KB of B, a part of a core's second-level cache
+PANEL_BYTES = PANEL * 64 * DEEP
+APART = 16  # elements between copied rows of A: rows that are a power of two apart would displace each other
+SHORT = 96  # rows of A that meet a panel before the next rows: another part of this cache
+MOST_PLACES = 62  # packed panels at a time: bits of an integer
+PLACE_BYTES = 64 + PANEL_BYTES + SHORT * (DEEP + APART) * 8
+AHEAD = 16  # rows of B that are fetched ahead
+TASK = 1 << 19  # multiply-adds that are worth a task: 5 us at 100 multiply-adds per ns
 
 
 def _multiply_add(a: Value, b: Value, c: Value) -> Value:
@@ -84,75 +84,84 @@ def _multiply_add(a: Value, b: Value, c: Value) -> Value:
 
 @loop(inline=False)
 def tile(
-    a: pointer(T), row_step: i64, inner_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, inner: i64,
+    a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
     columns: i64, more: i1, *, T, R, V,
 ) -> void:  # fmt: skip
-    """Compute R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes."""
+    """Compute up to R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes."""
     L = lanes_of(T)
-    masks = [None if V % 2 == 0 else first_lanes(columns - v * L, L) for v in unroll(V)]
+    mask = first_lanes(columns - (V - 1) * L, L)
+    masks = (None,) * (V - 1) + (mask,)
+    rows_of_tile = [minimum(rows - 1, r) for r in unroll(R)]  # a row that is missing is the last one again
+    left = tuple([element_address(a, a_step, rows_of_tile[r]) for r in unroll(R)])
+    out = tuple([element_address(c, c_step, rows_of_tile[r]) for r in unroll(R)])
     total = [zeros(T, L) for _ in unroll(R * V)]
-    if inner > LONG:
-        for r in unroll(R):
-            for v in unroll(V):
-                prefetch(element_address(c, c_step, r) + v * L, write=True)
-    for _k in range(inner):
-        right = [load(b + v * L, L, mask=masks[v]) for v in unroll(V)]
-        for r in unroll(R):
-            left = splat(element_address(a, row_step, r)[0], L)
-            for v in unroll(V):
-                total[r * V + v] = _multiply_add(left, right[v], total[r * V + v])
-        a = element_address(a, inner_step, 1)
-        b = element_address(b, b_step, 1)
+    k = 0
+    for U in unroll((UNROLLED, 1) if R == TALL and V > 1 else (1,)):
+        while k + U <= inner:
+            for u in unroll(U):
+                right = [load(b + v * L, L, mask=masks[v]) for v in unroll(V)]
+                for r in unroll(R):
+                    x = splat(left[r][k + u], L)
+                    for v in unroll(V):
+                        total[r * V + v] = _multiply_add(x, right[v], total[r * V + v])
+                b = element_address(b, b_step, 1)
+            k += U
     if more:
         for r in unroll(R):
             for v in unroll(V):
-                total[r * V + v] += load(element_address(c, c_step, r) + v * L, L, mask=masks[v])
+                total[r * V + v] += load(out[r] + v * L, L, mask=masks[v])
     for r in unroll(R):
         for v in unroll(V):
-            store(element_address(c, c_step, r) + v * L, total[r * V + v], mask=masks[v])
-
-
-@loop
-def product(
-    a: pointer(T), row_step: i64, inner_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64,
-    inner: i64, columns: i64, more: i1, *, T, WIDE,
-) -> void:  # fmt: skip
-    """Compute one product, strip by strip, or add it to the result with ``more``; ``WIDE``: strips of 4 vectors."""
-    L = lanes_of(T)
-    column = 0
-    if WIDE:
-        while column + 4 * L <= columns:
-            strip(a, row_step, inner_step, b + column, b_step, c + column, c_step, rows, inner, 0, more,
-                  T=T, V=4, HEIGHTS=QUADRUPLE)  # fmt: skip
-            column += 4 * L
-    while column < columns:
-        left = columns - column
-        if (left == 2 * L) | (left > 3 * L):
-            strip(a, row_step, inner_step, b + column, b_step, c + column, c_step, rows, inner, 0, more,
-                  T=T, V=2, HEIGHTS=MIDDLE if WIDE else PAIR)  # fmt: skip
-            column += 2 * L
-        elif left > L:
-            strip(a, row_step, inner_step, b + column, b_step, c + column, c_step, rows, inner, left, more,
-                  T=T, V=3, HEIGHTS=TRIPLE)  # fmt: skip
-            column += 3 * L
-        else:
-            strip(a, row_step, inner_step, b + column, b_step, c + column, c_step, rows, inner, left, more,
-                  T=T, V=1, HEIGHTS=SINGLE)  # fmt: skip
-            column += L
+            store(out[r] + v * L, total[r * V + v], mask=masks[v])
 
 
 @loop(inline=False)
 def strip(
-    a: pointer(T), row_step: i64, inner_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64,
-    inner: i64, columns: i64, more: i1, *, T, V, HEIGHTS,
+    a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
+    columns: i64, more: i1, *, T, V,
 ) -> void:  # fmt: skip
-    """Compute V vectors of columns of all rows."""
-    row = 0
-    for R in unroll(HEIGHTS):
-        while row + R <= rows:
-            tile(element_address(a, row_step, row), row_step, inner_step, b, b_step, element_address(c, c_step, row),
-                 c_step, inner, columns, more, T=T, R=R, V=V)  # fmt: skip
-            row += R
+    """Compute up to V vectors of columns of all rows."""
+    for row in range(0, rows, TALL):
+        left, out, height = element_address(a, a_step, row), element_address(c, c_step, row), rows - row
+        if height > TALL // 2:
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, R=TALL, V=V)
+        else:
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, R=TALL // 2, V=V)
+
+
+ALL_WIDTHS = ((1,), (2,), (3,), (3, 2, 1))
+
+
+def widths_of(vectors: int) -> tuple[int, ...]:
+    """Return the widths of the strips of a result that has so many vectors of columns."""
+    return (vectors,) if vectors <= 3 else (2,) if vectors == 4 else (3, 2, 1)
+
+
+@loop
+def width_of_strip(columns: i64, *, L) -> i64:
+    """Return how many vectors of columns come next: 3, but 2 and 2 in place of 3 and 1."""
+    vectors = (columns + (L - 1)) // L
+    return minimum(2 if vectors == 4 else 3, vectors)
+
+
+@loop
+def product(
+    a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
+    columns: i64, packed: i1, more: i1, *, T, WIDTHS, COPIES,
+) -> void:  # fmt: skip
+    """Compute one product, strip by strip, or add it with ``more``; the strips of B may be packed."""
+    L = lanes_of(T)
+    column = 0
+    while column < columns:
+        left = columns - column
+        vectors = WIDTHS[0] if len(WIDTHS) == 1 else width_of_strip(left, L=L)
+        right, step = b + column, b_step
+        if COPIES and packed:
+            right, step = b + column * inner, vectors * (L * T.size)
+        for V in unroll(WIDTHS):
+            if vectors == V:
+                strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, T=T, V=V)
+        column += vectors * L
 
 
 @loop
@@ -169,47 +178,65 @@ def offset_of(index: i64, a: pointer(i64), a_dims: i64, steps: pointer(i64), len
     return offset
 
 
-@loop
-def block(block_data: pointer(i8), start: i64, stop: i64, *, T) -> void:
-    """Compute blocks of rows; ``block_data`` has the three arrays and the number of blocks of a matrix."""
-    fields = cast(block_data, pointer(i64))
-    a, b, c = cast(fields[0], array), cast(fields[1], array), cast(fields[2], array)
-    blocks = fields[3]
-    da, db, dc = ndim(a), ndim(b), ndim(c)
-    lengths, sa, sb, sc = shape(c), strides(a), strides(b), strides(c)
-    rows, columns, inner = lengths[dc - 2], lengths[dc - 1], shape(a)[da - 1]
-    for task in range(start, stop):
-        matrix = task // blocks
-        first = task % blocks * BLOCK
-        left = element_address(data(a, T), offset_of(matrix, shape(a), da, sa, lengths, dc), 1)
-        right = element_address(data(b, T), offset_of(matrix, shape(b), db, sb, lengths, dc), 1)
-        out = element_address(data(c, T), offset_of(matrix, lengths, dc, sc, lengths, dc), 1)
-        product(element_address(left, sa[da - 2], first), sa[da - 2], sa[da - 1], right, sb[db - 2],
-                element_address(out, sc[dc - 2], first), sc[dc - 2], minimum(rows - first, BLOCK), inner, columns,
-                False, T=T, WIDE=True)  # fmt: skip
+@loop(inline=False)
+def turned_tile(to: pointer(T), step: i64, source: pointer(i8), source_step: i64, *, T, W) -> void:
+    """Write the columns of a tile as rows."""
+    transpose_tile(cast(to, pointer(i8)), step, source, source_step, T, W)
 
 
-@loop(brief=True, cold=True)
-def batched_product(pool: pointer(i8), a: array, b: array, c: array, *, T) -> void:
-    """Write the products of a batch of matrices into ``c``, which has the broadcast shape and row-major matrices."""
-    dims = ndim(c)
-    lengths = shape(c)
-    work = shape(a)[ndim(a) - 1] * lengths[dims - 1] * lengths[dims - 2]
-    matrices = 1
-    for k in range(dims - 2):
-        matrices *= lengths[k]
-    blocks = (lengths[dims - 2] + (BLOCK - 1)) // BLOCK
-    fields = stack(i64, 4)
-    fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), blocks
-    count = matrices * blocks
-    chunk = count if work == 0 else minimum(count, CHUNK * blocks // work + 1)
-    parallel(pool, function_pointer(block, T=T), cast(fields, pointer(i8)), count, chunk)
-
-
-# ---- one large product
+@loop(cold=True)
+def copy_elements(
+    to: pointer(T), step: i64, b: pointer(i8), down: i64, along: i64, row: i64, rows: i64, columns: i64, n: i64, *, T
+) -> void:
+    """Copy n elements of each of some rows, of which ``columns`` exist; the others become zeros."""
+    while row < rows:
+        for k in range(n):
+            x: T = 0
+            if k < columns:
+                x = cast(b + (row * down + k * along), pointer(T))[0]
+            element_address(to, step, row)[k] = x
+        row += 1
 
 
 @loop
+def pack(to: pointer(T), b: pointer(i8), down: i64, along: i64, rows: i64, columns: i64, *, T) -> void:
+    """Copy strips of columns of B, each row by row; columns that B lacks become zeros."""
+    L = lanes_of(T)
+    W = min(L, 16)
+    while columns > 0:
+        vectors = width_of_strip(columns, L=L)
+        wide = vectors * L
+        row = 0
+        if along == T.size:
+            for V in unroll((3, 2, 1)):
+                if vectors == V:
+                    mask = first_lanes(columns - (V - 1) * L, L)
+                    while row < rows:
+                        source = cast(b + row * down, pointer(T))
+                        for v in unroll(V):
+                            prefetch(cast(b + (row + AHEAD) * down, pointer(T)) + v * L)
+                        for v in unroll(V):
+                            x = load(source + v * L, L, mask=mask if v == V - 1 else None)
+                            store(to + (row * wide + v * L), x)
+                        row += 1
+        elif down == T.size:
+            while row + W <= rows:  # columns of B are contiguous: transpose tiles
+                for at in range(0, wide, W):
+                    if at + W <= columns:
+                        turned_tile(to + (row * wide + at), wide * T.size, b + (row * T.size + at * along), along,
+                                    T=T, W=W)  # fmt: skip
+                    else:
+                        copy_elements(
+                            to + at, wide * T.size, b + at * along, down, along, row, row + W, columns - at, W, T=T
+                        )
+                row += W
+        copy_elements(to, wide * T.size, b, down, along, row, rows, columns, wide, T=T)
+        to += rows * wide
+        b += wide * along
+        columns -= wide
+
+
+@loop(cold=True)
 def claim(free: pointer(i64)) -> i64:
     """Take the number of a place from a set of bits."""
     place = -1
@@ -226,91 +253,110 @@ def claim(free: pointer(i64)) -> i64:
 
 
 @loop
-def pack(to: pointer(T), step: i64, b: pointer(i8), down: i64, along: i64, rows: i64, columns: i64, *, T) -> void:
-    """Copy strips of 2 vectors of columns of B, each row by row; columns that B lacks become zeros."""
-    L = lanes_of(T)
-    W = min(L, 16)
-    if along == T.size:
-        for row in range(rows):
-            source, target = cast(b + row * down, pointer(T)), to + row * (2 * L)
-            column = 0
-            while column + 2 * L <= columns:
-                for v in unroll(2):
-                    store(target + v * L, load(source + (column + v * L), L))
-                column += 2 * L
-                target += step
-            if column < columns:
-                for v in unroll(2):
-                    mask = first_lanes(columns - column - v * L, L)
-                    store(target + v * L, load(source + (column + v * L), L, mask=mask))
-    else:
-        for column in range(0, columns, 2 * L):
-            row = 0
-            if (down == T.size) & (columns - column >= 2 * L):
-                while row + W <= rows:  # columns of B are contiguous: transpose tiles
-                    for at in range(0, 2 * L, W):
-                        transpose_tile(cast(to + (row * (2 * L) + at), pointer(i8)), 2 * L * T.size,
-                                       b + (row * T.size + (column + at) * along), along, T, W)  # fmt: skip
-                    row += W
-            while row < rows:
-                for at in range(2 * L):
-                    x: T = 0
-                    if column + at < columns:
-                        x = cast(b + (row * down + (column + at) * along), pointer(T))[0]
-                    to[row * (2 * L) + at] = x
-                row += 1
-            to += step
+def turn(to: pointer(T), step: i64, a: pointer(i8), down: i64, along: i64, rows: i64, inner: i64, *, T) -> void:
+    """Copy rows of A, whose elements are not adjacent, to places where they are; ``step`` is in bytes."""
+    W = min(lanes_of(T), 16)
+    row = 0
+    if down == T.size:
+        while row + W <= rows:
+            k = 0
+            while k + W <= inner:
+                turned_tile(element_address(to, step, row) + k, step, a + (row * down + k * along), along, T=T, W=W)
+                k += W
+            copy_elements(to + k, step, a + k * along, down, along, row, row + W, inner - k, inner - k, T=T)
+            row += W
+    copy_elements(to, step, a, down, along, row, rows, inner, inner, T=T)
 
 
 @loop
-def panel_block(panel_data: pointer(i8), start: i64, stop: i64, *, T) -> void:
-    """Compute blocks of rows of panels of a few strips; each packs its panel, which stays in the caches."""
-    L = lanes_of(T)
-    fields = cast(panel_data, pointer(i64))
+def block(block_data: pointer(i8), start: i64, stop: i64, *, T, WIDTHS, COPIES) -> void:
+    """Compute blocks of rows of panels of columns of matrices, for one slice of k: Note [A large product]."""
+    fields = cast(block_data, pointer(i64))
     a, b, c = cast(fields[0], array), cast(fields[1], array), cast(fields[2], array)
-    wide, tall, blocks, most_deep = fields[5], fields[6], fields[7], fields[8]
-    rows, inner, columns = shape(a)[0], shape(a)[1], shape(c)[1]
-    down, along = strides(b)[0], strides(b)[1]
-    place = claim(fields + 4)
-    packed = cast(fields[3], pointer(T)) + place * (DEEP * STRIPS * 2 * L)
+    free, buffer, packs, turns = fields + 3, fields[4], fields[5] != 0, fields[6] != 0
+    wide, panels, tall, blocks, k, deep = fields[7], fields[8], fields[9], fields[10], fields[11], fields[12]
+    da, db, dc = ndim(a), ndim(b), ndim(c)
+    lengths, sa, sb, sc = shape(c), strides(a), strides(b), strides(c)
+    rows, columns = lengths[dc - 2], lengths[dc - 1]
+    down, along, a_down, a_along = sb[db - 2], sb[db - 1], sa[da - 2], sa[da - 1]
+    place = 0
+    if COPIES:
+        place = claim(free)
+    tags = cast(buffer + place * PLACE_BYTES, pointer(i64))  # which panel and which block are there
+    panel_copy = cast(tags + 8, pointer(T))
+    block_copy = cast(cast(tags + 8, pointer(i8)) + PANEL_BYTES, pointer(T))
     for task in range(start, stop):
-        column, first = task // blocks * wide, task % blocks * tall
-        last, width = minimum(first + tall, rows), minimum(columns - column, wide)
-        k = 0
-        while k < inner:
-            deep = minimum(inner - k, most_deep)
-            step = deep * (2 * L)
-            pack(packed, step, cast(data(b, T), pointer(i8)) + (k * down + column * along), down, along, deep, width,
-                 T=T)  # fmt: skip
-            for row in range(first, last, SHORT):
-                left = element_address(element_address(data(a, T), strides(a)[0], row), strides(a)[1], k)
-                out = element_address(data(c, T), strides(c)[0], row) + column
-                for at in range(0, width, 2 * L):
-                    product(left, strides(a)[0], strides(a)[1], packed + at // (2 * L) * step, 2 * L * T.size,
-                            out + at, strides(c)[0], minimum(last - row, SHORT), deep, minimum(width - at, 2 * L),
-                            k > 0, T=T, WIDE=False)  # fmt: skip
-            k += deep
-    atomic_or(fields + 4, i64(1) << place)
+        panel, first = task // blocks, task % blocks * tall
+        matrix, column = panel // panels, panel % panels * wide
+        width, height = minimum(columns - column, wide), minimum(rows - first, tall)
+        left = element_address(data(a, T), offset_of(matrix, shape(a), da, sa, lengths, dc) + k * a_along, 1)
+        left = element_address(left, a_down, first)
+        right = element_address(data(b, T), offset_of(matrix, shape(b), db, sb, lengths, dc) + k * down, 1)
+        right = element_address(right, along, column)
+        out = element_address(data(c, T), offset_of(matrix, lengths, dc, sc, lengths, dc), 1)
+        out = element_address(out, sc[dc - 2], first) + column
+        left_step = a_down
+        if COPIES and packs:
+            if tags[0] != panel:
+                pack(panel_copy, cast(right, pointer(i8)), down, along, deep, width, T=T)
+                tags[0] = panel
+            right = panel_copy
+        if COPIES and turns:
+            left_step = (DEEP + APART) * T.size
+            if tags[1] != matrix * blocks + task % blocks:
+                turn(block_copy, left_step, cast(left, pointer(i8)), a_down, a_along, height, deep, T=T)
+                tags[1] = matrix * blocks + task % blocks
+            left = block_copy
+        product(left, left_step, right, down, out, sc[dc - 2], height, deep, width, packs, k > 0, T=T,
+                WIDTHS=WIDTHS, COPIES=COPIES)  # fmt: skip
+    if COPIES:
+        atomic_or(free, i64(1) << place)
 
 
-@loop(brief=True)
-def packed_product(pool: pointer(i8), a: array, b: array, c: array, packed: array, places: i64, *, T) -> void:
-    """Write the product of two matrices of at least one row and column into ``c``.
+@loop(brief=True, cold=True)
+def matrix_product(
+    pool: pointer(i8), a: array, b: array, c: array, buffer: array, places: i64, packs: i1, turns: i1,
+    *, T, WIDTHS, COPIES,
+) -> void:  # fmt: skip
+    """Write products of matrices into ``c``, which has the broadcast shape and row-major matrices.
 
-    ``packed`` has room for one panel for each of the ``places``, of which there is one for each thread, and 64 bytes.
+    The elements of rows must be adjacent in A, unless it ``turns`` them, and in B, unless it ``packs`` them. For these
+    the buffer has ``PLACE_BYTES`` for each of the ``places``, of which there is one for each thread, and 64 bytes.
+    Compiled is only what is needed: ``WIDTHS`` has the widths of the strips (`widths_of`), and ``COPIES`` tells whether
+    anything is packed or turned.
     """
     L = lanes_of(T)
-    rows, columns, inner = shape(a)[0], shape(c)[1], shape(a)[1]
-    all_strips = (columns + (2 * L - 1)) // (2 * L)
-    strips = minimum(all_strips // (4 * places) + 1, STRIPS)  # about 4 tasks for each thread
-    panels = (all_strips + strips - 1) // strips
-    blocks = minimum(4 * places // panels + 1, (rows + (TALL - 1)) // TALL)
+    dims = ndim(c)
+    lengths = shape(c)
+    rows, columns, inner = lengths[dims - 2], lengths[dims - 1], shape(a)[ndim(a) - 1]
+    matrices = 1
+    for i in range(dims - 2):
+        matrices *= lengths[i]
+    vectors = (columns + (L - 1)) // L
     slices = (inner + (DEEP - 1)) // DEEP
-    fields = stack(i64, 9)
-    fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), (address(data(packed, T)) + 63) & -64
-    fields[4] = (i64(1) << places) - 1
-    fields[5] = strips * (2 * L)
-    fields[6] = ((rows + blocks - 1) // blocks + 11) // 12 * 12
-    fields[7] = blocks
-    fields[8] = (inner + slices - 1) // slices
-    parallel(pool, function_pointer(panel_block, T=T), cast(fields, pointer(i8)), panels * blocks, 1)
+    deep = (inner + slices - 1) // slices
+    work = rows * columns * deep
+    wanted = maximum(minimum(work // TASK, 16), 1)  # tasks for a matrix
+    panels = maximum((vectors + (PANEL - 1)) // PANEL, minimum(minimum(wanted, places), vectors // 2))
+    wide = (vectors + panels - 1) // panels
+    panels = (vectors + wide - 1) // wide
+    blocks = maximum((rows + (SHORT - 1)) // SHORT, minimum(wanted // panels, rows // 8))
+    tall = ((rows + blocks - 1) // blocks + 7) & -8
+    blocks = (rows + tall - 1) // tall
+    fields = stack(i64, 13)
+    fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), (i64(1) << places) - 1
+    fields[4], fields[5], fields[6] = (address(data(buffer, i8)) + 63) & -64, i64(packs), i64(turns)
+    fields[7], fields[8], fields[9], fields[10] = wide * L, panels, tall, blocks
+    count = matrices * panels * blocks
+    chunk = minimum(maximum(TASK * blocks * panels // work, 1), count)
+    k = 0
+    while k < inner:
+        deep = minimum(deep, inner - k)
+        fields[11], fields[12] = k, deep
+        if COPIES:
+            for place in range(places):
+                tags = cast(fields[4] + place * PLACE_BYTES, pointer(i64))
+                tags[0], tags[1] = -1, -1
+        task = function_pointer(block, T=T, WIDTHS=WIDTHS, COPIES=COPIES)
+        parallel(pool, task, cast(fields, pointer(i8)), count, chunk)
+        k += deep

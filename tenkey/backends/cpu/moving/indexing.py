@@ -46,7 +46,11 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
         if data is not None:
             return wrap(data)
     try:
-        return wrap(np.take_along_axis(x._data, indices._data, axis))
+        if a.ndim == at.ndim == 1 and at.dtype.kind in "iu" and -1 <= axis < 1:  # without NumPy's 4 us of Python
+            return wrap(a[at])
+        if a.ndim == at.ndim == 2 and at.dtype.kind in "iu" and axis in (-1, 1) and len(a) == len(at):
+            return wrap(a[np.arange(len(a))[:, None], at])
+        return wrap(np.take_along_axis(a, at, axis))
     except (ValueError, IndexError, OverflowError):
         check("take_along_axis", x, indices, axis=axis)
         own_error(_check_range, "take_along_axis", indices._data, x.shape[axis], axis)

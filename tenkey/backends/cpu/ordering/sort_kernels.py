@@ -84,8 +84,24 @@ def _top_indices(x: Tensor, k: int, axis: int, largest: bool) -> Any:
         found = _top_of_vector(a, k, largest)
         if found is not None:
             return wrap(found)
-    found = order(a, axis, largest, k)
+    few = a.ndim == 1 and 4 * k <= a.size < SORTED_ELEMENTS
+    found = _top_of_few(a, k, largest) if few else None
+    if found is None:
+        found = order(a, axis, largest, k)
     return None if found is None else _contiguous(found)
+
+
+def _top_of_few(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
+    """Sort only the elements that are beyond the k-th; None where others equal it, or where there is NaN."""
+    place = x.size - k if largest else k - 1
+    limit = np.partition(x, place)[place]
+    (places,) = np.nonzero(x >= limit if largest else x <= limit)
+    if places.size != k:
+        return None
+    if not largest:
+        return places[x[places].argsort(kind="stable")]
+    places = places[::-1]  # equal elements keep their order when the result is reversed again
+    return places[x[places].argsort(kind="stable")][::-1]
 
 
 def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:

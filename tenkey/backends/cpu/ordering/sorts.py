@@ -63,8 +63,8 @@ def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) ->
     spare = allocate(x.shape, _UINT64) if keys.shift else out
     block: Any = np.empty(BLOCK, np.uint64)
     _pack_into(block, 0, n, function, keys.least, keys.shift, keys.bits, keys.top)
-    threads = get_num_threads()
-    if count > 1 or n < SORTED_IN_PARTS or threads < 2 or (x.dtype.itemsize < 4 and not keys.order):
+    whole = count > 1 or n < SORTED_IN_PARTS or (x.dtype.itemsize < 4 and not keys.order)
+    if whole or (threads := get_num_threads()) < 2:
         _row_sort(x.dtype, keys.order, backwards)(STATE, block, x, out, spare, count, max(1, PIECE // n))
         return out
     parts = 2 if threads < 4 else 4 if threads < 8 else 8

@@ -11,7 +11,7 @@ import numpy as np
 from ....ops.scalar import Expression, operations, variable
 from ...llvm.compiled import UnavailableError, address_of, kernel
 from ...llvm.complaints import complain, utter
-from ..loops.elementwise_driver import elementwise
+from ..loops.elementwise_driver import elementwise, widths_of
 from ..loops.expressions import ScalarLoop, UnsupportedInLoopError, to_loop
 from ..loops.numpy_loops import Loop, numpy_loop
 from ..loops.pointwise_loop import lanes_for, pointwise
@@ -65,7 +65,9 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
         chunk, limit = max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size
     else:
         chunk, limit = HEAVY_CHUNK, HEAVY_LIMIT
-    return WorkLoop(address, partial(drive, STATE, address, context, chunk, limit))
+    return WorkLoop(
+        address, partial(drive, STATE, address, context, widths_of(dtypes, (program.result,)), chunk, limit)
+    )
 
 
 def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
@@ -76,7 +78,8 @@ def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> Work
     if found is None:
         return None
     size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
-    return WorkLoop(found.address, partial(kernel(elementwise), STATE, *found, max(1, LIGHT_CHUNK_BYTES // size), 1))
+    shared = (widths_of(dtypes, (program.result,)), max(1, LIGHT_CHUNK_BYTES // size), 1)
+    return WorkLoop(found.address, partial(kernel(elementwise), STATE, *found, *shared))
 
 
 @cache
@@ -88,7 +91,7 @@ def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     except (UnavailableError, KeyError, ValueError):
         return None
     size = given.itemsize + wanted.itemsize
-    shared = (max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size)
+    shared = (widths_of((given,), (wanted,)), max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size)
     return WorkLoop(address, partial(drive, STATE, address, 0, *shared))
 
 

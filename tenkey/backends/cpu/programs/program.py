@@ -3,14 +3,16 @@
 Note [Which loop computes]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 Small calls go to NumPy: to the ufunc that computes the whole expression, or to a function of several. Large calls go
-to an inner loop; so do small calls of an expression that no single ufunc computes, after a large call or 64 small ones
-(the first where NumPy lacks a function, so that Python computes it element by element), and where NumPy's ufunc takes
-several times as long (`SLOW`), after 64 calls for which that matters:
+to an inner loop; so do small calls of an expression that no single ufunc computes, after a call of `LARGE` elements or
+64 smaller ones (the first where NumPy lacks a function, so that Python computes it element by element), and where
+NumPy's ufunc takes several times as long (`is_slow`), after 64 calls for which that matters. As ufuncs, such loops
+serve calls for which the driver and a second thread do not pay:
 
 - NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
   operands of other dtypes need no pass of their own, and it rounds once: results may differ in the last digits from
-  those of a NumPy function of several steps.
+  those of a NumPy function of several steps, and those of complex functions where a part is infinite or NaN, or in the
+  sign of a zero (:mod:`tenkey.ops.scalar.complex_parts`).
 - If there is no compiled code (``TENKEY_COMPILE=off``, an operation that it lacks), NumPy computes large calls as well.
 
 Guarded by ``tests/backends/test_cpu_compile.py``.
@@ -27,7 +29,7 @@ from ....ops.declare.facets import Pointwise
 from ....ops.scalar import Expression
 from ....ops.scalar.traversal import operations
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
-from .by_numpy import BY_ELEMENT, LIGHT, SLOW, is_left_to_numpy, numpy_function, single_ufunc, whole_power
+from .by_numpy import BY_ELEMENT, LIGHT, is_left_to_numpy, is_slow, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
 from .inner_loops import WorkLoop, find_loop, find_streaming_loop
 
@@ -48,13 +50,13 @@ class Program:
     ``call(*arrays)`` serves small calls: a NumPy ufunc, a function of several, or a compiled ufunc. ``loop(dtypes)`` is
     the inner loop for large calls, kept in ``loops``. ``is_ufunc`` tells whether NumPy has a ufunc of its own, and
     ``slow`` whether ours replaces it; ``compiled``, whether ``call`` is a compiled ufunc, and ``single``, whether it is
-    any ufunc; ``limit`` is the number of elements from which calls are large; ``silent``, whether NumPy never warns in
-    it (Note [Floating-point flags]).
+    any ufunc; ``limit`` is the number of elements from which calls are large, and ``tiled`` tells whether those of many
+    short rows are; ``silent``, whether NumPy never warns in it (Note [Floating-point flags]).
     """
 
     __slots__ = (
         "_calls", "call", "compiled", "dtype", "expression", "is_ufunc", "left_to_numpy", "limit", "loops",
-        "name", "parameters", "result", "signature", "silent", "single", "slow", "ufunc",
+        "name", "parameters", "result", "signature", "silent", "single", "slow", "tiled", "ufunc",
     )  # fmt: skip
 
     def __init__(self, name: str, facet: Pointwise, dtype: np.dtype, result: np.dtype) -> None:
@@ -80,12 +82,14 @@ class Program:
             or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
         )
         self.left_to_numpy = is_left_to_numpy(operation, dtype)
-        self.limit = LARGE
-        if ufunc is not None and self.left_to_numpy and operation in LIGHT:  # one thread of NumPy's is as fast
-            size = sum([one.itemsize for one in self.signature]) + result.itemsize
-            self.limit = max(LARGE, LIGHT_LIMIT_BYTES // size)
+        self.tiled = ufunc is not None and self.left_to_numpy
         self.ufunc = ufunc
-        self.slow = ufunc in SLOW or (ufunc, dtype.name) in SLOW
+        self.slow = ufunc is not None and is_slow(ufunc, dtype)
+        self.limit = LARGE
+        if operations(self.expression) <= LIGHT:  # small calls run a ufunc, NumPy's or ours, that is as fast
+            whole = [one.itemsize for p, one in zip(self.parameters, self.signature) if p in facet.tensors]
+            size = sum(whole) + result.itemsize
+            self.limit = max(LARGE, LIGHT_LIMIT_BYTES // size)
         if ufunc is np.power and dtype.kind in "iu":
             self.call = whole_power
         self.single = isinstance(self.call, np.ufunc)
@@ -125,11 +129,11 @@ class Program:
         return self.loops[key]
 
     def count(self, size: int) -> None:
-        """Count a small call of a program that has no ufunc, or a slow one; after many it is compiled."""
+        """Count a small call of a program that has no ufunc, or a slow one; after many, or a longer one, compile it."""
         if self.is_ufunc and (size < _COUNTED or not self.slow):
             return
         self._calls += 1
-        if self._calls == _CALLS_BEFORE_COMPILING:
+        if self._calls == _CALLS_BEFORE_COMPILING or (size >= LARGE and self.signature not in self.loops):
             self.loop(self.signature)
 
     def request(self) -> None:

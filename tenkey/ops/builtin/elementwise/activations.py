@@ -139,7 +139,8 @@ def mish(T: Any, x: Any) -> Any:
     """
     power = s.exp(s.where(x < 0, x, -x))  # exp(-abs(x)) cannot overflow
     # tanh(log(1 + e)) is (e^2 + 2e) / (e^2 + 2e + 2)
-    below = power * (power + 2) / (power * (power + 2) + 2)
+    rounded_once = power * power + (power + power)
+    below = rounded_once / (rounded_once + 2)
     above = (1 + 2 * power) / (1 + 2 * power + 2 * power * power)
     return s.where(x < T(_FAR), T(0), x * s.where(x < 0, below, above))
 

@@ -141,6 +141,7 @@ basic_index: Entry = view(
     "basic_index(Tensor x, Index index) -> Tensor",
     window=lambda x, index: window_of(x.shape, x.strides, index),
     vjp={"x": lambda g, x_meta, index: basic_index_backward(g, x_meta.shape, index)},
+    part=lambda x, index: basic_index(x, index),
     sample_inputs=_samples,
     batch=prepend(index=(FULL,)),
     tags=(Tag.INTERNAL,),

@@ -127,13 +127,14 @@ def small_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int] | Non
     Returns None for arrays that the composition handles: large ones, and dtypes other than floats and complex numbers
     of 32 bits or more.
     """
-    if x.dtype.char not in "fdFD" or not 0 < x.size < _SMALL:
+    if x.dtype.char not in "fdFD" or not 0 < x.size < (_SMALL if axis is None else _FEW):
         return None
     total = _add(x, axis, x.dtype, None, keepdims)
     return total, x.size if total.__class__ is not _ndarray else x.size // total.size
 
 
 _SMALL: Final = 1 << 14  # elements; larger arrays are summed by several threads
+_FEW: Final = 1 << 11  # elements along axes; NumPy takes longer for many short rows than the backend
 _add: Final[Any] = np.add.reduce
 _divide: Final[Any] = np.divide
 _ndarray: Final = np.ndarray

@@ -242,10 +242,11 @@ def _select_vjp(g: Tensor, x_meta: Any, axis: int, index: int) -> Tensor:
     return slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
 
 
-select_index = view(
+select_index: Entry = view(
     "select_index(Tensor x, int axis, int index) -> Tensor",
     window=_select_window,
     vjp={"x": _select_vjp},
+    part=lambda x, axis, index: select_index(x, axis, index),
     sample_inputs=normal(([3, 4], 1, -1), ([3, 4], 0, 2), ([3], -1, 0), ([2, 0], 0, 1)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
@@ -278,12 +279,20 @@ def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: i
     return slice_backward(g, shape, i, slice_of(start, None, step, shape[i])[0], step)
 
 
+def _slice_again(x: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
+    """Return the slice of a known shape."""
+    i = normalize_axis("slice", axis, len(shape))
+    first = slice_of(start, None, step, x.shape[i])[0]
+    return slice(x, i, first, first + shape[i] * step, step)
+
+
 slice_builtin: Any = slice
 
 slice: Entry = view(
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
+    part=lambda x, g, axis, start, step: _slice_again(x, g.shape, axis, start, step),
     sample_inputs=normal(([5, 4], 0, 1, 5, 2), ([5, 4], -1, -3, 100), ([5, 4], 0, 3, 1), ([0, 4], 1, 0, 4, 3)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),

@@ -72,14 +72,20 @@ def special_erfcx(T: Any, x: Any) -> Any:
     return s.where(x < 0, 2 * _exp_of_square(T, x, 1.0) - positive, positive)
 
 
-def _tail(T: Any, p: Any) -> Any:
-    """Return the distance beyond which a standard normal variable lies with probability p, for p up to 1/8."""
-    r = s.sqrt(-s.log(p))
-    inverse = T(1) / r
+def _tail(T: Any, p: Any, *, gap: bool = False) -> Any:
+    """Return the distance beyond which a standard normal variable lies with probability p, for p up to 1/8.
+
+    ``gap``: p is half the difference between a number and 1, which is never so small in float32 that r is 5.
+    """
+    square = -s.log(p)
+    inverse = s.rsqrt(square)
+    r = square * inverse
     near_low, near_high, far_low = 1 / 5, 1 / 1.4, 1 / 27.5
     near = (inverse - near_low) * (2 / (near_high - near_low)) - 1
     far = (inverse - far_low) * (2 / (near_low - far_low)) - 1
-    return r * s.where(r < 5, horner(T, c.TAIL_NEAR, near), horner(T, c.TAIL_FAR, far))
+    short = horner(T, c.TAIL_NEAR, near)
+    ratio = s.where(r < 5, short, horner(T, c.TAIL_FAR, far))
+    return r * (s.where(T.eps > 1e-10, short, ratio) if gap and hasattr(T, "eps") else ratio)
 
 
 @elementwise(partials=lambda out: exp(out * out) * (math.sqrt(math.pi) / 2), domain=(-0.95, 0.95), methods=("erfinv",))
@@ -93,7 +99,7 @@ def special_erfinv(T: Any, x: Any) -> Any:
     inner = size <= T(0.75)
     central = x * horner(T, c.ERFINV, x * x * (32 / 9) - 1)
     rest = s.where(inner, T(0.125), (1 - size) * 0.5)
-    outer = s.copysign(_tail(T, s.where(rest > 0, rest, T(0.125))) * _SQRT_HALF, x)
+    outer = s.copysign(_tail(T, s.where(rest > 0, rest, T(0.125)), gap=True) * _SQRT_HALF, x)
     ends = s.where(rest == 0, s.copysign(T(math.inf), x), T(math.nan))
     return s.where(inner, central, s.where(rest > 0, outer, ends))
 

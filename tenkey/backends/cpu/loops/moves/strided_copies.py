@@ -30,7 +30,9 @@ import numpy as np
 from ....allocation.host import allocate
 from ....llvm import (
     address,
+    address_of,
     array,
+    call,
     cast,
     data,
     fence,
@@ -58,7 +60,7 @@ from ....llvm import (
 from ....llvm.compiled import Case, UnavailableError
 from ...pool.region import parallel
 from ...pool.state_block import STATE
-from ...thresholds import COPIED, REORDERED, STREAMED
+from ...thresholds import COPIED, FILLED, REORDERED, STREAMED
 from .runs import copy_run, fill_run, repeat_run, reverse_run, stream_run, strided_block, transposed_block
 
 __all__ = ["cases", "copied", "copy_into", "copy_pieces", "filled"]
@@ -70,7 +72,8 @@ _KIND, _FIRST, _LAST, _COUNT, _EVEN, _AXES = range(14, 20)
 its tasks among those of all plans; the number of plans, and whether all have as many tasks; the other axes."""
 _MOST_AXES: Final = 16
 _WORDS: Final = _AXES + 3 * (_MOST_AXES + 2)
-_RUN, _REVERSED, _FILL, _REPEAT, _TRANSPOSED, _STRIDED = range(6)
+_KINDS: Final = 6
+_RUN, _REVERSED, _FILL, _REPEAT, _TRANSPOSED, _STRIDED = range(_KINDS)
 _BLOCK: Final = 1 << 16  # bytes that a thread claims at once: about 5 us
 _SIZES: Final = frozenset([1, 2, 4, 8, 16])
 _TILE: Final = 128  # rows and columns of a block in which neither array is contiguous in both directions
@@ -79,6 +82,22 @@ _UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
 
 
 @loop(inline=False)
+def move_rows(
+    to: pointer(i8), source: pointer(i8), rows: i64, columns: i64, row: pointer(i64), *, T, KIND
+) -> void:  # fmt: skip
+    """Write the rows of a block."""
+    step, source_step = row[1], row[2]
+    for r in range(rows):
+        p, q = cast(to + r * step, pointer(T)), cast(source + r * source_step, pointer(T))
+        if KIND == _RUN:
+            copy_run(p, q, columns, T=T)
+        elif KIND == _REVERSED:
+            reverse_run(p, q, columns, T=T)
+        else:
+            fill_run(p, q[0], columns, T=T)
+
+
+@loop(cold=True)
 def copy_blocks(plan: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void:
     """Copy the blocks ``start`` to ``stop`` of a plan; runs are copied as bytes."""
     T = _UNSIGNED[SIZE]
@@ -116,17 +135,12 @@ def copy_blocks(plan: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void
                 if columns == count:
                     repeat_run(cast(to, pointer(T)), cast(source, pointer(T)), rows, T=T, COUNT=count)
         else:
-            for r in range(rows):
-                p, q = cast(to + r * row[1], pointer(T)), cast(source + r * row[2], pointer(T))
-                if KIND == _RUN:
-                    if words[_STREAMING] != 0:
-                        stream_run(p, q, columns)
-                    else:
-                        copy_run(p, q, columns, T=T)
-                elif KIND == _REVERSED:
-                    reverse_run(p, q, columns, T=T)
-                else:
-                    fill_run(p, q[0], columns, T=T)
+            streaming = KIND == _RUN and words[_STREAMING] != 0
+            if streaming:
+                for r in range(rows):
+                    stream_run(to + r * row[1], source + r * row[2], columns)
+            else:
+                move_rows(to, source, rows, columns, row, T=T, KIND=KIND)
     if KIND == _RUN:
         fence()  # streaming stores are not ordered with what tells other threads that the block is complete
 
@@ -277,14 +291,15 @@ def make_plan(plan: pointer(i64), out: array, source: array, size: i64) -> i64:
 
 
 @loop(brief=True, cold=True)
-def copy_runs(pool: pointer(i8), plans: array, arrays: array, size: i64) -> i64:
-    """Make the plans of copies, and carry out those between runs; return the kind of copy of the others.
+def copy_plans(pool: pointer(i8), plans: array, arrays: array, movers: array, size: i64) -> i64:
+    """Make the plans of copies, and carry them out.
 
-    ``arrays`` holds for each copy its result and its source. Returns -1 if no copies are left, and -2 if the loops
-    cannot do all of them, or if they are of several kinds.
+    ``arrays`` holds for each copy its result and its source, ``movers`` for each kind of copy the address of its
+    ``copy_planned``. Returns -1 if no copies are left, -2 if the loops cannot do some of them, and the number of a kind
+    whose address is missing; then nothing is copied yet.
     """
-    words, addresses = data(plans, i64), data(arrays, i64)
-    left = i64(-1)
+    words, addresses, known = data(plans, i64), data(arrays, i64), data(movers, i64)
+    left, missing, found = i64(-1), i64(-1), i64(0)
     for k in range(shape(plans)[0]):
         plan = words + k * _WORDS
         kind = make_plan(plan, cast(addresses[2 * k], pointer(i8)), cast(addresses[2 * k + 1], pointer(i8)), size)
@@ -296,9 +311,15 @@ def copy_runs(pool: pointer(i8), plans: array, arrays: array, size: i64) -> i64:
             plan[_BLOCK_COLUMNS] = plan[_BLOCK_COLUMNS] * size
             total = plan[_UNITS] * plan[_BLOCK_ROWS] * plan[_BLOCK_COLUMNS]
             plan[_STREAMING] = i64((total >= STREAMED) & (plan[_COLUMNS] >= 1 << 12))
-        elif kind != -1:
-            left = kind if (left == -1) | (left == kind) else i64(-2)
-    copy_planned(pool, plans, SIZE=1, KIND=_RUN)
+        if kind >= 0:
+            found = found | (i64(1) << kind)
+            missing = kind if known[kind] == 0 else missing
+        left = i64(-2) if kind == -2 else left
+    if missing >= 0:
+        return missing
+    for kind in range(_KINDS):
+        if ((found >> kind) & 1) != 0:
+            call(cast(known[kind], pointer(i8)), pool, plans)
     return left
 
 
@@ -327,7 +348,7 @@ def copy_planned(pool: pointer(i8), plans: array, *, SIZE, KIND) -> void:
     parallel(pool, function_pointer(copy_tasks, SIZE=SIZE, KIND=KIND), data(plans, i8), tasks, chunk)
 
 
-@loop(inline=False)
+@loop(cold=True)
 def copy_tasks(plans: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void:
     """Carry out the tasks ``start`` to ``stop`` of several plans."""
     words = cast(plans, pointer(i64))
@@ -362,12 +383,13 @@ def copy_tasks(plans: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void
 
 @cache
 def _planner() -> Callable[..., int]:
-    return kernel(copy_runs)
+    return kernel(copy_plans)
 
 
 @cache
-def _mover(size: int, kind: int) -> Callable[..., None]:
-    return kernel(copy_planned, SIZE=size, KIND=kind)
+def _movers(size: int) -> np.ndarray:
+    """Return the addresses of the kernels for elements of so many bytes, by the kind of copy; 0 until one is needed."""
+    return np.zeros(_KINDS, np.int64)
 
 
 def copy_into(out: np.ndarray, source: np.ndarray) -> None:
@@ -402,14 +424,11 @@ def _copy(pieces: Sequence[tuple[np.ndarray, np.ndarray]], size: int) -> None:
         arrays[k, 1] = source
     left: Iterable[Any] = ()
     try:
-        kind = _planner()(STATE, plans, arrays, size)
-        if kind >= 0:
-            _mover(size, kind)(STATE, plans)
-        elif kind == -2:
-            kinds = plans[:, _KIND].tolist()
-            left = [piece for piece, kind in zip(pieces, kinds, strict=True) if kind == -2]
-            for kind in {*kinds} - {-2, -1, _RUN}:
-                _mover(size, kind)(STATE, plans)
+        movers = _movers(size)
+        while (kind := _planner()(STATE, plans, arrays, movers, size)) >= 0:
+            movers[kind] = address_of(copy_planned, SIZE=1 if kind == _RUN else size, KIND=kind)
+        if kind == -2:
+            left = [piece for piece, kind in zip(pieces, plans[:, _KIND].tolist(), strict=True) if kind == -2]
     except UnavailableError:
         left = pieces
     for out, source in left:
@@ -426,13 +445,17 @@ def copied(a: np.ndarray) -> np.ndarray:
 def filled(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
     """Return a new C-contiguous array with one value everywhere."""
     out = allocate(shape, dtype)
-    copy_into(out, np.full((), value, dtype))
+    if out.nbytes < FILLED:
+        out.fill(value)
+    else:
+        copy_into(out, np.full((), value, dtype))
     return out
 
 
 def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
     """Yield the kernels that copies need."""
-    yield Case("tk::clone", copy_runs, {})
+    yield Case("tk::clone", copy_plans, {})
+    yield Case("tk::clone", copy_planned, {"SIZE": 1, "KIND": _RUN})
     for size in sorted({dtype.itemsize for dtype in dtypes} & _SIZES):
         kinds = (_STRIDED,) if size == 16 else range(_REVERSED, _STRIDED + 1)
         for kind in kinds:

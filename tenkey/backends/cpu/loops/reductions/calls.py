@@ -18,7 +18,7 @@ from .....dispatch.registry import registry
 from .....ops.declare.facets import ArgReduce, ArgScan, Reduce, Scan
 from .....ops.scalar import trace
 from .....ops.shapes import normalize_axes
-from ....allocation.host import allocate
+from ....allocation.host import allocate, memory_order
 from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
 from ...pool import STATE
@@ -98,7 +98,7 @@ class _Kernel:
 
     def __init__(self, template: Any, statics: dict[str, Any]) -> None:
         self.template, self.statics = template, statics
-        self.plans: dict[Any, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}  # of a reduction, by layout
+        self.plans: dict[Any, tuple[Any, ...]] = {}  # of a reduction, by layout
 
         def first(*args: Any) -> Any:
             self.call = kernel(template, **statics)
@@ -156,18 +156,29 @@ def reduce_array(
     plans = kernels[0].plans
     key = (a.shape, a.strides, axis, axis.__class__, keepdims)
     try:
-        call, mask, shape = plans[key]
+        found = plans[key]
     except (KeyError, TypeError):  # TypeError: axes in a list
         pass
     else:
+        call, mask, shape, order, back = found
         out = allocate(shape, dtype)
-        call(STATE, a, out, mask)
-        return out
+        call(STATE, a if order is None else a.transpose(order), out, mask)
+        return out if back is None else out.transpose(back)
     axes = normalize_axes(name, axis, a.ndim)
     if a.ndim > _AXES:
         return None
-    mask = sum([1 << i for i in axes])
-    out = allocate(tuple([1 if i in axes else n for i, n in enumerate(a.shape) if keepdims or i not in axes]), dtype)
+    # The result has the order of the array's axes in memory, as in NumPy.
+    order = back = None
+    places: Sequence[int] = range(a.ndim)
+    steps = [abs(step) for i, (step, n) in enumerate(zip(a.strides, a.shape)) if n != 1 and i not in axes]
+    if steps != sorted(steps, reverse=True):
+        order = places = memory_order(a.strides)[0]
+        a = a.transpose(order)
+    mask = sum([1 << k for k, i in enumerate(places) if i in axes])
+    out = allocate(tuple([1 if i in axes else n for i, n in zip(places, a.shape) if keepdims or i not in axes]), dtype)
+    if order is not None:
+        held = [i for i in order if keepdims or i not in axes]
+        back = tuple([held.index(i) for i in sorted(held)])
     first, second = kernels
     if not mask >> _adjacent(a) & 1:
         first, second = second, first
@@ -176,8 +187,8 @@ def reduce_array(
             if not isinstance(axis, list):
                 if len(plans) >= _PLANS:
                     plans.clear()
-                plans[key] = chosen.call, mask, out.shape
-            return out
+                plans[key] = chosen.call, mask, out.shape, order, back
+            return out if back is None else out.transpose(back)
     return None
 
 

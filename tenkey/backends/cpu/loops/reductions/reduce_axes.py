@@ -46,6 +46,7 @@ from ....llvm import (
     unroll,
     vector,
     void,
+    zeros,
 )
 from ...pool.region import parallel
 from .axes import AXES, offset, plan, product
@@ -56,6 +57,7 @@ BLOCK = 2048  # elements of a row that are combined before they join others
 GROUP = 16  # rows of a strip that are combined before they join others
 PIECE = 1 << 15  # elements that one task combines: 3 microseconds of work or more
 VECTORS = 8  # accumulators
+FEW = 4  # vectors of a narrow strip, which are combined one after the other
 STRIPS = 8  # of a band, which a task reads row by row: a page of float32 or less
 MOST = 32  # pieces of all bands together
 LEVELS = 40  # of the binary counter: more than a 64-bit address space has elements in groups
@@ -185,12 +187,12 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, element,
     t = cast(d, pointer(i64))
     for k in range(first, last):
         p = cast(t[SOURCE] + offset(t, 0, t[KEPT], k, 1), pointer(S))
+        v = zeros(A, LANES)
         if t[ITEMS] == 1:
             v = row(p, t[LENGTH], S=S, A=A, LANES=LANES, element=element, combine=combine)
-            keep(t, k, v, A=A, R=R, LANES=LANES, combine=combine)
         else:
-            w = span(t, p, 0, t[ITEMS], S=S, A=A, LANES=LANES, element=element, combine=combine, stop=stop)
-            keep(t, k, w, A=A, R=R, LANES=LANES, combine=combine)
+            v = span(t, p, 0, t[ITEMS], S=S, A=A, LANES=LANES, element=element, combine=combine, stop=stop)
+        keep(t, k, v, A=A, R=R, LANES=LANES, combine=combine)
 
 
 @loop(inline=True)
@@ -275,6 +277,15 @@ def reduce_rows(
 @loop(inline=False)
 def strip(p: i64, step: i64, rows: i64, columns: i64, to: pointer(A), *, S, A, LANES, element, combine) -> void:
     """Combine a group of rows of a strip, which has up to VECTORS * LANES columns."""
+    if columns <= FEW * LANES:
+        for v in range((columns + LANES - 1) // LANES):
+            only = first_lanes(columns - v * LANES, LANES)
+            first = p + v * LANES * S.size
+            total = element(load(cast(first, pointer(S)), LANES, only))
+            for i in range(1, rows):
+                total = combine(total, element(load(cast(first + i * step, pointer(S)), LANES, only)))
+            store(to + v * LANES, total)
+        return
     masks = [first_lanes(columns - k * LANES, LANES) for k in unroll(VECTORS)]
     acc = [element(load(cast(p, pointer(S)) + h * LANES, LANES, masks[h])) for h in unroll(VECTORS)]
     q = p
@@ -307,7 +318,8 @@ def band(
             strip(q + k * width * S.size, t[STEP], rows, columns - k * width, one, S=S, A=A, LANES=LANES,
                   element=element, combine=combine)  # fmt: skip
             if last - first > 1:
-                count_in(levels + k * width, STRIPS * width, count, one, VECTORS, A=A, LANES=LANES, combine=combine)
+                held = minimum(VECTORS, (columns - k * width + LANES - 1) // LANES)
+                count_in(levels + k * width, STRIPS * width, count, one, held, A=A, LANES=LANES, combine=combine)
         count += 1
     if last - first > 1:
         vectors = (columns + LANES - 1) // LANES

@@ -117,7 +117,7 @@ class _Large:
         if dtype.char not in "fd" or not ndim:
             return None
         axes = sorted(normalize_axes(self._name, given.get("axis", -1), ndim))
-        if axes[-1] - axes[0] != len(axes) - 1:
+        if not axes or axes[-1] - axes[0] != len(axes) - 1:
             return None
         vector = shape[axes[0] : axes[-1] + 1]
         n = prod(vector)
