@@ -70,6 +70,16 @@ def test_rounding_is_no_failure() -> None:
     assert check(_program(*nothing), torch=False).kind in {"skipped: ill-conditioned", "skipped: near a discontinuity"}
 
 
+def test_what_single_precision_rounds_to_a_step_is_skipped() -> None:
+    """tanh(10) is 1 in single precision, and 1 - 4e-9 in double precision: `trunc` takes them apart."""
+    for step in (Step("v1", "tanh", ("v0",)), Step("", "tanh_", ("v0",))):
+        steps = Step("v0", "add", ("x0", "x0")), step, Step("v2", "trunc", (step.target or "v0",))
+        assert (
+            check(_program(*steps, values=(5.0, 0.25, -5.0, 2.0)), torch=False).kind == "skipped: near a discontinuity"
+        )
+        assert check(_program(*steps, values=(2.0, 0.25, -2.0, 1.0)), torch=False).kind == "agrees"
+
+
 def test_kinks_are_skipped() -> None:
     """The gradient of an order of equal elements is one of several, and not what differences give."""
     order = Step("v0", "take_along", ("x0",), (("axis", "-2"), ("keep", "True")))
