@@ -80,6 +80,13 @@ def test_what_single_precision_rounds_to_a_step_is_skipped() -> None:
         assert check(_program(*steps, values=(2.0, 0.25, -2.0, 1.0)), torch=False).kind == "agrees"
 
 
+def test_the_sign_of_a_rounding_error_is_skipped() -> None:
+    """log_softmax of a far larger element is 0 but for rounding, and `copysign` takes its sign."""
+    steps = Step("v0", "log_softmax", ("x0",), (("axis", "-2"),)), Step("v1", "copysign", ("x0", "v0"))
+    values = (-0.521, -4.457, 22.339, -16.543)
+    assert check(_program(*steps, values=values), torch=False).kind == "skipped: ill-conditioned"
+
+
 def test_kinks_are_skipped() -> None:
     """The gradient of an order of equal elements is one of several, and not what differences give."""
     order = Step("v0", "take_along", ("x0",), (("axis", "-2"), ("keep", "True")))
