@@ -30,6 +30,10 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         ("einsum", "einsum_sum", "matmul", "matmul_transposed"), "wrong dtype", "expected (float|complex)(32|64)",
         "PyTorch accepts operands of several dtypes only without elements, and then returns the dtype of one of them",
     ),
+    Difference(
+        ("copysign",), "wrong value", r"\((backward|second|jvp|jvp of grad|vmap of grad)\)",
+        "the derivative of copysign(x, y) at x = 0 is 0, as in PyTorch, where that of copysign(x, x) = x is 1",
+    ),
     # What PyTorch refuses, too, where NumPy is the reference:
     Difference((), "refused here", "a view of a leaf Variable that requires grad", "NumPy has no leaves"),
     Difference(("copy_",), "refused here", r"does not fit into|cannot be broadcast to", "NumPy drops leading axes"),
