@@ -379,6 +379,10 @@ def convert(value: Any, to: Type) -> Value:
         return _rounded(value)
     if to.kind == "f":
         if of.kind == "f":
+            if (
+                of.size == 8 and to.size == 2
+            ):  # processors without float16 would call a function that LLVM does not bring
+                value = _cast("bitcast", _odd_single(value), vector(f32, of.lanes))
             return _cast("fpext" if to.size > of.size else "fptrunc", value, to)
         return _cast("sitofp" if of.kind == "i" else "uitofp", value, to)
     if of.kind == "f":
@@ -405,25 +409,27 @@ def _widened(value: Value) -> Value:
 
 
 def _rounded(value: Value) -> Value:
-    """Return numbers as bfloat16, rounded to nearest, ties to even; a NaN keeps its upper bits and stays one.
-
-    A float64 is first rounded to float32 with an odd last bit where it is inexact, so that nothing is rounded twice.
-    """
+    """Return numbers as bfloat16, rounded to nearest, ties to even; a NaN keeps its upper bits and stays one."""
     lanes = value.type.lanes
     single, wide = vector(f32, lanes), vector(u32, lanes)
     number = convert(value, single)
-    bits = _cast("bitcast", number, wide)
-    if value.type.kind == "f" and value.type.size == 8:
-        back = convert(number, value.type)
-        # towards zero and odd: one less in magnitude if the rounding went up, then the last bit is set
-        magnitude = [_fabs(back), _fabs(value)]
-        bits = bits - convert(magnitude[0] > magnitude[1], wide)
-        bits = bits | convert(back != value, wide)
+    is_double = value.type.kind == "f" and value.type.size == 8
+    bits = _odd_single(value) if is_double else _cast("bitcast", number, wide)
     even = bits + (((bits >> 16) & 1) + 0x7FFF)
     kept = bits | 0x00400000
     chosen = emit(wide, f"select {(number != number).text}, {kept.text}, {even.text}")
     short = convert(chosen >> 16, vector(u16, lanes))
     return Value(vector(bf16, lanes), short.name)
+
+
+def _odd_single(value: Value) -> Value:
+    """Return the bits of float64 numbers in float32, odd where inexact, so that a narrower type is rounded to once."""
+    wide = vector(u32, value.type.lanes)
+    number = _cast("fptrunc", value, vector(f32, value.type.lanes))
+    back = _cast("fpext", number, value.type)
+    # towards zero and odd: one less in magnitude if the rounding went up, then the last bit is set
+    bits = _cast("bitcast", number, wide) - convert(_fabs(back) > _fabs(value), wide)
+    return bits | convert(back != value, wide)
 
 
 def _fabs(value: Value) -> Value:
