@@ -11,8 +11,8 @@ class KernelSource(NamedTuple):
     """A kernel in numba.cuda's language.
 
     ``text`` defines the kernel and the functions that it calls. In scope are ``cuda``, ``math``, ``np``, ``libdevice``,
-    numba's types (``float32``, ``uint32``, ...) and everything in ``tenkey/backends/cuda/kernels/intrinsics.py``. Sums of
-    products are not contracted to ``fma``, so that results equal those of the CPU.
+    numba's types (``float32``, ``uint32``, ...) and everything in ``tenkey/backends/cuda/kernels/intrinsics.py``. Sums
+    of products are not contracted to ``fma``, so that results equal those of the CPU.
 
     ``parameters`` are types in the order of the kernel's arguments: ``"float32*"`` for a pointer, ``"uint32"`` for a
     number. ``threads`` is the size of the largest block that is launched, which limits the registers of a thread;

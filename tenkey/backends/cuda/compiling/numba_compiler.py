@@ -5,7 +5,7 @@ Note [One file knows numba-cuda]
 Kernels are written in the language that all releases of numba.cuda share, and this file alone calls its compiler, so
 that a change of its interface, or another compiler for the language, concerns one file. ``cuda.compile_ptx`` cannot
 turn contraction off (``fma=False``), so the steps of that function are taken here. Helper functions of a kernel ask for
-the compute capability of the current device; while a kernel is compiled, the thread that compiles it is told the target.
+the compute capability of the current device; the thread that compiles a kernel is told that of the target instead.
 
 Names in the PTX that numba counts through a process are numbered anew, and paths are left out: equal sources give
 equal PTX everywhere. Comments at its end hold the source, so that errors of the executor can quote a line.

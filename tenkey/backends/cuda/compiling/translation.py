@@ -1,14 +1,56 @@
-"""From the source of a kernel to PTX, kept on disk."""
+"""From the source of a kernel to PTX and to machine code, kept on disk."""
 
 from __future__ import annotations
 
-from .kernel_source import KernelSource, Source
-from .numba_compiler import python_to_ptx
-from .nvrtc_compiler import cuda_to_ptx
+from typing import Final
 
-__all__ = ["ptx_of"]
+from . import kernel_files
+from .kernel_source import KernelSource, Source
+from .linking import Cubin, link
+
+__all__ = ["counts", "cubin_of", "ptx_of"]
+
+counts: Final = {"translated": 0, "linked": 0, "loaded": 0, "prebuilt": 0}
+"""How many kernels were translated to PTX and linked by this process, and loaded from the two kinds of folders."""
 
 
 def ptx_of(source: Source, cc: tuple[int, int] = (9, 0)) -> str:
     """Return the PTX of a kernel for a compute capability; neither a driver nor a GPU is needed."""
-    return python_to_ptx(source, cc) if isinstance(source, KernelSource) else cuda_to_ptx(source, cc)
+    found = _loaded("ptx", source, cc)
+    if found is not None:
+        return found.decode()
+    ptx = _translated(source, cc)
+    kernel_files.store("ptx", source, cc, ptx.encode())
+    return ptx
+
+
+def cubin_of(source: Source, cc: tuple[int, int] = (9, 0)) -> Cubin:
+    """Return the machine code of a kernel for a compute capability; neither a driver nor a GPU is needed."""
+    found = _loaded("cubin", source, cc)
+    if found is not None:
+        return Cubin.unpacked(found)
+    cubin = link(ptx_of(source, cc), source.name, cc)
+    counts["linked"] += 1
+    kernel_files.store("cubin", source, cc, cubin.packed())
+    return cubin
+
+
+def _loaded(kind: str, source: Source, cc: tuple[int, int]) -> bytes | None:
+    found = kernel_files.load_prebuilt(kind, source, cc)
+    if found is not None:
+        counts["prebuilt"] += 1
+        return found
+    found = kernel_files.load(kind, source, cc)
+    counts["loaded"] += found is not None
+    return found
+
+
+def _translated(source: Source, cc: tuple[int, int]) -> str:
+    counts["translated"] += 1
+    if isinstance(source, KernelSource):
+        from .numba_compiler import python_to_ptx
+
+        return python_to_ptx(source, cc)
+    from .nvrtc_compiler import cuda_to_ptx
+
+    return cuda_to_ptx(source, cc)
