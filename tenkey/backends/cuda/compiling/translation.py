@@ -7,6 +7,9 @@ from typing import Final
 from . import kernel_files
 from .kernel_source import KernelSource, Source
 from .linking import Cubin, link
+from .numba_compiler import python_to_ptx
+from .nvrtc_compiler import cuda_to_ptx
+from .requirements import with_compilers
 
 __all__ = ["counts", "cubin_of", "ptx_of"]
 
@@ -29,7 +32,9 @@ def cubin_of(source: Source, cc: tuple[int, int] = (9, 0)) -> Cubin:
     found = _loaded("cubin", source, cc)
     if found is not None:
         return Cubin.unpacked(found)
-    cubin = link(ptx_of(source, cc), source.name, cc)
+    ptx = ptx_of(source, cc)
+    with with_compilers(source.name):
+        cubin = link(ptx, source.name, cc)
     counts["linked"] += 1
     kernel_files.store("cubin", source, cc, cubin.packed())
     return cubin
@@ -47,10 +52,5 @@ def _loaded(kind: str, source: Source, cc: tuple[int, int]) -> bytes | None:
 
 def _translated(source: Source, cc: tuple[int, int]) -> str:
     counts["translated"] += 1
-    if isinstance(source, KernelSource):
-        from .numba_compiler import python_to_ptx
-
-        return python_to_ptx(source, cc)
-    from .nvrtc_compiler import cuda_to_ptx
-
-    return cuda_to_ptx(source, cc)
+    with with_compilers(source.name):
+        return python_to_ptx(source, cc) if isinstance(source, KernelSource) else cuda_to_ptx(source, cc)

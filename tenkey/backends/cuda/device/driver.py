@@ -20,7 +20,7 @@ from typing import Any, Final
 from ...._util.locks import new_lock
 from ....dispatch.errors import TenkeyError
 
-__all__ = ["CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "is_available", "missing"]
+__all__ = ["CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "is_available", "missing", "packages_missing"]
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _PACKAGES: Final = ("cuda.bindings", "cuda.core", "numba_cuda")
@@ -88,7 +88,8 @@ def is_available() -> bool:
     return missing() is None
 
 
-def _packages_missing() -> str | None:
+def packages_missing() -> str | None:
+    """Return which package of the extra ``cuda`` is missing, with the remedy; None if all are installed."""
     for package in _PACKAGES:
         try:
             found = find_spec(package)
@@ -143,7 +144,7 @@ class _Driver:
                     "[cuda] the driver cannot be used in a process that was forked from one that used it: start the "
                     "process with multiprocessing.get_context('spawn')."
                 )
-            problem = _packages_missing() or _driver_missing()
+            problem = packages_missing() or _driver_missing()
             if problem is not None:
                 raise DriverMissingError(problem)
             driver = _bindings()
