@@ -20,7 +20,10 @@ from typing import Any, Final
 from ...._util.locks import new_lock
 from ....dispatch.errors import TenkeyError
 
-__all__ = ["CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "is_available", "missing", "packages_missing"]
+__all__ = [
+    "CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "error_of", "explainers", "is_available", "missing",
+    "packages_missing",
+]  # fmt: skip
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _PACKAGES: Final = ("cuda.bindings", "cuda.core", "numba_cuda")
@@ -186,7 +189,7 @@ def _checked(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         answer = function(*arguments)
         if answer[0]:
-            raise _error_of(function.__name__, answer[0])
+            raise error_of(function.__name__, answer[0])
         count = len(answer)
         return None if count == 1 else answer[1] if count == 2 else answer[1:]
 
@@ -195,7 +198,7 @@ def _checked(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
     return call
 
 
-def _error_of(function: str, code: Any) -> CudaError:
+def error_of(function: str, code: Any) -> CudaError:
     """Return the exception for a code of the driver."""
     name = getattr(code, "name", str(code))
     explanation = ""
@@ -207,7 +210,14 @@ def _error_of(function: str, code: Any) -> CudaError:
     number = int(code)
     kind = OutOfMemoryError if number == _OUT_OF_MEMORY else CudaError
     said = f"[cuda] {function} failed with {name} ({number})" + (f": {explanation}." if explanation else ".")
-    return kind(f"{said} {_REMEDIES.get(number, '')}".rstrip(), number, name)
+    error = kind(f"{said} {_REMEDIES.get(number, '')}".rstrip(), number, name)
+    for explain in explainers:
+        error = explain(error)
+    return error
+
+
+explainers: Final[list[Callable[[CudaError], CudaError]]] = []
+"""Functions that add to an error what other modules know about its origin."""
 
 
 cu: Final[Any] = _Driver()
