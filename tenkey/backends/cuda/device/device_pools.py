@@ -1,0 +1,71 @@
+"""The allocators of all devices, in the form in which a backend keeps buffers for later tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...._util.locks import new_lock
+from ...allocation.counts import Counts
+from .allocator import DeviceAllocator
+from .segments import Block, Buffer
+
+__all__ = ["DevicePools", "Imported"]
+
+
+class Imported(Buffer):
+    """Memory of a device that another library owns; ``keep`` keeps it alive."""
+
+    __slots__ = ("keep",)
+
+    def __init__(self, address: int, size: int, device: int, keep: Any) -> None:
+        super().__init__(address, size, device)
+        self.keep = keep
+
+
+class DevicePools:
+    """The allocators of the devices: what :class:`~tenkey.backends.allocation.cached_buffers.Pool` is elsewhere.
+
+    ``handle(device)`` returns the handle of the queue that is current; ``counts(device)`` the limits of a device.
+    """
+
+    def __init__(self, handle: Callable[[int], int], counts: Callable[[int], Counts] | None = None) -> None:
+        self._handle = handle
+        self._counts = counts
+        self._allocators: dict[int, DeviceAllocator] = {}
+        self._lock = new_lock()
+
+    def of(self, device: int) -> DeviceAllocator:
+        """Return the allocator of a device."""
+        found = self._allocators.get(device)
+        if found is None:
+            with self._lock:
+                found = self._allocators.get(device)
+                if found is None:
+                    counts = None if self._counts is None else self._counts(device)
+                    found = self._allocators[device] = DeviceAllocator(device, counts)
+        return found
+
+    def all(self) -> list[DeviceAllocator]:
+        """Return the allocators of the devices that were used, by the index of the device."""
+        return [self._allocators[device] for device in sorted(self._allocators)]
+
+    def take(self, nbytes: int, device: int) -> tuple[Block, Callable[[Any], None]]:
+        """Return a buffer of at least ``nbytes`` bytes, and the function that gives it back."""
+        allocator = self._allocators.get(device) or self.of(device)
+        return allocator.take(nbytes, self._handle(device)), allocator.give
+
+    def record(self, buffer: Buffer, stream: Any) -> None:
+        """Note that another queue uses a buffer; memory that was imported is its owner's affair."""
+        if isinstance(buffer, Block):
+            self.of(buffer.device).record(buffer, stream if isinstance(stream, int) else stream.handle)
+
+    def empty(self, device: int | None = None) -> None:
+        """Free what no tensor uses, on one device or on all."""
+        for allocator in self.all():
+            if device in (None, allocator.device):
+                allocator.empty()
+
+    def close(self) -> None:
+        """Free what no tensor uses: the backend is removed. What tensors hold is freed with the process."""
+        self.empty()
