@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Self
 
 from ....core.device import Device, device_types, to_device
+from ...allocation.counts import calling_operator
 from ...external.runtime import streams as runtime
 from ...external.runtime.device_errors import error_words
 from .contexts import choose, context_of, current_device, enter
@@ -64,7 +65,7 @@ _defaults: Final[dict[int, Stream]] = {}
 _idle_streams: Final[dict[tuple[int, int], deque[int]]] = {}
 _idle_events: Final[dict[tuple[int, int], deque[int]]] = {}
 _capturing: Final[dict[int, Stream]] = {}
-"""The streams that are being captured, by their handles."""
+"""The streams that are being captured, by handle, each with the stream in which its capture began."""
 
 
 def index_of(device: Device | str | int | None) -> int:
@@ -165,6 +166,8 @@ class Stream(runtime.Stream):
         elif event._handle:
             with enter(self.device):
                 cu.cuStreamWaitEvent(self._handle, event._handle, 0)
+            if _capturing and event._stream is not None and event._stream._handle in _capturing:
+                _capturing[self._handle] = _capturing[event._stream._handle]  # this stream joins the capture
 
     def wait_stream(self, stream: Stream) -> None:
         """Make later work in this stream wait for the present work in another one."""
@@ -347,8 +350,8 @@ def refuse_in_capture(what: str, reason: str, stream: Stream | None = None) -> N
     """
     if _capturing and (current_stream() if stream is None else stream)._handle in _capturing:
         raise CaptureError(
-            f"[{what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make the call before or "
-            "after the step, or give the value to the step as an argument."
+            f"[{calling_operator() or what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make the call "
+            "before or after the step, or give the value to the step as an argument."
         )
 
 
