@@ -20,7 +20,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
@@ -57,7 +56,7 @@ def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
 
 
 def _type(name: str, types: Any) -> Any:
-    element = getattr(types, name.rstrip("*"))
+    element = getattr(types, name.rstrip("*").replace("bool", "boolean"))
     return types.CPointer(element) if name.endswith("*") else element
 
 
@@ -81,12 +80,10 @@ def _scope() -> dict[str, Any]:
     from numba import cuda
     from numba.cuda import libdevice, types
 
+    from ..kernels import intrinsics
+
     scope: dict[str, Any] = {"cuda": cuda, "math": math, "np": np, "libdevice": libdevice, "__name__": "tenkey_kernel"}
     scope |= {name: getattr(types, name) for name in _TYPES}
-    try:
-        intrinsics = import_module("tenkey.backends.cuda.kernels.intrinsics")
-    except ModuleNotFoundError:
-        return scope
     return scope | {name: getattr(intrinsics, name) for name in intrinsics.__all__}
 
 
