@@ -264,6 +264,41 @@ class Backend:
         if self.caching:
             pool_of(self).empty(device)
 
+    def _make_pool(self, finish: Callable[[int], None]) -> Any:
+        """Return what keeps the buffers of a ``caching`` backend: a Pool, or an object with its public methods."""
+        return Pool(self, finish)
+
+    # ---- optional: copies that the four methods would do in more steps
+
+    def part(self, buffer: Any, offset: int) -> Any:
+        """Return a buffer that begins at an offset of another one, in bytes, or None if that is not possible.
+
+        It is passed to the copy methods at once, while the other one is alive. With it, only the elements of a window
+        without gaps are copied; otherwise everything from the beginning of its buffer on.
+        """
+        return None
+
+    def copy_between(self, target: StridedArray, source: StridedArray) -> bool:
+        """Copy the elements of a window without gaps to such a window on another device, and tell whether it was done.
+
+        By default it is not, and the elements are copied through the host.
+        """
+        return False
+
+    def to_host_later(self, tensor: Tensor) -> np.ndarray | None:
+        """Return an array that is filled with the values of a tensor without gaps when the current stream is done.
+
+        This is ``x.to("cpu", non_blocking=True)``. None, the default, stands for a copy that is waited for.
+        """
+        return None
+
+    def from_host_later(self, array: np.ndarray, device: Device | str | None = None) -> Tensor:
+        """Return a tensor that is filled when the current stream is done; the array does not change until then.
+
+        This is ``x.to(device, non_blocking=True)``. By default the copy is waited for.
+        """
+        return self.from_host(array, device)
+
     # ---- for authors of kernels: built on the methods above
 
     def error_word(self, device: int = 0) -> StridedArray:
@@ -324,7 +359,7 @@ def pool_of(backend: Backend) -> Pool:
         backend.synchronize(device)
 
     found = backend.__dict__.get("_pool")
-    return found or backend.__dict__.setdefault("_pool", Pool(backend, finish))  # type: ignore[no-any-return]
+    return found or backend.__dict__.setdefault("_pool", backend._make_pool(finish))  # type: ignore[no-any-return]
 
 
 def nothing_to_spare() -> None:
@@ -355,10 +390,14 @@ def read(data: StridedArray) -> np.ndarray:
         return np.empty(data.shape, data.dtype)
     backend = memory_of(data)
     settle(backend, data.device.index)
+    if data.is_contiguous:
+        buffer = backend.part(data.buffer, data.offset) if data.offset else data.buffer
+        if buffer is not None:
+            host = np.empty(data.nbytes, np.uint8)
+            backend.copy_to_host(buffer, host)
+            return host.view(data.dtype).reshape(data.shape)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
-    if data.offset == 0 and data.is_contiguous:
-        return host.view(data.dtype).reshape(data.shape)
     return np.array(np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides))
 
 
@@ -367,10 +406,13 @@ def write(data: StridedArray, values: np.ndarray) -> None:
     if not data.size:
         return
     backend = memory_of(data)
-    if data.is_contiguous and data.offset == 0:
-        flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
-        write_bytes(data, flat)
-        return
+    if data.is_contiguous:
+        buffer = backend.part(data.buffer, data.offset) if data.offset else data.buffer
+        if buffer is not None:
+            flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
+            submit(backend, data.device.index)
+            backend.copy_from_host(buffer, flat)
+            return
     settle(backend, data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)

@@ -36,17 +36,17 @@ from .driver import CudaError, OutOfMemoryError, cu
 from .memory_counters import Counters
 from .memory_history import History, frames_here
 from .segments import PENDING, USED, Arena, Block, Segment, segment_size
+from .streams import _capturing
 
-__all__ = ["DeviceAllocator", "PrivatePool"]
+__all__ = ["DeviceAllocator", "PrivatePool", "active_pool"]
 
 _NO_TIMING: Final = 2  # CU_EVENT_DISABLE_TIMING
 _RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _NOT_READY: Final = 600
 _numbers: Final = itertools.count(1)
 _active: Final[ContextVar[PrivatePool | None]] = ContextVar("tenkey_cuda_pool", default=None)
-_in_pool: Final = _active.get
-_captures: Final[set[object]] = set()
-"""One object for each capture that is under way, of any device: other threads must not disturb it either."""
+active_pool: Final = _active.get
+"""The private pool from which this thread or task allocates, or None."""
 
 
 class PrivatePool:
@@ -58,6 +58,7 @@ class PrivatePool:
     def __init__(self) -> None:
         self.id = (0, next(_numbers))
         self.uses = 1
+        self.kept: list[Any] = []  # host memory that the graphs read in every replay
 
     def hold(self) -> None:
         """Keep the memory for one more graph."""
@@ -66,18 +67,16 @@ class PrivatePool:
     def release(self) -> None:
         """End one use of the memory."""
         self.uses -= 1
+        if self.uses <= 0:
+            self.kept.clear()
 
     @contextlib.contextmanager
-    def active(self, *, capturing: bool = True) -> Iterator[None]:
-        """Make allocations of this thread or task come from the pool; ``capturing`` unless no graph is captured."""
-        capture = object()
+    def active(self) -> Iterator[None]:
+        """Make allocations of this thread or task come from the pool."""
         token = _active.set(self)
         try:
-            if capturing:
-                _captures.add(capture)
             yield
         finally:
-            _captures.discard(capture)
             _active.reset(token)
 
 
@@ -90,7 +89,7 @@ class DeviceAllocator:
         self.history: History | None = None
         self.fraction: float | None = None
         self.returned: deque[Block] = deque()
-        self._counts = counts or Counts()  # the limits that tk.backends.set_memory_limit sets
+        self.counts = counts or Counts()  # the limits that tk.backends.set_memory_limit sets
         self._arenas: dict[int, Arena] = {}
         self._private: dict[tuple[tuple[int, int], int], Arena] = {}
         self._pending: deque[tuple[Block, list[tuple[int, Any]]]] = deque()
@@ -115,7 +114,7 @@ class DeviceAllocator:
             try:
                 if self.returned or self._pending:
                     self._drain()
-                pool = _in_pool()
+                pool = active_pool()
                 arena = (self._arenas.get(stream) if pool is None else None) or self._arena(stream, pool)
                 found = arena.bins.get(size)
                 block = found.pop() if found else arena.take(size) or self._grow(arena, size, nbytes)
@@ -157,7 +156,7 @@ class DeviceAllocator:
     def _drain(self) -> None:
         """Make available what was given back and no queue uses any more."""
         self.counters.raise_peaks()
-        capturing = bool(_captures)
+        capturing = bool(_capturing)
         if self._pending and not capturing:
             self._ask_events()
         returned = self.returned
@@ -172,7 +171,7 @@ class DeviceAllocator:
             else:
                 block.state = PENDING
                 self._pending.append((block, [] if capturing else self._record_events(block)))
-        kept = self._counts.most_cached
+        kept = self.counts.most_cached
         if kept is not None and not capturing and self.counters.reserved - self.counters.allocated > kept:
             self._release(wait=True)
 
@@ -225,7 +224,7 @@ class DeviceAllocator:
         """Return a block of a new segment; first make room if the device or a limit requires it."""
         wanted = segment_size(size)
         address = self._allocate(wanted, arena)
-        if address is None and not _captures:
+        if address is None and not _capturing:
             self.counters.events["num_alloc_retries"] += 1
             gc.collect()  # tensors in garbage cycles
             self._drain()
@@ -269,7 +268,7 @@ class DeviceAllocator:
             return None
         with enter(self.device):
             try:
-                if _captures:
+                if _capturing:
                     mode = cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
                     try:
                         address = int(cu.cuMemAlloc(nbytes))
@@ -302,7 +301,7 @@ class DeviceAllocator:
         if not self._total:
             self._total = int(cu.cuDeviceTotalMem(cu.cuDeviceGet(self.device)))
         most = self._total if self.fraction is None else int(self.fraction * self._total)
-        return most if self._counts.limit is None else min(most, self._counts.limit)
+        return most if self.counts.limit is None else min(most, self.counts.limit)
 
     def _out_of_memory(self, nbytes: int, arena: Arena) -> OutOfMemoryError:
         with enter(self.device):
@@ -354,7 +353,7 @@ class DeviceAllocator:
         Raises CudaError while a graph is captured.
         """
         with self._lock:
-            if _captures:
+            if _capturing:
                 raise CudaError(
                     "[empty_cache] a graph is being captured, during which memory cannot be freed: call it before or "
                     "after the capture."

@@ -9,6 +9,7 @@ from ...._util.locks import new_lock
 from ...allocation.counts import Counts
 from .allocator import DeviceAllocator
 from .segments import Block, Buffer
+from .streams import _choice
 
 __all__ = ["DevicePools", "Imported"]
 
@@ -26,12 +27,11 @@ class Imported(Buffer):
 class DevicePools:
     """The allocators of the devices: what :class:`~tenkey.backends.allocation.cached_buffers.Pool` is elsewhere.
 
-    ``handle(device)`` returns the handle of the queue that is current; ``counts(device)`` the limits of a device.
+    The allocator of a device is made at its first use.
     """
 
-    def __init__(self, handle: Callable[[int], int], counts: Callable[[int], Counts] | None = None) -> None:
-        self._handle = handle
-        self._counts = counts
+    def __init__(self) -> None:
+        self._counts: Callable[[int], Counts] | None = None
         self._allocators: dict[int, DeviceAllocator] = {}
         self._lock = new_lock()
 
@@ -46,6 +46,16 @@ class DevicePools:
                     found = self._allocators[device] = DeviceAllocator(device, counts)
         return found
 
+    def limit_by(self, counts: Callable[[int], Counts]) -> None:
+        """Take the limits of each device from what ``counts(device)`` returns."""
+        self._counts = counts
+        for allocator in self.all():
+            allocator.counts = counts(allocator.device)
+
+    def forget(self) -> None:
+        """Forget all memory: another driver was loaded, to which it does not belong."""
+        self._allocators.clear()
+
     def all(self) -> list[DeviceAllocator]:
         """Return the allocators of the devices that were used, by the index of the device."""
         return [self._allocators[device] for device in sorted(self._allocators)]
@@ -53,12 +63,12 @@ class DevicePools:
     def take(self, nbytes: int, device: int) -> tuple[Block, Callable[[Any], None]]:
         """Return a buffer of at least ``nbytes`` bytes, and the function that gives it back."""
         allocator = self._allocators.get(device) or self.of(device)
-        return allocator.take(nbytes, self._handle(device)), allocator.give
+        return allocator.take(nbytes, _choice.get()[device]._handle), allocator.give
 
     def record(self, buffer: Buffer, stream: Any) -> None:
         """Note that another queue uses a buffer; memory that was imported is its owner's affair."""
         if isinstance(buffer, Block):
-            self.of(buffer.device).record(buffer, stream if isinstance(stream, int) else stream.handle)
+            self.of(buffer.device).record(buffer, stream if isinstance(stream, int) else stream._handle)
 
     def empty(self, device: int | None = None) -> None:
         """Free what no tensor uses, on one device or on all."""

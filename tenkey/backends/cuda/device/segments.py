@@ -78,6 +78,11 @@ class Buffer:
         self.size = size
         self.device = device
 
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.size
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address:#x}, {self.size} bytes, device {self.device})"
 
@@ -120,6 +125,11 @@ class Block(Buffer):
         self.requested = 0
         self.users: set[int] | None = None
         self.frames: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that were asked for."""
+        return self.requested
 
 
 class Arena:
