@@ -102,7 +102,7 @@ with _registry.deferred_installers():  # Note [Installers that wait]
     transforms.install(_registry)
 
 
-_LATER = ("testing", *_names.MODULES)
+_LATER = ("cuda", "testing", *_names.MODULES)
 _TRANSFORMS = ("grad", "jvp", "vmap")  # functions of tenkey.transforms, whose modules are loaded at first use
 
 
@@ -137,6 +137,6 @@ globals().update(_names.expose(""))
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public({**globals(), **dict.fromkeys((*_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys(("cuda", *_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -12,7 +12,8 @@ Note [Import contract]
 
     The source is parsed, not imported: an import counts wherever it stands. Inside a function or under
     ``TYPE_CHECKING`` it is the same dependency, only seen later; ``importlib.import_module("…")`` counts as well. One
-    thing must be delayed: ``backends/cuda`` is loaded inside a function of ``backends``, on the first use of a GPU.
+    thing must be delayed: ``backends/cuda`` is loaded inside a function of ``backends``, on the first use of a GPU, or
+    with the namespace ``tenkey/cuda.py``, which no module imports: its first use loads it.
     Modules must not import one another in a cycle, imports under ``TYPE_CHECKING`` included. Exempt is
     ``tenkey/__init__.py`` loading ``testing`` inside a function: ``testing`` alone may use the top level.
 """
@@ -184,8 +185,11 @@ def _breaches(item: Import) -> Iterator[str]:
     from_device, to_device = _device_package(item.source), _device_package(item.target)
     if from_device is not None and to_device is not None and from_device != to_device:
         yield "device packages do not import one another"
-    if to_device == "cuda" and from_device != "cuda" and not (source == "backends" and item.delayed):
-        yield "backends/cuda is imported on first use, inside a function of backends"
+    delayed = (source == "backends" and item.delayed) or item.source == f"{PACKAGE}.cuda"
+    if to_device == "cuda" and from_device != "cuda" and not delayed:
+        yield "backends/cuda is imported on first use, inside a function of backends or by the namespace tk.cuda"
+    if item.target == f"{PACKAGE}.cuda":
+        yield "the namespace tk.cuda is imported on first use, by the composition root"
 
 
 def find_cycles(imports: list[Import], known: Mapping[str, Path]) -> list[list[str]]:

@@ -11,6 +11,8 @@ MOST = 15  # code files in a folder
 # Modules that share a name because they are about the same thing, at different layers.
 RELATED = {
     "creation": "factories as operators, and those whose arguments no schema describes",
+    "cuda": "the namespace tk.cuda, and the backend behind it",
+    "device": "the devices of tensors, and memory and queues of those of CUDA",
     "dtypes": "the data types, and functions of them",
     "engine": "the folder's main module",
     "fft": "the operators, and the namespace tk.fft",
@@ -30,6 +32,7 @@ RELATED = {
     "special": "special functions: operators, and the namespace tk.special",
     "splitting": "splitting as operators, and functions whose arguments no schema describes",
     "statistics": "statistics as operators, and functions whose arguments no schema describes",
+    "streams": "the queues of a device: of any backend, and of CUDA",
     "views": "views as operators, and views under autograd",
 }
 

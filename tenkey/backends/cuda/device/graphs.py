@@ -139,7 +139,7 @@ class _Kept(DispatchMode):
 
 
 class _Captured(NamedTuple):
-    """A recording with the tensors into which arguments are copied, those in which results appear, and what it keeps."""
+    """A recording, the tensors into which arguments are copied, those in which results appear, and what is kept."""
 
     recording: Recording
     inputs: list[Tensor]

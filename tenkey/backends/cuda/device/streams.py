@@ -350,8 +350,8 @@ def refuse_in_capture(what: str, reason: str, stream: Stream | None = None) -> N
     """
     if _capturing and (current_stream() if stream is None else stream)._handle in _capturing:
         raise CaptureError(
-            f"[{calling_operator() or what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make the call "
-            "before or after the step, or give the value to the step as an argument."
+            f"[{calling_operator() or what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make "
+            "the call before or after the step, or give the value to the step as an argument."
         )
 
 
