@@ -34,7 +34,7 @@ from ....core.tree import flatten, tensors_in, unflatten
 from ....core.word import REQUIRES_GRAD
 from ....dispatch.modes import DispatchMode
 from ....dispatch.registry import registry
-from .allocator import PrivatePool
+from ..memory.allocator import PrivatePool
 from .contexts import enter
 from .driver import CudaError, cu
 from .streams import CaptureError, Stream, _capturing, current_stream

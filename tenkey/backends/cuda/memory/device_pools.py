@@ -7,9 +7,9 @@ from typing import Any
 
 from ...._util.locks import new_lock
 from ...allocation.counts import Counts
+from ..device.streams import _choice
 from .allocator import DeviceAllocator
 from .segments import Block, Buffer
-from .streams import _choice
 
 __all__ = ["DevicePools", "Imported"]
 

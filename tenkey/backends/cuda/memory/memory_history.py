@@ -5,7 +5,7 @@ Note [Where a block was allocated]
 While history is recorded, each allocation and each return of a block keeps the stack of the Python program as pairs of
 a code object and a line, which costs a fraction of what text would cost; text is made for a snapshot. Entries are
 appended to a deque by one atomic operation, because a block may be given back by a finalizer, at any place.
-Guarded by ``tests/backends/cuda/device/test_memory_history.py``.
+Guarded by ``tests/backends/cuda/memory/test_memory_history.py``.
 """
 
 from __future__ import annotations

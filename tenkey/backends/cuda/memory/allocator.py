@@ -8,7 +8,7 @@ an event is recorded in that queue; the block is available when the event has pa
 may run anywhere, also while the lock is held here: :meth:`DeviceAllocator.give` only appends to a deque, and the next
 request does the rest. A finalizer may also allocate, in the middle of a request of the same thread: it then gets a
 segment of its own, and touches nothing that is half done.
-Guarded by ``tests/backends/cuda/device/test_allocator.py``.
+Guarded by ``tests/backends/cuda/memory/test_allocator.py``.
 
 Note [Memory of graphs]
 ~~~~~~~~~~~~~~~~~~~~~~~
@@ -16,7 +16,7 @@ A captured graph uses the addresses of its capture in every replay. What is allo
 therefore comes from arenas of that pool, which serve no other requests, and which keep their segments as long as the
 pool is held. While a capture is under way, no events are recorded or asked for blocks, and nothing is freed by the
 driver, since these calls would end up in the graph or invalidate the capture; segments are allocated in the relaxed
-mode of captures. Guarded by ``tests/backends/cuda/device/test_private_pools.py``.
+mode of captures. Guarded by ``tests/backends/cuda/memory/test_private_pools.py``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from typing import Any, Final
 
 from ...._util.locks import new_lock
 from ...allocation.counts import Counts, calling_operator
-from .contexts import attribute, enter
-from .driver import CudaError, OutOfMemoryError, cu
+from ..device.contexts import attribute, enter
+from ..device.driver import CudaError, OutOfMemoryError, cu
+from ..device.streams import _capturing
 from .memory_counters import Counters
 from .memory_history import History, frames_here
 from .segments import PENDING, USED, Arena, Block, Segment, segment_size
-from .streams import _capturing
 
 __all__ = ["DeviceAllocator", "PrivatePool", "active_pool"]
 

@@ -8,14 +8,14 @@ device is queued without waiting; of a large one, whose copy takes longer than t
 Pinned memory that the program holds is read in place: the call waits unless it was asked not to.
 While a graph is captured, every replay reads the memory of the copy: it is copied into pinned memory that the pool of
 the graph keeps, and so the graph contains the values of the capture as constants.
-Guarded by ``tests/backends/cuda/device/test_transfers.py``.
+Guarded by ``tests/backends/cuda/memory/test_transfers.py``.
 
 Note [Copies between devices]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A copy from one device to another runs in the current stream of the source. It begins when the target's current stream
 has reached the call, since earlier work there may still use the memory, and the target's stream continues when the copy
 is done: programs see the order of their calls, and memory is used in the order of the stream that it belongs to.
-Guarded by ``tests/backends/cuda/device/test_transfers.py``.
+Guarded by ``tests/backends/cuda/memory/test_transfers.py``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..device.contexts import context_of, enter
+from ..device.driver import cu
+from ..device.streams import Stream, _capturing, current_stream, refuse_in_capture
 from . import pinned
 from .allocator import active_pool
-from .contexts import context_of, enter
-from .driver import cu
 from .segments import Buffer
-from .streams import Stream, _capturing, current_stream, refuse_in_capture
 
 __all__ = ["between", "fill", "from_host", "part", "to_host"]
 

@@ -7,7 +7,7 @@ without slots, whose instances Python's collector does not know: it ends with th
 finalizers of a cycle, and pops the block from a table under its own number. This costs a third of what an array of
 NumPy costs there, and is paid for every result on the device. Nothing is counted and no lock is taken: the block enters
 a deque (Note [Memory of a queue]). At the end of the interpreter nothing happens.
-Guarded by ``tests/backends/cuda/device/test_buffer_owners.py``.
+Guarded by ``tests/backends/cuda/memory/test_buffer_owners.py``.
 """
 
 from __future__ import annotations

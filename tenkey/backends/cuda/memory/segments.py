@@ -7,7 +7,7 @@ with one look-up: a training loop asks for the same sizes again and again. Only 
 arena emptied: neighbours are merged, and what results is kept in a list that is sorted by size, from which a request
 takes the smallest block that suffices and returns the rest. Merging is thereby not paid for by loops that need none,
 and a new segment is asked for only if no combination of neighbours suffices.
-Guarded by ``tests/backends/cuda/device/test_segments.py``.
+Guarded by ``tests/backends/cuda/memory/test_segments.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Note [Peaks]
 ~~~~~~~~~~~~
 An allocation only adds to three counters. A peak can only have been reached immediately before memory is given back, so
 the peaks are brought up to date there, and where the counters are read: a loop that allocates many blocks and frees
-them at its end does this once. Guarded by ``tests/backends/cuda/device/test_memory_counters.py``.
+them at its end does this once. Guarded by ``tests/backends/cuda/memory/test_memory_counters.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the copies have ended: each copy notes its stream, and when the last array of th
 these streams decides. This is what the generic pool does with the queues that use a buffer (Note [Which buffer may be
 used again]), here without a queue that a buffer belongs to. An array of pinned memory has a :class:`PinnedMemory` at
 the end of its chain of bases: views, slices and tensors of it are recognised.
-Guarded by ``tests/backends/cuda/device/test_pinned.py``.
+Guarded by ``tests/backends/cuda/memory/test_pinned.py``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 from ....core.storage import HostMemory
 from ...allocation.cached_buffers import Pool
 from ...allocation.counts import MemoryStatistics, counts_of
-from .contexts import current_device, enter
-from .driver import cu
-from .streams import Stream, _capturing
+from ..device.contexts import current_device, enter
+from ..device.driver import cu
+from ..device.streams import Stream, _capturing
 
 __all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "empty_cache", "pin", "record", "statistics"]
 
