@@ -89,6 +89,8 @@ class NumbaWriter(Writer):
         super().__init__(language, dtype, name)
         self.statements = dict.fromkeys(("number", "boolean"), "{name} = {expr}")
         self.suffix = "f" if self.compute == "float32" else ""
+        # That of libdevice overflows beside the largest float64, although the length is finite.
+        self.lacking = ("hypot",) if self.compute == "float64" else ()
 
     # ---- values
 

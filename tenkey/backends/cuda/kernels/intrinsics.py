@@ -17,14 +17,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from llvmlite import ir
-from numba.cuda import types
+from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
 __all__ = [
     "INFINITY", "NAN", "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
     "from_float16", "load_vector2", "load_vector4", "negative", "round_odd", "select", "shift_left", "shift_right",
-    "store_vector2", "store_vector4", "to_bfloat16", "to_float16", "to_int64", "to_uint64", "whole_quotient",
-    "whole_remainder", "wrap_add", "wrap_multiply", "wrap_negative", "wrap_subtract",
+    "shuffle_down", "store_vector2", "store_vector4", "to_bfloat16", "to_float16", "to_int64", "to_uint64",
+    "unsigned_quotient", "unsigned_remainder", "whole_quotient", "whole_remainder", "wrap_add", "wrap_multiply",
+    "wrap_negative", "wrap_subtract",
 ]  # fmt: skip
 
 _Lowering = tuple[Any, Callable[..., Any]]
@@ -117,6 +118,9 @@ shift_left = _binary(types.Integer, _shift_left)
 shift_right = _binary(types.Integer, _shift_right)
 whole_quotient = _binary(types.Integer, _quotient)
 whole_remainder = _binary(types.Integer, _remainder)
+# Of two unsigned numbers, the second of which is not 0: no test for zero, as for the sizes of dimensions.
+unsigned_quotient = _binary(types.Integer, lambda builder, kind, a, b: builder.udiv(a, b))
+unsigned_remainder = _binary(types.Integer, lambda builder, kind, a, b: builder.urem(a, b))
 divide = _binary(types.Float, lambda builder, kind, a, b: builder.fdiv(a, b))
 negative = _unary(types.Float, lambda builder, a: builder.fsub(ir.Constant(a.type, -0.0), a))
 
@@ -285,3 +289,38 @@ def store_vector2(context: Any, pointer: Any, index: Any, a: Any, b: Any) -> _Lo
 def store_vector4(context: Any, pointer: Any, index: Any, a: Any, b: Any, c: Any, d: Any) -> _Lowering | None:
     """Store 4 elements at an index, which is that of an aligned address."""
     return _stored(pointer, index, (a, b, c, d))
+
+
+# ---- warps
+
+
+@intrinsic
+def shuffle_down(context: Any, value: Any, offset: Any) -> _Lowering | None:
+    """Return the value of the lane that is ``offset`` (a uint32) places higher, or the own value beyond the last lane.
+
+    All lanes of the warp take part. The value is a number of 8 to 64 bits.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
+        kind = ir.FunctionType(_I32, [_I32] * 4)
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.nvvm.shfl.sync.down.i32")
+
+        def moved(word: Any) -> Any:
+            return builder.call(function, [ir.Constant(_I32, -1), word, values[1], ir.Constant(_I32, 31)])
+
+        given = values[0]
+        width = value.bitwidth
+        bits = builder.bitcast(given, ir.IntType(width)) if isinstance(value, types.Float) else given
+        if width < 32:
+            result = builder.trunc(moved(builder.zext(bits, _I32)), ir.IntType(width))
+        elif width == 32:
+            result = moved(bits)
+        else:
+            low = builder.zext(moved(builder.trunc(bits, _I32)), _I64)
+            high = moved(builder.trunc(builder.lshr(bits, ir.Constant(_I64, 32)), _I32))
+            result = builder.or_(builder.shl(builder.zext(high, _I64), ir.Constant(_I64, 32)), low)
+        return builder.bitcast(result, given.type)
+
+    if not isinstance(value, types.Integer | types.Float) or offset != types.uint32:
+        return None
+    return value(value, offset), generate

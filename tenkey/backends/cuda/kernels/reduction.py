@@ -1,0 +1,269 @@
+"""Reductions along rows, with any associative and commutative function.
+
+Note [Forms of reductions]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+*Columns*: where neighbouring rows are adjacent in memory, or rows are short, a thread belongs to a row, and the threads
+of a block (32 rows, 8 places in each) join their parts through shared memory. *Warp*: up to 1,024 elements, a warp
+takes a row, and its lanes join theirs by a tree of shuffles. *Block*: a block of 8 warps takes a row. Where there are
+too few rows to occupy the device, several blocks take a part of a row each, and a second pass joins the parts. No form
+needs a neutral element: a lane beyond the end reads the first element, and its value is not used. The order in which
+elements are combined depends on the shape and the strides alone, so results are the same in every run. Guarded by
+``tests/backends/cuda/kernels/test_reduction.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.storage import StridedArray
+from ....ops.scalar import variable
+from ...external.scalar_function import ScalarFunction
+from ..compiling import KernelSource
+from .emission import TYPES, parts_count
+from .launches import Launcher, address, reach, word
+from .pointwise import element_source, kernel_name
+
+__all__ = ["Scratch", "block_source", "column_source", "reduction", "warp_source"]
+
+Scratch = Callable[[tuple[int, ...], np.dtype, Any], StridedArray]
+"""Returns an uninitialized window of a shape and dtype on a device, for results between two passes."""
+
+_WARP: Final = 32
+_WARPS: Final = 8  # of a block
+_THREADS: Final = _WARP * _WARPS
+_WARP_ROW: Final = 1024  # the longest row of a single warp
+_SHORT: Final = 8  # a row of so many elements is one thread's
+_OCCUPYING: Final = 2048  # blocks that fill a large device
+_LEAST_CHUNK: Final = 1024  # elements of a block, if there are several to a row
+
+
+class _Text:
+    """The statements that all forms are made of, for one combination of functions and dtypes."""
+
+    def __init__(self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> None:
+        self.dtype = combine.dtype
+        self.kind = TYPES[str(combine.dtype)]
+        self.parts = parts_count(str(combine.dtype))
+        self.operand = operand
+        self.head = "\n".join([
+            element_source(scalar, [operand], combine.dtype, "element"),
+            element_source(combine, [combine.dtype] * 2, combine.dtype, "combine"),
+        ])  # fmt: skip
+        self.parameters = ("uint64", "uint64", f"{self.kind}*", f"{TYPES[str(operand)]}*", "uint64", "uint64")
+
+    def names(self, name: str) -> list[str]:
+        """Return the variables that hold a value."""
+        return [name] if self.parts == 1 else [f"{name}_re", f"{name}_im"]
+
+    def element(self, name: str, at: str) -> str:
+        """Return the statement that loads the element at a place, counted in parts of elements."""
+        values = f"x[{at}]" if parts_count(str(self.operand)) == 1 else f"x[{at}], x[wrap_add({at}, uint64(1))]"
+        return f"{', '.join(self.names(name))} = element({values})"
+
+    def join(self, name: str, a: str, b: str) -> str:
+        """Return the statement that combines two values."""
+        return f"{', '.join(self.names(name))} = combine({', '.join([*self.names(a), *self.names(b)])})"
+
+    def kept(self, condition: str, name: str, chosen: str) -> list[str]:
+        """Return the statements that replace a value where a condition holds."""
+        pairs = zip(self.names(name), self.names(chosen), strict=True)
+        return [f"{old} = select({condition}, {new}, {old})" for old, new in pairs]
+
+    def stored(self, name: str, at: str) -> list[str]:
+        """Return the statements that store a value as an element of the result."""
+        if self.parts == 1:
+            return [f"out[{at}] = {name}"]
+        first, second = self.names(name)
+        return [f"place = shift_left({at}, uint64(1))", f"out[place] = {first}", f"out[place + uint64(1)] = {second}"]
+
+    def tree(self, count: str) -> list[str]:
+        """Return the statements that join ``total`` of the first ``count`` lanes of a warp in its first lane."""
+        lines = []
+        for offset in (16, 8, 4, 2, 1):
+            pairs = zip(self.names("other"), self.names("total"), strict=True)
+            lines += [f"{other} = shuffle_down({total}, uint32({offset}))" for other, total in pairs]
+            lines.append(self.join("joined", "total", "other"))
+            lines += self.kept(f"uint64(lane + {offset}) < {count}", "total", "joined")
+        return lines
+
+    def source(self, form: str, name: str, lines: list[str]) -> KernelSource:
+        """Return the kernel."""
+        title = kernel_name(name, form, str(self.dtype))
+        body = "\n".join([f"    {line}" for line in lines])
+        signature = "rows, columns, out, x, row_step, column_step"
+        text = f"{self.head}\n\ndef {title}({signature}"
+        parameters = self.parameters
+        if form != "warp":
+            text += ", splits"
+            parameters = (*parameters, "uint64")
+        return KernelSource(title, f"{text}):\n{body}\n", parameters, _THREADS)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def warp_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+    """Return the kernel (rows, columns, out, x, row_step, column_step) in which a warp takes a row."""
+    text = _Text(combine, scalar, operand)
+    row = [
+        "base = wrap_multiply(row, row_step)",
+        "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
+        text.element("total", "at"),
+        "k = wrap_add(lane64, uint64(32))",
+        "while k < columns:",
+        "    at = wrap_add(base, wrap_multiply(k, column_step))",
+        f"    {text.element('value', 'at')}",
+        f"    {text.join('total', 'total', 'value')}",
+        "    k = wrap_add(k, uint64(32))",
+        *text.tree("columns"),
+        "if lane == 0:",
+        *_indented(text.stored("total", "row")),
+    ]
+    lines = [
+        "lane = cuda.threadIdx.x & 31", "lane64 = uint64(lane)",
+        f"row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64({_WARPS})), uint64(cuda.threadIdx.x >> 5))",
+        "if row < rows:",
+        *_indented(row),
+    ]  # fmt: skip
+    return text.source("warp", combine.name, lines)
+
+
+def block_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+    """Return the kernel in which a block takes one of ``splits`` parts of a row; ``out`` has a place for each part."""
+    text = _Text(combine, scalar, operand)
+    shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
+    lines = [
+        *shared,
+        "thread = cuda.threadIdx.x", "lane = thread & 31",
+        "row = unsigned_quotient(uint64(cuda.blockIdx.x), splits)",
+        "split = unsigned_remainder(uint64(cuda.blockIdx.x), splits)",
+        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
+        "start = wrap_multiply(split, chunk)",
+        "end = wrap_add(start, chunk)",
+        "end = select(end < columns, end, columns)",
+        "count = wrap_subtract(end, start)",
+        "base = wrap_multiply(row, row_step)",
+        "k = wrap_add(start, uint64(thread))",
+        "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
+        text.element("total", "at"),
+        f"k = wrap_add(k, uint64({_THREADS}))",
+        "while k < end:",
+        "    at = wrap_add(base, wrap_multiply(k, column_step))",
+        f"    {text.element('value', 'at')}",
+        f"    {text.join('total', 'total', 'value')}",
+        f"    k = wrap_add(k, uint64({_THREADS}))",
+        "first = uint64(thread & 0x7FFFFFE0)",
+        "valid = select(count > first, wrap_subtract(count, first), uint64(0))",
+        *text.tree("valid"),
+        "if lane == 0:",
+        *[f"    {name}_shared[thread >> 5] = {name}" for name in text.names("total")],
+        "cuda.syncthreads()",
+        "if thread < 32:",
+        f"    warps = unsigned_quotient(wrap_add(count, uint64(31)), uint64({_WARP}))",
+        f"    warps = select(warps < uint64({_WARPS}), warps, uint64({_WARPS}))",
+        *[f"    {name} = {name}_shared[select(lane < {_WARPS}, lane, int32(0))]" for name in text.names("total")],
+        *_indented(text.tree("warps")),
+        "    if lane == 0:",
+        *_indented(_indented(text.stored("total", "uint64(cuda.blockIdx.x)"))),
+    ]  # fmt: skip
+    return text.source("block", combine.name, lines)
+
+
+def column_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+    """Return the kernel for adjacent neighbouring rows: blocks of (32, 8), ``out`` has the shape (splits, rows)."""
+    text = _Text(combine, scalar, operand)
+    shared = [f"{name}_shared = cuda.shared.array(({_WARPS}, {_WARP}), {text.kind})" for name in text.names("total")]
+    lines = [
+        *shared,
+        "tx = cuda.threadIdx.x", "ty = cuda.threadIdx.y",
+        "row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64(32)), uint64(tx))",
+        "split = uint64(cuda.blockIdx.y)",
+        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
+        "start = wrap_multiply(split, chunk)",
+        "end = wrap_add(start, chunk)",
+        "end = select(end < columns, end, columns)",
+        "base = wrap_multiply(select(row < rows, row, uint64(0)), row_step)",
+        "k = wrap_add(start, uint64(ty))",
+        "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
+        text.element("total", "at"),
+        f"k = wrap_add(k, uint64({_WARPS}))",
+        "while k < end:",
+        "    at = wrap_add(base, wrap_multiply(k, column_step))",
+        f"    {text.element('value', 'at')}",
+        f"    {text.join('total', 'total', 'value')}",
+        f"    k = wrap_add(k, uint64({_WARPS}))",
+        *[f"{name}_shared[ty, tx] = {name}" for name in text.names("total")],
+        "cuda.syncthreads()",
+        "if (ty == 0) & (row < rows):",
+        "    count = int32(wrap_subtract(end, start))",
+        f"    count = select(count < int32({_WARPS}), count, int32({_WARPS}))",
+        "    j = int32(1)",
+        "    while j < count:",
+        *[f"        {value} = {total}_shared[j, tx]" for value, total in
+          zip(text.names("value"), text.names("total"), strict=True)],
+        f"        {text.join('total', 'total', 'value')}",
+        "        j = wrap_add(j, int32(1))",
+        "    place_of_row = wrap_add(wrap_multiply(split, rows), row)",
+        *_indented(text.stored("total", "place_of_row")),
+    ]  # fmt: skip
+    return text.source("columns", combine.name, lines)
+
+
+def reduction(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, scratch: Scratch
+) -> Callable[[StridedArray, StridedArray], None]:
+    """Return the host function ``kernel(out, x)`` of the template ``reduction``."""
+    dtype = combine.dtype
+    kind = "boolean" if dtype.kind == "b" else "number"
+    same = ScalarFunction("join", ("x",), variable("x", kind), dtype)
+    _Text(combine, scalar, operand)  # NotImplementedError, before any call
+
+    @functools.cache
+    def launcher(make: Callable[..., KernelSource], first: bool) -> Launcher:
+        return Launcher(make(combine, scalar, operand) if first else make(combine, same, dtype))
+
+    def run(out: StridedArray, x: StridedArray, first: bool) -> None:
+        rows, columns = x.shape
+        device = x.device.index
+        size = word(x.dtype)
+        row_step, column_step = [step // size for step in x.strides]
+        numbers = (address(x), row_step, column_step)
+        if columns <= _SHORT or (rows >= _WARP and row_step < column_step):
+            blocks = -(-rows // _WARP)
+            splits = _splits(blocks, columns, 64)
+            target = out if splits == 1 else scratch((splits, rows), dtype, out.device)
+            kernel = launcher(column_source, first)
+            kernel(device, (blocks, splits), (_WARP, _WARPS), rows, columns, address(target), *numbers, splits)
+            if splits > 1:
+                parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
+                run(out, parts, False)
+        elif columns <= _WARP_ROW:
+            warps = min(_WARPS, rows)
+            kernel = launcher(warp_source, first)
+            kernel(device, -(-rows // _WARPS), warps * _WARP, rows, columns, address(out), *numbers)
+        else:
+            splits = _splits(rows, columns, _LEAST_CHUNK)
+            target = out if splits == 1 else scratch((rows, splits), dtype, out.device)
+            kernel = launcher(block_source, first)
+            kernel(device, rows * splits, _THREADS, rows, columns, address(target), *numbers, splits)
+            if splits > 1:
+                run(out, target, False)
+
+    def kernel(out: StridedArray, x: StridedArray) -> None:
+        if reach(x) < 0:
+            raise NotImplementedError("negative strides")
+        run(out, x, True)
+
+    return kernel
+
+
+def _splits(blocks: int, columns: int, least: int) -> int:
+    """Return the number of parts of a row, so that the device is occupied; no part is empty."""
+    wanted = min(max(1, _OCCUPYING // blocks), max(1, columns // least), 1024)
+    chunk = -(-columns // wanted)
+    return -(-columns // chunk)
