@@ -20,8 +20,11 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
+from .atomics import atomic_add, atomic_exchange_if, atomic_maximum, atomic_minimum
+
 __all__ = [
-    "INFINITY", "NAN", "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
+    "INFINITY", "NAN", "atomic_add", "atomic_exchange_if", "atomic_maximum", "atomic_minimum",
+    "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
     "from_float16", "load_vector2", "load_vector4", "negative", "round_odd", "select", "shift_left", "shift_right",
     "shuffle_down", "store_vector2", "store_vector4", "to_bfloat16", "to_float16", "to_int64", "to_uint64",
     "unsigned_quotient", "unsigned_remainder", "whole_quotient", "whole_remainder", "wrap_add", "wrap_multiply",
