@@ -19,15 +19,24 @@ from .backends.cuda.device.driver import CudaError, DriverMissingError, OutOfMem
 from .backends.cuda.device.failures import KernelFailureError
 from .backends.cuda.device.graphs import StepGraph
 from .backends.cuda.device.streams import CaptureError, Event, ExternalStream, Stream
+from .backends.cuda.memory.memory_functions import (
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    memory_snapshot,
+    record_memory_history,
+    reset_accumulated_memory_stats,
+    set_per_process_memory_fraction,
+)
 from .core.device import Device, to_device
 
 __all__ = [
     "CaptureError", "CudaError", "DeviceProperties", "DriverMissingError", "Event", "ExternalStream",
     "KernelFailureError", "OutOfMemoryError", "StepGraph", "Stream", "current_device", "current_stream",
     "default_stream", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "graph", "is_available", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
-    "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary",
-    "reset_peak_memory_stats", "set_device", "stream", "synchronize",
+    "get_device_properties", "get_per_process_memory_fraction", "graph", "host_memory_stats", "is_available",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "memory_snapshot", "memory_stats", "memory_summary", "record_memory_history", "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats", "set_device", "set_per_process_memory_fraction", "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -289,17 +298,6 @@ def memory_summary(device: Device | str | int | None = None) -> str:
     lines.append(f"retries after a failed allocation: {stats.get('num_alloc_retries', 0)}")
     lines.append(f"out of memory: {stats.get('num_ooms', 0)}")
     return "\n".join(lines)
-
-
-def memory_snapshot(device: Device | str | int | None = None) -> list[dict[str, Any]]:
-    """Return the segments of the driver's memory and the blocks in them, as ``torch.cuda.memory_snapshot`` does.
-
-    >>> x = tk.zeros(1024, device="cuda")
-    >>> any(block["state"] == "active_allocated" for s in tk.cuda.memory_snapshot() for block in s["blocks"])
-    True
-    """
-    found: list[dict[str, Any]] = _allocator(device).snapshot()
-    return found
 
 
 def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:

@@ -22,6 +22,7 @@ RELATED = {
     "kernels": "hand-written kernels: of the CPU backend, and of native functions",
     "linalg": "linear algebra: operators, functions, and the namespace tk.linalg",
     "matmul": "matrix products as an operator, and its CPU kernel",
+    "memory": "memory of CUDA devices, and in profiles",
     "modes": "dispatch modes, and those that are ready to use",
     "products": "products of matrices: operators, and the loops of the CPU",
     "promotion": "type promotion: of dtypes, and of declarations",

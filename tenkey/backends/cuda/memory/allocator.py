@@ -35,7 +35,7 @@ from ..device.contexts import attribute, enter
 from ..device.driver import CudaError, OutOfMemoryError, cu
 from ..device.streams import _capturing
 from .memory_counters import Counters
-from .memory_history import History, frames_here
+from .memory_history import History, frames_here, segment_rows, trace_rows
 from .segments import PENDING, USED, Arena, Block, Segment, segment_size
 
 __all__ = ["DeviceAllocator", "PrivatePool", "active_pool"]
@@ -406,6 +406,16 @@ class DeviceAllocator:
         with self._lock:
             self._settled()
             return self._segments()
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Return the segments and their blocks in the form of ``torch.cuda.memory_snapshot``."""
+        with self._lock:
+            self._settled()
+            return segment_rows(self._segments())
+
+    def trace(self) -> list[dict[str, Any]]:
+        """Return the recorded events in the form of the traces of PyTorch's snapshots."""
+        return [] if self.history is None else trace_rows(self.history.entries)
 
     def remember(self, history: History | None) -> None:
         """Record events from now on, or stop."""

@@ -28,6 +28,7 @@ class CudaMemory(Backend):
 
     asynchronous = True
     caching = True
+    pools = POOLS
 
     def _make_pool(self, finish: Any) -> DevicePools:
         POOLS.limit_by(partial(counts_of, self))

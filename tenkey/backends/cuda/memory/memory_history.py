@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from .segments import PENDING, USED, Segment
 
-__all__ = ["Entry", "History", "described", "dump", "frames_here", "segment_rows"]
+__all__ = ["Entry", "History", "described", "dump", "frames_here", "segment_rows", "trace_rows"]
 
 Frames = tuple[tuple[CodeType, int], ...]
 
