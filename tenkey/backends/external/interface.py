@@ -78,6 +78,10 @@ class Backend:
         """Tell whether the device can be used on this machine. Called at the first use of the device."""
         return True
 
+    def why_unavailable(self) -> str | None:
+        """Return what is missing and how to get it, the text of the error if the device is not available, or None."""
+        return None
+
     def device_count(self) -> int:
         """Return the number of devices."""
         return 1

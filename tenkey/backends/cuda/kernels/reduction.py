@@ -125,7 +125,7 @@ def warp_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dty
         *_indented(text.stored("total", "row")),
     ]
     lines = [
-        "lane = cuda.threadIdx.x & 31", "lane64 = uint64(lane)",
+        "lane = int32(cuda.threadIdx.x & 31)", "lane64 = uint64(lane)",
         f"row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64({_WARPS})), uint64(cuda.threadIdx.x >> 5))",
         "if row < rows:",
         *_indented(row),
@@ -139,7 +139,7 @@ def block_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dt
     shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
     lines = [
         *shared,
-        "thread = cuda.threadIdx.x", "lane = thread & 31",
+        "thread = cuda.threadIdx.x", "lane = int32(thread & 31)",
         "row = unsigned_quotient(uint64(cuda.blockIdx.x), splits)",
         "split = unsigned_remainder(uint64(cuda.blockIdx.x), splits)",
         "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
