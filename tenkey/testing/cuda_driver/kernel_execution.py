@@ -1,0 +1,173 @@
+"""What the stub driver asks of Python: to read an image, and to execute a kernel with the executor of PTX.
+
+A kernel that faults answers with the code of the driver that a device would report for it. The exception with the
+kernel's name, thread and line is kept: :class:`~tenkey.testing.CudaEmulator` gives it to the error of the next call
+that waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .ptx_images import entries, ptx_of_image, variables
+from .stub_calls import Callbacks
+
+__all__ = ["Execution", "ImageError"]
+
+_INVALID_PTX: Final = 218
+_NO_BINARY: Final = 209
+_ILLEGAL_ADDRESS: Final = 700
+_CODES: Final = (  # words in the executor's message, and the error that a device reports
+    ("misaligned", 716),
+    ("assert", 710),
+    ("illegal instruction", 715),
+    ("trap", 719),
+    ("barrier", 719),
+    ("warp", 719),
+    ("divergent", 719),
+    ("unsupported", 801),
+)
+
+
+class ImageError(RuntimeError):
+    """An image that the emulator cannot execute."""
+
+
+class _Loaded(NamedTuple):
+    module: int
+    name: str
+
+
+class _Image:
+    """A loaded image; it is translated when one of its kernels is first launched."""
+
+    def __init__(self, ptx: str, library: int) -> None:
+        self.ptx = ptx
+        self.library = library
+        self.translated: Any = None
+        self.variables = variables(ptx)
+
+
+class Execution:
+    """The functions that the stub calls. ``order``, ``seed`` and ``races`` are those of the executor."""
+
+    def __init__(self, stub: ctypes.CDLL) -> None:
+        self.stub = stub
+        self.order, self.seed, self.races = "up", 0, False
+        self.failures: list[BaseException] = []
+        self._images: dict[int, _Image] = {}
+        self._kernels: list[_Loaded] = []
+        self._translated: dict[tuple[str, bool], Any] = {}
+        self._ranges: dict[int, tuple[int, np.ndarray]] = {}
+        self._lock = threading.RLock()
+        self._callbacks = Callbacks.of(self._launch, self._load, self._unload)
+        stub.stub_connect(ctypes.byref(self._callbacks))
+
+    # ---- images
+    def _load(self, image: int, size: int, library: int, code: Any) -> int:
+        try:
+            content = ctypes.string_at(image, size) if size else ctypes.string_at(image)
+            ptx = ptx_of_image(content)
+            if ptx is None:
+                code[0] = _NO_BINARY if size else 200
+                if size:
+                    self.failures[:] = [
+                        ImageError(
+                            "[cuda_emulator] machine code cannot be executed without its PTX: load the PTX, or say "
+                            "what the code was made from (tenkey.testing.cuda_driver.ptx_images.register_image)."
+                        )
+                    ]
+                return 0
+            number = library
+            with self._lock:
+                self._define(ptx, library)
+                self._images[number] = _Image(ptx, library)
+            code[0] = 0
+            return number
+        except BaseException as error:
+            self.failures[:] = [error]
+            code[0] = _INVALID_PTX
+            return 0
+
+    def _define(self, ptx: str, library: int) -> None:
+        for entry in entries(ptx):
+            offsets = np.array([offset for offset, _ in entry.parameters], np.uint64)
+            sizes = np.array([size for _, size in entry.parameters], np.uint64)
+            self._kernels.append(_Loaded(library, entry.name))
+            self.stub.stub_define_kernel(
+                library, entry.name.encode(), len(self._kernels) - 1, len(offsets), offsets.ctypes.data,
+                sizes.ctypes.data, entry.size, entry.registers, entry.shared, entry.local, 0, entry.threads,
+            )  # fmt: skip
+        for variable in variables(ptx):
+            self.stub.stub_define_global(library, variable.name.encode(), variable.size, variable.initial)
+
+    def _unload(self, library: int) -> None:
+        self._images.pop(library, None)
+
+    def _executable(self, image: _Image) -> Any:
+        if image.translated is None:
+            key = image.ptx, self.races
+            found = self._translated.get(key)
+            if found is None:
+                found = self._translated[key] = importlib.import_module("tenkey.testing.ptx").Module(image.ptx)
+            image.translated = found
+        return image.translated
+
+    # ---- launches
+    def _launch(
+        self, kernel: int, sizes: Any, parameters: int | None, size: int, device: int, text: int, room: int
+    ) -> int:
+        try:
+            loaded = self._kernels[kernel]
+            grid, block = tuple(sizes[0:3]), tuple(sizes[3:6])
+            packed = ctypes.string_at(parameters, size) if parameters else b""
+            with self._lock:
+                executable = self._executable(self._images[loaded.module]).kernel(loaded.name)
+                executable.launch(
+                    grid, block, packed, shared=sizes[6], order=self.order, seed=self.seed, memory=self.ranges(device)
+                )
+            return 0
+        except BaseException as error:
+            self.failures.append(error)
+            message = self._explained(error)
+            ctypes.memmove(text, (message.encode() + b"\0")[:room], min(room, len(message.encode()) + 1))
+            return self._code(error)
+
+    def _explained(self, error: BaseException) -> str:
+        """Return the message of an error, with what is known about the address."""
+        message = f"{error}"
+        address = getattr(error, "address", None)
+        if isinstance(address, int):
+            found = ctypes.create_string_buffer(1024)
+            if self.stub.stub_describe(address, int(getattr(error, "nbytes", 1) or 1), found, 1024):
+                message += f" ({found.value.decode(errors='replace')})"
+                if hasattr(error, "add_note"):
+                    error.add_note(found.value.decode(errors="replace"))
+        return message
+
+    @staticmethod
+    def _code(error: BaseException) -> int:
+        message = f"{type(error).__name__} {error}".lower()
+        return next((code for word, code in _CODES if word in message), _ILLEGAL_ADDRESS)
+
+    def ranges(self, device: int) -> np.ndarray:
+        """Return begin and end of what kernels of a device may use, a sorted int64 array of shape (n, 2)."""
+        generation = self.stub.stub_generation()
+        known = self._ranges.get(device)
+        if known is not None and known[0] == generation:
+            return known[1]
+        room = 256 if known is None else len(known[1]) + 64
+        while True:
+            table = np.zeros((room, 2), np.int64)
+            count = self.stub.stub_ranges(device, table.ctypes.data, room)
+            if count <= room:
+                break
+            room = count + 64
+        table = table[:count]
+        self._ranges[device] = generation, table
+        return table
