@@ -9,7 +9,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ....core.storage import StridedArray
-from ..compiling import KernelSource
+from ..compiling import Source
 from ..device import launching
 from ..device.streams import current_stream
 from .emission import TYPES, parts_count
@@ -24,7 +24,7 @@ class Launcher:
 
     __slots__ = ("__weakref__", "_kernels", "source")
 
-    def __init__(self, source: KernelSource) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
         self._kernels: dict[int, Any] = {}
         _launchers.add(self)
