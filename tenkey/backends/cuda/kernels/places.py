@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from ....core.storage import StridedArray
 
-__all__ = ["THREADS", "WORDS", "blocks", "offset_type", "steps", "unpacked"]
+__all__ = ["THREADS", "WORDS", "blocks", "indented", "offset", "offset_type", "steps", "unpacked"]
 
 THREADS: Final = 256
 WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
@@ -66,6 +64,6 @@ def offset(kind: str, window: str, names: Sequence[str], sizes: Sequence[Any]) -
     return f"{kind}({' + '.join(terms) or '0'})"
 
 
-def scalar_of(dtype: np.dtype) -> str:
-    """Return numba's name for the words in which elements of a dtype are moved."""
-    return WORDS[dtype.itemsize]
+def indented(lines: Sequence[str], depth: int) -> str:
+    """Return lines as text, indented by a number of levels."""
+    return "\n".join(["    " * depth + line for line in lines])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from .emission import TYPES
+from .emission import TYPES, parts_count
 
 __all__ = ["Register", "register_of", "shuffled"]
 
@@ -63,13 +61,13 @@ class Register(NamedTuple):
         return [f"{a} = {shuffled(self.kind, way, b, place)}" for a, b in zip(self.names(to), self.names(source))]
 
 
-def register_of(dtype: np.dtype) -> Register:
+def register_of(dtype: str) -> Register:
     """Return how an element of a dtype lies in registers.
 
-    >>> register_of(np.dtype("float16"))
+    >>> register_of("float16")
     Register(kind='uint16', parts=1)
     """
-    return Register(TYPES[dtype.name], 2 if dtype.kind == "c" else 1)
+    return Register(TYPES[dtype], parts_count(dtype))
 
 
 def shuffled(kind: str, way: str, value: str, place: str) -> str:

@@ -20,7 +20,7 @@ from ....core.storage import StridedArray
 from ...external.scalar_function import ScalarFunction
 from ..compiling.kernel_source import KernelSource
 from .emission import to_numba
-from .places import THREADS, blocks, offset_type, steps
+from .places import THREADS, blocks, indented, offset_type, steps
 from .registers import Register, register_of
 
 __all__ = ["Combination", "scan", "scan_rows", "scan_source", "sequential_source"]
@@ -102,10 +102,6 @@ class _Writer:
         return found
 
 
-def _indent(lines: Sequence[str], depth: int) -> str:
-    return "\n".join([("    " * depth + line) if line else "" for line in lines])
-
-
 def _inner(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
@@ -127,13 +123,13 @@ def sequential_source(combination: Combination, kind: str) -> KernelSource:
 def scan_sequential({", ".join(names)}):
     row = {kind}({kind}(cuda.blockIdx.x) * {kind}({THREADS}) + {kind}(cuda.threadIdx.x))
     if row < rows:
-{_indent(write.first(("x", "out")), 2)}
+{indented(write.first(("x", "out")), 2)}
         k = {kind}(columns - {kind}(1)) if backwards != 0 else {kind}(0)
-{_indent([*write.load("a", "k"), *write.store("a", "k")], 2)}
+{indented([*write.load("a", "k"), *write.store("a", "k")], 2)}
         n = {kind}(1)
         while n < columns:
             k = {kind}(k - {kind}(1)) if backwards != 0 else {kind}(k + {kind}(1))
-{_indent([*write.load("b", "k"), *write.combine("a", "a", "b"), *write.store("a", "k")], 3)}
+{indented([*write.load("b", "k"), *write.combine("a", "a", "b"), *write.store("a", "k")], 3)}
             n = {kind}(n + {kind}(1))
 """
     parameters = (kind, kind, "uint32", *_types(combination, kind, 2))
@@ -240,7 +236,7 @@ def scan_source(
         add([f"if place == {kind}(0):"])
         add(_inner(write.at("store", "carry", "total", f"{kind}(row * spans + span)")))
     name = "scan_warp" if warp else "scan_totals" if not store else "scan_block"
-    text = f"{combination.head}\ndef {name}({', '.join(names)}):\n{_indent(body, 1)}\n"
+    text = f"{combination.head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n"
     pointers = [f"{combination.register.kind}*"] * parts if totals else []
     parameters = (kind, kind, kind, kind, "uint32", *_types(combination, kind, len(windows)), *pointers)
     return KernelSource(name, text, parameters, THREADS)
@@ -286,7 +282,7 @@ def scan(backend: Any, combine: tuple[ScalarFunction, ...], dtype: np.dtype) -> 
     for n, function in enumerate(combine):
         parameters = dict.fromkeys(function.parameters, dtype.name)
         functions.append(to_numba(function.expression, parameters, dtype=dtype.name, name=f"combine{n}"))
-    combination = Combination("\n".join(["", *functions]), register_of(dtype), len(combine))
+    combination = Combination("\n".join(["", *functions]), register_of(dtype.name), len(combine))
 
     def kernel(outs: tuple[StridedArray, ...], xs: tuple[StridedArray, ...], reverse: bool) -> None:
         scan_rows(backend, combination, outs, xs, reverse)

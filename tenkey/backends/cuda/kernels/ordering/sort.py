@@ -15,7 +15,7 @@ from .block_sort import SLOTS, block_sort_source
 from .radix_sort import DIGITS, RADIX_THREADS, TILE, count_source, move_source
 from .sort_keys import Keys, keys_of
 
-__all__ = ["sort"]
+__all__ = ["sort", "sort_places"]
 
 _SUMS: Final = Combination("\ndef combine0(a0, b0):\n    return wrap_add(a0, b0)\n", Register("uint32"))
 
@@ -31,7 +31,7 @@ def sort(backend: Any, dtype: np.dtype) -> Callable[..., None] | None:
         if columns <= SLOTS:
             _sort_in_blocks(backend, keys, values, order, x)
         elif columns < 2**32 - TILE:
-            _sort_by_digits(backend, keys, values, order, x)
+            _sort_by_digits(backend, keys, values, order, x, keys.bits)
         else:
             raise NotImplementedError(f"a row of {columns} elements: the radix sort counts in 32 bits")
 
@@ -45,11 +45,28 @@ def _sort_in_blocks(backend: Any, keys: Keys, values: StridedArray, order: Strid
     backend.launch(block_sort_source(keys), grid, 256, rows, columns, padded, x, *steps(x), values, order)
 
 
-def _sort_by_digits(backend: Any, keys: Keys, values: StridedArray, order: StridedArray, x: StridedArray) -> None:
-    """Sort by one digit after another; the passes write alternately to two pairs of buffers, the last to the result."""
+def sort_places(backend: Any, x: StridedArray, limit: int) -> tuple[StridedArray, StridedArray]:
+    """Return the sorted rows of a matrix of uint32, all below ``limit``, and where the elements were, as int64."""
+    keys = keys_of(x.dtype)
+    values = backend.scratch(x.shape, x.dtype, x.device)
+    order = backend.scratch(x.shape, np.dtype(np.int64), x.device)
+    if x.shape[1] <= SLOTS:
+        _sort_in_blocks(backend, keys, values, order, x)
+    else:
+        _sort_by_digits(backend, keys, values, order, x, (limit - 1).bit_length())
+    return values, order
+
+
+def _sort_by_digits(
+    backend: Any, keys: Keys, values: StridedArray, order: StridedArray, x: StridedArray, bits: int
+) -> None:
+    """Sort by the digits in the lowest ``bits``, one after another.
+
+    The passes write alternately to two pairs of buffers, the last to the result.
+    """
     rows, columns = x.shape
     tiles = blocks(columns, TILE)
-    passes = keys.bits // 8
+    passes = max(1, -(-bits // 8))
     counts, scanned = [backend.scratch((rows, DIGITS * tiles), np.dtype(np.uint32), x.device) for _ in range(2)]
     kinds = (np.dtype(keys.kind), np.dtype(np.uint32))
     pairs = [[backend.scratch(x.shape, kind, x.device) for kind in kinds] for _ in range(min(2, passes - 1))]
