@@ -22,12 +22,14 @@ from ..external.backend_registration import register, registered
 from ..external.scalar_function import Operand, ScalarFunction
 from .compiling import Source
 from .device import contexts, driver, launching, streams
+from .kernels.arg_reduction import arg_reduction
 from .kernels.copying import copying
 from .kernels.gather import gather
 from .kernels.ordering import sort
 from .kernels.pointwise import pointwise
 from .kernels.reduction import reduction
 from .kernels.scan import scan
+from .kernels.scatter import scatter
 from .memory.device_memory import POOLS, CudaMemory
 
 __all__ = ["CudaBackend", "load"]
@@ -127,6 +129,16 @@ class CudaBackend(CudaMemory):
     def gather(self, dtype: np.dtype) -> Callable[..., None]:
         """Return the kernel of the selection of elements by indices."""
         return gather(self, dtype)
+
+    @override
+    def scatter(self, mode: str, dtype: np.dtype, deterministic: bool) -> Callable[..., None] | None:
+        """Return the kernel of the combination of elements at indices."""
+        return scatter(self, mode, dtype, deterministic)
+
+    @override
+    def arg_reduction(self, better: ScalarFunction, operand: np.dtype) -> Callable[..., None] | None:
+        """Return the kernel that finds the place of the best element of each row."""
+        return arg_reduction(self, better, operand)
 
     @override
     def scan(self, combine: tuple[ScalarFunction, ...], dtype: np.dtype) -> Callable[..., None]:

@@ -34,7 +34,7 @@ from .driver import CudaError, cu, error_of
 from .failures import launched
 from .streams import Stream, _capturing, _choice
 
-__all__ = ["Kernel", "forget", "kernel", "load_ptx", "synchronize_launches"]
+__all__ = ["Kernel", "forget", "forgetting", "kernel", "load_ptx", "synchronize_launches"]
 
 _CODES: Final = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
@@ -74,9 +74,15 @@ def kernel(source: Source, device: int | None = None) -> Kernel:
     return found
 
 
+forgetting: Final[list[Callable[[], None]]] = []
+"""What else is called when the loaded kernels are forgotten."""
+
+
 def forget() -> None:
     """Forget the loaded kernels: another driver was loaded."""
     _made.clear()
+    for callback in forgetting:
+        callback()
 
 
 def load_ptx(on: bool) -> bool:

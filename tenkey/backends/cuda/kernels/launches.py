@@ -43,6 +43,9 @@ def forget() -> None:
         launcher._kernels.clear()
 
 
+launching.forgetting.append(forget)
+
+
 def address(window: StridedArray) -> int:
     """Return the device address of the first element of a window."""
     return window.buffer.address + window.offset  # type: ignore[no-any-return]
