@@ -1,0 +1,118 @@
+"""Where a library call runs: device, stream, the memory that it needs, and its handles.
+
+Note [Handles of libraries]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A library keeps its state in a handle, which belongs to a device and has a stream. There is one handle for each device
+and stream, so that a stream is set once. A handle must not be used by two threads at a time: calls hold its lock while
+they are queued, which takes microseconds. Scratch memory is a tensor of the backend that is released right after the
+call: what is allocated from it later on the same stream is used later too. Handles live as long as the process.
+Guarded by ``tests/backends/cuda/libraries/test_wrappers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...._util.locks import new_lock
+from ....core.device import Device
+from ....core.storage import StridedArray
+from ....core.tensor import Tensor
+
+__all__ = ["Handle", "Handles", "Matrix", "Place", "Site"]
+
+_ALIGNMENT: Final = 256
+
+
+class Matrix(NamedTuple):
+    """A matrix in device memory whose columns are contiguous: LAPACK's layout."""
+
+    address: int
+    rows: int
+    columns: int
+    leading: int  # elements from the beginning of a column to that of the next
+    dtype: np.dtype
+
+
+class Place(NamedTuple):
+    """What the libraries need to know of a backend: three functions of it."""
+
+    address: Callable[[StridedArray], int]  # of the first element of a window
+    stream: Callable[[int], int]  # the address of the current stream of a device
+    entered: Callable[[int], AbstractContextManager[Any]]  # make a device current
+
+
+class Handle:
+    """A handle of one library, and host memory for its calls; its lock is held during a call."""
+
+    def __init__(self, value: int, extra: int = 0) -> None:
+        self.value = value
+        self.extra = extra
+        self.lock = new_lock()
+        self._host = np.empty(0, np.uint8)
+
+    def host(self, nbytes: int) -> int:
+        """Return the address of at least ``nbytes`` bytes of host memory, 0 if none are needed."""
+        if not nbytes:
+            return 0
+        if self._host.size < nbytes:
+            self._host = np.empty(nbytes, np.uint8)
+        return int(self._host.ctypes.data)
+
+
+class Handles:
+    """The handles of one backend by library, device and stream."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, int], Handle] = {}
+        self._lock = new_lock()
+
+    def get(self, library: str, site: Site, make: Callable[[Site], Handle]) -> Handle:
+        """Return the handle for a device and a stream; ``make`` creates it at the first use."""
+        key = (library, site.device.index, site.stream)
+        found = self._found.get(key)
+        if found is None:
+            with self._lock:
+                found = self._found.get(key)
+                if found is None:
+                    found = self._found[key] = make(site)
+        return found
+
+
+class Site(NamedTuple):
+    """One call of an operator: its name, the backend, the device and the stream that is current."""
+
+    operator: str
+    backend: Any
+    place: Place
+    device: Device
+    stream: int
+    handles: Handles
+
+    def address(self, tensor: Tensor) -> int:
+        """Return the address of a tensor's first element; it must not be empty."""
+        return self.place.address(tensor._data)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Tensor:
+        """Return a tensor without values on the device."""
+        made: Tensor = self.backend.empty(shape, dtype, self.device)
+        return made
+
+    def scratch(self, nbytes: int) -> tuple[Any, int]:
+        """Return memory for a call, to be kept until it is queued, and its address: 0 if none is needed."""
+        if not nbytes:
+            return None, 0
+        memory = self.empty((nbytes + _ALIGNMENT,), np.uint8)
+        address = self.address(memory)
+        return memory, -(-address // _ALIGNMENT) * _ALIGNMENT
+
+    def matrices(self, tensor: Tensor) -> list[Matrix]:
+        """Return the matrices of a contiguous stack (..., N, M) as LAPACK sees them: M rows and N columns each."""
+        *_, columns, rows = tensor.shape
+        step = rows * columns * tensor.itemsize
+        first = self.address(tensor) if tensor.size else 0
+        count = tensor.size // max(1, rows * columns)
+        return [Matrix(first + i * step, rows, columns, max(1, rows), tensor.dtype) for i in range(count)]
