@@ -27,6 +27,7 @@ from .fallback import check_devices
 from .interface import Backend, write
 from .matrix_products import MatrixProducts
 from .rows import RowTemplates, matrix
+from .runtime.pointwise_plans import Plans
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
 from .templates import (
@@ -234,16 +235,22 @@ class Derived:
         runner = self._runner(operator.name, facet, compute)
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         backend, name = self.backend, operator.schema.base_name
+        several = len(dtypes_of(word & DTYPE_MASK)) > 1 or bool(word & WEAK_MASK)
+        plain = runner if isinstance(runner, PointwiseRunner) else None  # without index variables
+        plans = Plans(backend, result, several=several)
 
         def kernel(*args: Any) -> Tensor:
             operands, device = _operands(operator, args, flags, compute)
             shape = common_shape(name, operands)
             out = backend.empty(shape, result, device)
-            if runner.run(out._data, aligned(operands, shape)):
-                return out
-            return self.fallback(operator, *args)  # type: ignore[no-any-return]
+            windows = aligned(operands, shape)
+            if not runner.run(out._data, windows):
+                return self.fallback(operator, *args)  # type: ignore[no-any-return]
+            if plain is not None:
+                plans.remember(args, plain, out._data, windows)
+            return out
 
-        return kernel
+        return kernel if plain is None else plans.kernel(len(facet.parameters), kernel)
 
     def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | IndexedRunner:
         scalar = ScalarFunction(name, facet.parameters, facet.expression, compute)

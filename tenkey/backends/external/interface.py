@@ -133,6 +133,12 @@ class Backend:
         instead. ``out`` has the dtype ``result`` and shares no memory with an operand unless both are the same window.
         If the function uses index variables (``scalar.indices``), the dimensions of ``out`` are those of the result.
         ``scalar.to_c(...)`` returns the function as source. Raising NotImplementedError is the same as returning None.
+
+        A kernel may have an attribute ``prepare``, a function ``prepare(out, *operands)`` that returns, for windows and
+        numbers such as ``kernel`` gets, although their dimensions are not merged, None or a function of the windows
+        among the operands. This function is called in place of the kernel for windows with the same dtypes, shapes,
+        strides, devices, and offsets to 16 bytes: it allocates a result like ``out``, computes it and returns its
+        window; None leaves the call to ``kernel``. So what depends on the layouts is done once.
         """
         return None
 

@@ -1,0 +1,224 @@
+"""Plans of pointwise calls: what depends on the layouts of the operands alone, kept for later calls.
+
+Note [Plans of pointwise calls]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Broadcasting, the merging of dimensions, and the choice of a launch depend on shapes, strides and the numbers among the
+operands, not on values or addresses, and take longer than the launch itself. A program calls an operator with the same
+few layouts again and again, so from the third call with a layout on a *plan* is used: for any backend, the merged
+layouts, from which its windows are made directly; for a kernel with a method ``prepare``, the function that this has
+returned for the layouts, which allocates the result and computes. A key consists of shape, strides and device of each
+window, its offset to 16 bytes, by which a kernel may choose its accesses, its dtype where several occur, and the bytes
+of each number. Calls that raise, that fall back or that have no elements leave no plan; a window of another backend, or
+of one that was registered before, has none either, and takes the long way, which raises. Guarded by
+``tests/backends/test_pointwise_plans.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.device import to_device
+from ....core.storage import StridedArray
+from ....core.tensor import Tensor, word_for
+from ....core.word import WEAK_MASK
+from ..interface import Backend
+from ..template_calls import TemplateKernel
+from ..templates import PointwiseRunner, fused
+
+__all__ = ["Plans"]
+
+_MOST: Final = 1024  # plans of one operator and combination of dtypes; a program with more layouts begins anew
+_ALIGNED: Final = 15
+_new: Final = object.__new__
+
+_Plan = Callable[..., StridedArray | None]
+
+
+def _seen_once(*windows: StridedArray) -> None:
+    """Stand for the plan of a layout that was met once."""
+
+
+class Plans:
+    """The plans of a pointwise operator for one dispatch word: a function of the operator's arguments.
+
+    ``slow(*args)`` is the call without a plan, which calls :meth:`remember`.
+    """
+
+    def __init__(self, backend: Backend, result: np.dtype, *, several: bool) -> None:
+        self._backend = backend
+        self._result = result
+        self._several = several  # dtypes or numbers among the operands
+        self._plans: dict[Any, _Plan] = {}
+
+    def kernel(self, arity: int, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return the function that follows a plan, or calls ``slow`` where there is none."""
+        if self._several or arity > 2:
+            return self._general(slow)
+        return self._unary(slow) if arity == 1 else self._binary(slow)
+
+    def _unary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        plans, backend, words = self._plans, self._backend, _Words(self._result)
+
+        def kernel(x: Tensor) -> Tensor:
+            try:
+                a = x._data
+                device = a.device
+                plan = plans[a.shape, a.strides, a.offset & _ALIGNED, device.index]
+                known = a.owner._backend is backend
+            except (AttributeError, KeyError):
+                pass  # the call is made outside, so that its errors have no context
+            else:
+                data = plan(a) if known else None
+                if data is not None:
+                    made: Tensor = _new(Tensor)
+                    made._data = data
+                    made._word = words[device.type]
+                    made._storage = None
+                    made._autograd = None
+                    return made
+            return slow(x)
+
+        return kernel
+
+    def _binary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        plans, backend, words = self._plans, self._backend, _Words(self._result)
+
+        def kernel(x: Tensor, y: Tensor) -> Tensor:
+            try:
+                a, b = x._data, y._data
+                device = a.device
+                plan = plans[
+                    a.shape, a.strides, a.offset & _ALIGNED, device.index,
+                    b.shape, b.strides, b.offset & _ALIGNED, b.device.index,
+                ]  # fmt: skip
+                known = a.owner._backend is backend and b.owner._backend is backend
+            except (AttributeError, KeyError):
+                pass
+            else:
+                data = plan(a, b) if known else None
+                if data is not None:
+                    made: Tensor = _new(Tensor)
+                    made._data = data
+                    made._word = words[device.type]
+                    made._storage = None
+                    made._autograd = None
+                    return made
+            return slow(x, y)
+
+        return kernel
+
+    def _general(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        plans, backend, words = self._plans, self._backend, _Words(self._result)
+
+        def kernel(*args: Any) -> Tensor:
+            found = _key_and_windows(args, backend)
+            plan = None if found is None else plans.get(found[0])
+            if found is None or plan is None:
+                return slow(*args)
+            windows = found[1]
+            data = plan(*windows)
+            if data is None:
+                return slow(*args)
+            made: Tensor = _new(Tensor)
+            made._data = data
+            made._word = words[data.device.type]
+            made._storage = None
+            made._autograd = None
+            return made
+
+        return kernel
+
+    def remember(
+        self, args: Sequence[Any], runner: PointwiseRunner, out: StridedArray, operands: Sequence[Any]
+    ) -> None:
+        """Make a plan of a call that has succeeded, if one with its layouts came before.
+
+        ``operands`` are windows of the shape of ``out`` and NumPy scalars, as the runner got them.
+        """
+        if not out.size:
+            return
+        if self._several or len(args) > 2:
+            found = _key_and_windows(args, self._backend)
+            if found is None:
+                return
+            key = found[0]
+        else:
+            windows = [x._data for x in args if isinstance(x, Tensor)]
+            if len(windows) < len(args) or any(w.__class__ is not StridedArray for w in windows):
+                return
+            key = tuple([part for w in windows for part in (w.shape, w.strides, w.offset & _ALIGNED, w.device.index)])
+        plans = self._plans
+        if key not in plans:
+            if len(plans) >= _MOST:
+                plans.clear()
+            plans[key] = _seen_once
+        elif plans[key] is _seen_once:
+            kernel = runner.kernel(out, operands)
+            plans[key] = kernel.prepared(out, operands) or self._merged(kernel, out, operands)
+
+    def _merged(self, kernel: TemplateKernel, out: StridedArray, operands: Sequence[Any]) -> _Plan:
+        """Return a plan for a kernel that takes windows."""
+        backend, result, shape, device = self._backend, self._result, out.shape, out.device
+        first, *rest = fused(out, operands)
+        layouts: list[Any] = []  # of each operand: a number, or shape and strides of its window
+        for value, given in zip(rest, operands, strict=True):
+            layouts.append((value.shape, value.strides) if value.__class__ is StridedArray else given)
+        out_shape, out_strides = first.shape, first.strides
+
+        def plan(*windows: StridedArray) -> StridedArray | None:
+            made: StridedArray = backend.empty(shape, result, device)._data
+            given = iter(windows)
+            values: list[Any] = []
+            for layout in layouts:
+                if layout.__class__ is tuple:
+                    w = next(given)
+                    w = StridedArray(w.buffer, layout[0], w.dtype, device, layout[1], w.offset, w.owner)
+                    values.append(w)
+                else:
+                    values.append(layout)
+            target = StridedArray(made.buffer, out_shape, result, device, out_strides, made.offset, made.owner)
+            return made if kernel.run(target, *values) else None
+
+        return plan
+
+
+class _Words(dict[str, int]):
+    """The dispatch word of a result by the type of its device, which is registered when it is first asked for."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def __missing__(self, type: str) -> int:
+        found = self[type] = word_for(to_device(type), self._dtype)
+        return found
+
+
+def _key_and_windows(args: Sequence[Any], backend: Backend) -> tuple[tuple[Any, ...], list[StridedArray]] | None:
+    """Return the layouts of the arguments of a call, and the windows among them; None if there can be no plan."""
+    key: list[Any] = []
+    windows: list[StridedArray] = []
+    try:
+        for value in args:
+            kind = value.__class__
+            if kind is float or kind is int or kind is bool:
+                key.append((kind, value.hex() if kind is float else value))
+                continue
+            data = value._data
+            if data.__class__ is StridedArray:
+                if data.owner._backend is not backend:
+                    return None
+                key += (data.shape, data.strides, data.offset & _ALIGNED, data.device.index, data.dtype.num)
+                windows.append(data)
+            elif value._word & WEAK_MASK:
+                if data.dtype.hasobject:  # an int of more than 64 bits
+                    return None
+                key.append((value._word & WEAK_MASK, data.tobytes()))
+            else:
+                return None
+    except AttributeError:
+        return None
+    return tuple(key), windows
