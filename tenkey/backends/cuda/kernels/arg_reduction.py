@@ -3,8 +3,8 @@
 A thread remembers the best of the elements that it reads, which are neighbours of those of the other threads; these are
 compared in a tree, where the earlier place wins between elements of which neither is better. So ``better`` must be a
 strict weak order, as every order with a rule for NaN is. There is a thread for each row if neighbouring rows lie side
-by side, else a warp, or a block where rows are long. If there are too few rows for the device, a first pass finds the best
-place in each span of a row, and a second one compares these.
+by side, else a warp, or a block where rows are long. If there are too few rows for the device, a first pass finds the
+best place in each span of a row, and a second one compares these.
 """
 
 from __future__ import annotations
