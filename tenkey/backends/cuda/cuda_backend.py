@@ -27,6 +27,7 @@ from .kernels.copying import copying
 from .kernels.gather import gather
 from .kernels.ordering import sort
 from .kernels.pointwise import pointwise
+from .kernels.products import matmul
 from .kernels.reduction import reduction
 from .kernels.scan import scan
 from .kernels.scatter import scatter
@@ -149,6 +150,13 @@ class CudaBackend(CudaMemory):
     def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
         """Return the kernel that sorts rows."""
         return sort(self, dtype)
+
+    @override
+    def matmul(
+        self, dtype: np.dtype, epilogue: ScalarFunction | None, operands: tuple[Operand, ...], result: np.dtype
+    ) -> Callable[..., None] | None:
+        """Return the kernel of matrix products, followed by a function of each sum."""
+        return matmul(self, dtype, epilogue, operands, result)
 
 
 def load() -> bool:

@@ -21,6 +21,7 @@ from .....core.storage import StridedArray
 from ....external.scalar_function import Operand, ScalarFunction
 from ...compiling.kernel_source import KernelSource
 from ..emission import TYPES, parts_count, to_numba
+from ..launches import number
 from ..places import blocks, indented, offset_type, steps
 from ..registers import register_of
 
@@ -250,9 +251,9 @@ def _tile_for(batch: int, rows: int, columns: int, sums: str, parts: int) -> Til
         return SMALL
     if np.dtype(sums).itemsize * parts > 8:
         return NARROW
-    if np.dtype(sums).itemsize * parts == 4 and least >= 128:
-        if batch * blocks(rows, LARGE.rows) * blocks(columns, LARGE.columns) >= _ENOUGH:
-            return LARGE
+    large = batch * blocks(rows, LARGE.rows) * blocks(columns, LARGE.columns)
+    if np.dtype(sums).itemsize * parts == 4 and least >= LARGE.rows and large >= _ENOUGH:
+        return LARGE
     return MEDIUM if least > 32 else NARROW
 
 
@@ -281,7 +282,7 @@ def matmul(
         down, across = blocks(rows, tile.rows), blocks(columns, tile.columns)
         given = [value for window in (out, a, b) for value in (window, *steps(window))]
         for x in inputs:
-            given += [x, *steps(x)] if x.__class__ is StridedArray else [x]
+            given += [x, *steps(x)] if x.__class__ is StridedArray else number(x)
         source = product_source(product, tile, kind, by_rows)
         backend.launch(source, batch * down * across, tile.threads, rows, columns, inner, down, across, *given)
 
