@@ -328,6 +328,8 @@ class TensorMethods:
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded call."""
+    def is_pinned(self) -> bool:
+        """Return whether the tensor lies in pinned host memory; see ``pin_memory``."""
     def is_shared(self) -> bool:
         """Return whether the memory is shared with other processes; see ``share_memory_``."""
     def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -448,6 +450,10 @@ class TensorMethods:
         """Add a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """Return a view with the dimensions in another order. See ``tk.permute_dims``."""
+    def pin_memory(self, device: Device | str = 'cuda') -> Tensor:
+        """Return a copy in pinned host memory, from which a device copies without waiting; itself if it is pinned
+        already.
+        """
     def positive(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: TensorLike) -> Tensor:
@@ -617,6 +623,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         device: Device | str | None = None,
         copy: bool = False,
+        non_blocking: bool = False,
     ) -> Tensor:
         """Convert to another device, another dtype, or both; return the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:

@@ -53,7 +53,7 @@ def same(got: Any, wanted: Any, exact: bool = True) -> None:
         if wanted.device.type == "meta":
             assert got.device.type == "meta"
             return
-        assert got.device.type == "pinned"
+        assert got.device.type == "lodged"
         if exact or wanted.dtype.kind not in "fc":
             np.testing.assert_array_equal(array(got), array(wanted))
         else:
@@ -85,7 +85,7 @@ def test_every_operator_equals_the_cpu(backend: Pinned, dtype: str, monkeypatch:
         for sample in samples(op, np.random.default_rng(0), dtype):
             if op.name == "tk::empty_like":
                 continue  # whatever the memory held
-            ours = sample.map(lambda tensor: tensor.to_device("pinned"))
+            ours = sample.map(lambda tensor: tensor.to_device("lodged"))
             reference = sample.map(lambda tensor: tensor.clone())
             wanted = op.call(*reference.args, **reference.kwargs)
             got = op.call(*ours.args, **ours.kwargs)
@@ -102,7 +102,7 @@ def test_one_operator_of_each_kind_really_fell_back(backend: Pinned) -> None:
     same(tk.sum(x + x), tk.asarray(20.0, dtype=tk.float64))
     same(x @ x, tk.asarray([[7.0, 10.0], [15.0, 22.0]], dtype=tk.float64))
     same(tk.concat([x, x]), tk.asarray([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0]], dtype=tk.float64))
-    calls = coverage("pinned").fallback
+    calls = coverage("lodged").fallback
     assert calls == {"tk::add": 1, "tk::sum": 1, "tk::matmul": 1, "tk::concatenate": 1}
 
 
@@ -135,7 +135,7 @@ class TestMemory:
         assert x._version == view._version == 1
         x *= 2
         assert view.tolist() == [[22.0, 28.0], [24.0, 30.0]]
-        assert x.device == "pinned"
+        assert x.device == "lodged"
 
     def test_item_assignment(self, backend: Pinned) -> None:
         x = on(np.zeros((3, 4)))
@@ -206,7 +206,7 @@ class TestGradient:
         function(x).backward()
         assert x.grad is not None
         assert wanted.grad is not None
-        assert x.grad.device == "pinned"
+        assert x.grad.device == "lodged"
         np.testing.assert_allclose(array(x.grad), array(wanted.grad), rtol=1e-14)
 
     def test_second_order_and_accumulation(self, backend: Pinned) -> None:
@@ -232,7 +232,7 @@ class TestGradient:
         try:
             x = on([1.0, -2.0], requires_grad=True)
             g = gradient(op(x) + pointwise(x), x)
-            assert g.device == "pinned"
+            assert g.device == "lodged"
             assert g.tolist() == [5.0, 8.0]
         finally:
             for name in [n for n in registry.operators if n.startswith("external_test::")]:
@@ -246,14 +246,14 @@ class TestGradient:
 class TestDevices:
     def test_factories(self, backend: Pinned) -> None:
         made = [
-            tk.zeros((2, 3), device="pinned"),
-            tk.ones(3, device="pinned", dtype=tk.int8),
-            tk.full((2,), 7, device="pinned"),
-            tk.arange(5, device="pinned"),
-            tk.linspace(0, 1, 5, device="pinned"),
-            tk.eye(3, device="pinned"),
-            tk.asarray([1.0, 2.0], device="pinned"),
-            tk.tensor([1, 2], device="pinned"),
+            tk.zeros((2, 3), device="lodged"),
+            tk.ones(3, device="lodged", dtype=tk.int8),
+            tk.full((2,), 7, device="lodged"),
+            tk.arange(5, device="lodged"),
+            tk.linspace(0, 1, 5, device="lodged"),
+            tk.eye(3, device="lodged"),
+            tk.asarray([1.0, 2.0], device="lodged"),
+            tk.tensor([1, 2], device="lodged"),
         ]
         on_cpu = [
             tk.zeros((2, 3)), tk.ones(3, dtype=tk.int8), tk.full((2,), 7), tk.arange(5), tk.linspace(0, 1, 5),
@@ -261,10 +261,10 @@ class TestDevices:
         ]  # fmt: skip
         for got, wanted in zip(made, on_cpu, strict=True):
             same(got, wanted)
-        assert tk.empty((2, 3), device="pinned", dtype=tk.float64).device == "pinned"
+        assert tk.empty((2, 3), device="lodged", dtype=tk.float64).device == "lodged"
         x = made[0]
         for like in (tk.ones_like(x), tk.zeros_like(x), tk.full_like(x, 3), tk.empty_like(x)):
-            assert like.device == "pinned"
+            assert like.device == "lodged"
             assert like.shape == x.shape
         assert tk.ones_like(x).tolist() == [[1.0] * 3] * 2
 
@@ -279,16 +279,16 @@ class TestDevices:
             tk.random.seed(11)
             wanted = function("cpu")
             tk.random.seed(11)
-            same(function("pinned"), wanted)
+            same(function("lodged"), wanted)
 
     def test_copies(self, backend: Pinned, second: Second) -> None:
         host = tk.asarray(np.arange(6.0).reshape(2, 3))
-        x = host.to_device("pinned")
+        x = host.to_device("lodged")
         y = x.to_device("second:1")
-        z = tk.permute_dims(y, (1, 0)).to_device("pinned")
-        assert [str(t.device) for t in (x, y, z)] == ["pinned", "second:1", "pinned"]
+        z = tk.permute_dims(y, (1, 0)).to_device("lodged")
+        assert [str(t.device) for t in (x, y, z)] == ["lodged", "second:1", "lodged"]
         assert z.to_device("cpu").tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
-        assert x.to_device("pinned").tolist() == x.tolist()
+        assert x.to_device("lodged").tolist() == x.tolist()
         target = tk.zeros((2, 3), device="second")
         target.copy_(x)
         assert target.tolist() == host.tolist()
@@ -324,14 +324,14 @@ class TestDevices:
         ):  # fmt: skip
             with pytest.raises(DeviceMismatchError, match=r"\[tk::add\] got tensors on different devices") as caught:
                 x + other
-            assert "pinned" in str(caught.value)
+            assert "lodged" in str(caught.value)
             assert device in str(caught.value)
             assert "to_device" in str(caught.value)
         with pytest.raises(DeviceMismatchError, match="second and second:1"):
             tk.ones(2, device="second") + tk.ones(2, device="second:1")
         with pytest.raises(DeviceMismatchError):
             tk.concat([x, tk.ones(2)])
-        assert coverage("pinned").fallback == {}
+        assert coverage("lodged").fallback == {}
 
     def test_device_index(self, second: Second) -> None:
         assert str(tk.ones(2, device="second:1").device) == "second:1"
@@ -345,5 +345,5 @@ class TestDevices:
             library.impl("fresh", lambda n, device: tk.ones(n, device=device), "cpu")
             library.define("sent(Tensor x, Device device) -> Tensor")
             library.impl("sent", lambda x, device: x.to_device(device) * 2, "cpu")
-            same(tk.ops.external_test.fresh(3, "pinned"), tk.ones(3))
-            same(tk.ops.external_test.sent(on([1.0, 2.0]), "pinned"), tk.asarray([2.0, 4.0], dtype=tk.float64))
+            same(tk.ops.external_test.fresh(3, "lodged"), tk.ones(3))
+            same(tk.ops.external_test.sent(on([1.0, 2.0]), "lodged"), tk.asarray([2.0, 4.0], dtype=tk.float64))

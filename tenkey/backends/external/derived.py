@@ -119,12 +119,21 @@ class Derived:
             return out if moved else self.fallback(registry.find("tk::clone"), x)
         return self.backend.from_host(self.backend.to_host(x), x.device)
 
-    def to_device(self, x: Tensor, device: Device) -> Tensor:
-        """Implement ``tk::to_device`` from the backend to another device, through the host."""
+    def to_device(self, x: Tensor, device: Device, *, non_blocking: bool = False) -> Tensor:
+        """Implement ``tk::to_device`` from the backend to another device, through the host if need be."""
         if device is x.device:
             return make_view(x, x._data)
         if self.has_copies and not x.is_contiguous:
             x = self.clone(x)
+        if x.is_contiguous:
+            if device.backend is self.backend:
+                out = self.backend.empty(x.shape, x.dtype, device)
+                if self.backend.copy_between(out._data, x._data):
+                    return out
+            elif non_blocking and device.type == "cpu":
+                later = self.backend.to_host_later(x)
+                if later is not None:
+                    return from_host(later)
         return from_host(self.backend.to_host(x), device)
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
@@ -151,10 +160,13 @@ class Derived:
         if source._word & WEAK_MASK:
             return self.copier.move(out, convert_number("copy_", source, out.dtype))
         if source.device is not out.device:
-            if out.is_contiguous and out.offset == 0:
+            if out.is_contiguous and out.offset == 0 and source.device.backend is not self.backend:
                 return None
-            host = _on_cpu(source)
-            source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
+            if source.device.backend is self.backend:
+                source = self.to_device(source, out.device)
+            else:
+                host = _on_cpu(source)
+                source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
         elif source._data.owner is out.owner:
             source = self.clone(source)
         return self.copier.move(out, source._data)

@@ -309,6 +309,13 @@ class Backend:
         """
         return self.from_host(array, device)
 
+    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+        """Return a new array in host memory that the device reads by itself, or None if it has no such memory.
+
+        The base of the array is a ``HostMemory`` with ``pinned = True``. ``x.pin_memory()`` copies into it.
+        """
+        return None
+
     # ---- for authors of kernels: built on the methods above
 
     def error_word(self, device: int = 0) -> StridedArray:

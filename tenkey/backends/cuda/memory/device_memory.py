@@ -87,6 +87,10 @@ class CudaMemory(Backend):
         transfers.from_host(made._data.buffer, flat, wait=False)
         return made
 
+    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a new array in pinned memory."""
+        return pinned.allocate(shape, dtype)
+
     # ---- tensors
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device | str | None = None) -> Tensor:

@@ -80,6 +80,7 @@ class PinnedMemory(HostMemory):
     """The pinned memory of an array, its last base."""
 
     __slots__ = ("block", "end")
+    pinned = True
     block: _PinnedBlock
     end: Callable[[], None]
 
