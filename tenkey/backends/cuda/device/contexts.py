@@ -5,21 +5,32 @@ Note [The context of a thread]
 The driver's functions work in the context that is current for the calling thread, and a thread starts without one.
 tenkey uses the primary context of each device, which PyTorch, CuPy and numba.cuda share. :func:`enter` makes the
 context of a device current for a ``with`` block and restores what was current before, so that a call for another device
-changes nothing for the caller or for another library. Where the context is current already, which is so for every call
-but the first in a program with one device, entering asks the driver once and changes nothing.
+changes nothing for the caller or for another library; a thread that had no context keeps the first one. Where the
+context is current already, which is so for every call but the first in a program with one device, entering asks the
+driver once and changes nothing.
 Guarded by ``tests/backends/cuda/device/test_contexts.py``.
 """
 
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from ...._util.locks import new_lock
 from .driver import CudaError, cu
 
-__all__ = ["DeviceProperties", "attribute", "context_of", "current_device", "device_count", "enter", "properties"]
+__all__ = [
+    "DeviceProperties",
+    "attribute",
+    "context_of",
+    "current_device",
+    "device_count",
+    "enter",
+    "forgetters",
+    "properties",
+]
 
 _COUNT: list[int] = []
 _contexts: Final[dict[int, int]] = {}
@@ -54,8 +65,14 @@ def device_count() -> int:
     return _COUNT[0]
 
 
+forgetters: Final[list[Callable[[], None]]] = []
+"""What is called when another driver takes the place of the present one: each forgets its handles and addresses."""
+
+
 def forget() -> None:
     """Forget everything about the devices: another driver was loaded (an emulator with other devices)."""
+    for one in [*forgetters]:
+        one()
     _COUNT.clear()
     _contexts.clear()
     _by_context.clear()
@@ -101,8 +118,7 @@ class enter:  # used like a function
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None and (self._before or device_count() > 1):
-            # A thread without a context keeps the one of the only device, so that the next call finds it.
+        if self._before:  # a thread without a context keeps the one that it got: the next call finds it
             cu.cuCtxSetCurrent(self._before)
 
 

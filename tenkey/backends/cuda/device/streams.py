@@ -26,7 +26,7 @@ from ....core.device import Device, device_types, to_device
 from ...allocation.counts import calling_operator
 from ...external.runtime import streams as runtime
 from ...external.runtime.device_errors import error_words
-from .contexts import choose, context_of, current_device, enter
+from .contexts import choose, context_of, current_device, enter, forgetters
 from .driver import CudaError, cu
 
 __all__ = [
@@ -361,6 +361,9 @@ def forget() -> None:
     for known in (_defaults, _idle_streams, _idle_events, _capturing, _all_handles):
         known.clear()
     _choice.set(_NO_CHOICE)
+
+
+forgetters.append(forget)
 
 
 def _taken_stream(idle: deque[int], device: int, priority: int) -> int:

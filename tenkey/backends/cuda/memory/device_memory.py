@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from ....core.storage import StridedArray
 from ....core.tensor import Tensor, make_tensor, word_for
 from ...allocation.counts import MemoryStatistics, counts_of
 from ...external.interface import Backend
+from ..device.contexts import forgetters
 from . import pinned, transfers
 from .buffer_owners import BlockOwner
 from .device_pools import DevicePools
@@ -21,6 +23,7 @@ __all__ = ["POOLS", "CudaMemory"]
 
 POOLS: Final = DevicePools()
 """The allocators of all devices of this process."""
+forgetters.append(POOLS.forget)
 
 
 class CudaMemory(Backend):
@@ -29,6 +32,13 @@ class CudaMemory(Backend):
     asynchronous = True
     caching = True
     pools = POOLS
+
+    def __init__(self) -> None:
+        forget = weakref.WeakMethod(self._forget)
+        forgetters.append(lambda: (forget() or _nothing)())
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_error_words", None)
 
     def _make_pool(self, finish: Any) -> DevicePools:
         POOLS.limit_by(partial(counts_of, self))
@@ -119,3 +129,7 @@ class CudaMemory(Backend):
             peak_reserved_bytes=found["reserved_bytes.all.peak"],
             cached_bytes=reserved - found["active_bytes.all.current"],
         )
+
+
+def _nothing() -> None:
+    """Do nothing: the backend is gone."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from ...._util.locks import new_lock
 from ...allocation.counts import Counts
+from ..device.driver import CudaError
 from ..device.streams import _choice
 from .allocator import DeviceAllocator
 from .segments import Block, Buffer
@@ -53,7 +55,10 @@ class DevicePools:
             allocator.counts = counts(allocator.device)
 
     def forget(self) -> None:
-        """Forget all memory: another driver was loaded, to which it does not belong."""
+        """Forget all memory, after freeing what no tensor uses: another driver takes the place of the present one."""
+        for allocator in self.all():
+            with contextlib.suppress(CudaError):
+                allocator.empty()
         self._allocators.clear()
 
     def all(self) -> list[DeviceAllocator]:

@@ -12,6 +12,7 @@ Guarded by ``tests/backends/cuda/memory/test_pinned.py``.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from collections.abc import Callable
@@ -23,8 +24,8 @@ import numpy as np
 from ....core.storage import HostMemory
 from ...allocation.cached_buffers import Pool
 from ...allocation.counts import MemoryStatistics, counts_of
-from ..device.contexts import current_device, enter
-from ..device.driver import cu
+from ..device.contexts import current_device, enter, forgetters
+from ..device.driver import CudaError, cu
 from ..device.streams import Stream, _capturing
 
 __all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "empty_cache", "pin", "record", "statistics"]
@@ -145,6 +146,10 @@ def empty_cache() -> None:
 
 
 def forget() -> None:
-    """Forget what is kept: another driver was loaded, which does not know it."""
+    """Forget what is kept, after giving it back: another driver takes the place of the present one."""
+    with contextlib.suppress(CudaError):
+        HOST_POOL.empty()
     HOST_POOL.__init__(_host, _finish)  # type: ignore[misc]
-    counts_of(_host, 0).reserved = counts_of(_host, 0).cached = 0
+
+
+forgetters.append(forget)

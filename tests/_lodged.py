@@ -14,7 +14,7 @@ from tenkey.backends import Backend, register
 Tensor = tk.Tensor
 
 
-class Pinned(Backend):
+class Lodged(Backend):
     """The smallest backend. A buffer is an object of its own, so that nothing can look into it by accident."""
 
     name = "lodged"
