@@ -17,6 +17,8 @@ from typing_extensions import override
 
 from ...core.device import Device
 from ...core.storage import StridedArray
+from ...dispatch.kernel import Kernel
+from ...dispatch.keys import DispatchKey
 from ...dispatch.registry import registry
 from ..external.backend_registration import register, registered
 from ..external.scalar_function import Operand, ScalarFunction
@@ -31,6 +33,8 @@ from .kernels.products import matmul
 from .kernels.reduction import reduction
 from .kernels.scan import scan
 from .kernels.scatter import scatter
+from .libraries.library_operators import Libraries
+from .libraries.site import Place
 from .memory.device_memory import POOLS, CudaMemory
 
 __all__ = ["CudaBackend", "load"]
@@ -106,6 +110,17 @@ class CudaBackend(CudaMemory):
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> StridedArray:
         """Return an uninitialized window, for what one kernel leaves to the next."""
         return self.empty(shape, dtype, device)._data
+
+    @override
+    def setup(self) -> None:
+        """Register the operators that run by CUDA's libraries."""
+        place = Place(
+            lambda data: data.buffer.address + data.offset,
+            lambda device: streams.current_stream(device).handle,
+            contexts.enter,
+        )
+        self.libraries = Libraries(self, place)
+        self.libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
 
     # ---- templates
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...backends.cuda.device import contexts, failures, launching
 from ...backends.cuda.device.driver import cu
+from ..cuda_libraries.emulated_device import use_stand_ins
 from .kernel_execution import Execution
 from .stub_building import load_stub
 from .stub_calls import COUNTS, CountFields, declare
@@ -106,6 +107,7 @@ class CudaEmulator:
         _forget()
         as_ptx = launching.load_ptx(True)
         self._undo += [lambda: launching.load_ptx(as_ptx), failures.ask(lambda: self.failure), _forget]
+        self._undo.append(use_stand_ins(self._stub, self._execution))
 
     def __enter__(self) -> CudaEmulator:
         return self

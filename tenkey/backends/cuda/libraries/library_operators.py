@@ -11,7 +11,6 @@ import numpy as np
 from ....core.device import Device
 from ....core.silence import silently
 from ....core.tree import tensors_in
-from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ...external.fallback import check_devices
 from . import fft_kernels, linear_systems, matrix_functions, orthogonal, spectral
@@ -46,16 +45,13 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 }
 """Functions ``kernel(site, spec, *args)`` by operator; ``spec`` is what the operator's rule says of the results."""
 
+_SHOWN: Final = {"lu_factors": "linalg.lu"}
 ON_HOST: Final[dict[str, str]] = {}
 """Operators of linear algebra that fall back to the CPU, with the reason."""
 
 
 class Libraries:
-    """CUDA's libraries for one backend.
-
-    ``place`` says how addresses, streams and contexts are found. ``register`` is ``tk.library.register_kernel``, whose
-    handles the backend removes.
-    """
+    """CUDA's libraries for one backend; ``place`` says how addresses, streams and contexts are found."""
 
     def __init__(self, backend: Any, place: Place) -> None:
         self._backend = backend
@@ -68,19 +64,20 @@ class Libraries:
         return Site(operator, self._backend, self._place, device, stream, self._handles)
 
     def setup(self, register: Callable[..., Any]) -> None:
-        """Register a kernel for each operator."""
+        """Register a kernel for each operator by ``register(name, kernel)``."""
         for name, function in OPERATORS.items():
-            register(name, self._backend.name, self.kernel(registry.find(name), function))
+            register(name, self.kernel(name, function))
 
-    def kernel(self, operator: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the kernel of an operator: it checks the arguments as on the CPU and calls the function."""
-        rule = operator.facets["Meta"].rule
-        base = operator.schema.base_name
-        shown = base.replace("linalg_", "linalg.").replace("lapack_", "linalg.").replace("fft_", "fft.")
+        base = name.partition("::")[2]
+        shown = _SHOWN.get(base) or base.replace("linalg_", "linalg.").replace("lapack_", "linalg.")
+        shown = shown.replace("fft_", "fft.")
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
+            operator = registry.find(name)
             check_devices(operator, args, kwargs)
-            spec = rule(*args, **kwargs)
+            spec = operator.facets["Meta"].rule(*args, **kwargs)
             device = next(x.device for x in tensors_in((args, kwargs)) if x.device.backend is self._backend)
             with self._place.entered(device.index):
                 return silently(function, self.site(shown, device), spec, *args, **kwargs)

@@ -48,7 +48,7 @@ class LibraryDevice(Reference):
         self.libraries = Libraries(self, place)
 
     def setup(self) -> None:
-        self.libraries.setup(tk.library.register_kernel)
+        self.libraries.setup(lambda name, kernel: tk.library.register_kernel(name, self.name, kernel))
 
     def allocate(self, nbytes: int, device: int = 0) -> Any:
         buffer = super().allocate(nbytes + 256, device)
