@@ -27,6 +27,7 @@ from .device import contexts, driver, launching, streams
 from .kernels.arg_reduction import arg_reduction
 from .kernels.copying import copying
 from .kernels.gather import gather
+from .kernels.launches import address, number
 from .kernels.ordering import sort
 from .kernels.pointwise import pointwise
 from .kernels.products import matmul
@@ -45,6 +46,19 @@ class CudaBackend(CudaMemory):
 
     name = "cuda"
     pools = POOLS
+
+    def __init__(self) -> None:
+        place = Place(address, lambda device: streams.current_stream(device).handle, contexts.enter)
+        self._libraries = Libraries(self, place)
+
+    @override
+    def setup(self) -> None:
+        """Register linear algebra and Fourier transforms, which NVIDIA's libraries compute."""
+
+        def add(name: str, device: str, function: Callable[..., Any]) -> Any:
+            return registry.impl(name, Kernel(function, DispatchKey.CUDA))
+
+        self._libraries.setup(add)
 
     # ---- the devices
 
@@ -102,6 +116,8 @@ class CudaBackend(CudaMemory):
                 if device is None:
                     device = value.device.index
                 given.append(value.buffer.address + value.offset)
+            elif isinstance(value, np.generic):
+                given += number(value)
             else:
                 given.append(value)
         index = contexts.current_device() if device is None else device
@@ -135,6 +151,22 @@ class CudaBackend(CudaMemory):
     ) -> Callable[[StridedArray, StridedArray], None]:
         """Return the kernel of a reduction along rows."""
         return reduction(combine, scalar, operand, self.scratch)
+
+    @override
+    def matmul(
+        self, dtype: np.dtype, epilogue: ScalarFunction | None, operands: tuple[Operand, ...], result: np.dtype
+    ) -> Callable[..., None] | None:
+        """Return the kernel of matrix products; large ones without a function of each sum are the library's."""
+        own = matmul(self, dtype, epilogue, operands, result)
+        large = self._libraries.product(dtype) if epilogue is None else None
+        if own is None or large is None:
+            return own
+
+        def kernel(out: StridedArray, a: StridedArray, b: StridedArray) -> None:
+            if not large(out, a, b):
+                own(out, a, b)
+
+        return kernel
 
     @override
     def copy(self, dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None]:
