@@ -51,15 +51,6 @@ class CudaBackend(CudaMemory):
         place = Place(address, lambda device: streams.current_stream(device).handle, contexts.enter)
         self._libraries = Libraries(self, place)
 
-    @override
-    def setup(self) -> None:
-        """Register linear algebra and Fourier transforms, which NVIDIA's libraries compute."""
-
-        def add(name: str, device: str, function: Callable[..., Any]) -> Any:
-            return registry.impl(name, Kernel(function, DispatchKey.CUDA))
-
-        self._libraries.setup(add)
-
     # ---- the devices
 
     @override
@@ -130,13 +121,7 @@ class CudaBackend(CudaMemory):
     @override
     def setup(self) -> None:
         """Register the operators that run by CUDA's libraries."""
-        place = Place(
-            lambda data: data.buffer.address + data.offset,
-            lambda device: streams.current_stream(device).handle,
-            contexts.enter,
-        )
-        self.libraries = Libraries(self, place)
-        self.libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
+        self._libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
 
     # ---- templates
 
@@ -197,13 +182,6 @@ class CudaBackend(CudaMemory):
     def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
         """Return the kernel that sorts rows."""
         return sort(self, dtype)
-
-    @override
-    def matmul(
-        self, dtype: np.dtype, epilogue: ScalarFunction | None, operands: tuple[Operand, ...], result: np.dtype
-    ) -> Callable[..., None] | None:
-        """Return the kernel of matrix products, followed by a function of each sum."""
-        return matmul(self, dtype, epilogue, operands, result)
 
 
 def load() -> bool:
