@@ -156,6 +156,22 @@ typedef struct Global { char *name; CUdeviceptr address[MAX_DEVICES]; size_t siz
 
 struct Library { unsigned magic; long long id; int module; Context *context; Kernel *kernels; Global *globals; Library *next; };
 
+typedef struct Retained { UserObject *object; unsigned count; struct Retained *next; } Retained;
+
+struct Node {
+  unsigned magic;
+  Graph *graph;
+  Work work;
+  Node **before;
+  size_t before_size;
+  unsigned long long id;
+  Node *origin; /* what it is a copy of */
+  int enabled;
+  void **addresses; /* of its parameters, for whoever asks */
+};
+
+struct Graph { unsigned magic; unsigned long long id; Node **nodes; size_t count; Retained *objects; int owned; };
+
 enum { DEVICE_MEMORY, POOL_MEMORY, PINNED, REGISTERED, MANAGED, GLOBAL, GRAPH_MEMORY };
 
 struct Block {
@@ -168,7 +184,8 @@ struct Block {
   Stream *released_in;    /* where a block of a pool may be used again at once */
   int held;               /* as the host sees it: allocated and not freed */
   int valid;              /* as the device sees it, in the order of the work */
-  int pending;            /* allocations and releases that are queued, and graphs that use it */
+  int pending;            /* allocations and releases that are queued */
+  int graphs;             /* nodes that allocate or release it */
   unsigned flags;
   unsigned long long id;
 };
@@ -254,6 +271,7 @@ enum { PAGEABLE = -1, UNKNOWN = -2 };
 void trim_pools(CUdevice device);
 void block_allocated(Block *block);
 void block_released(Block *block);
+void node_uses(Block *block, int count);
 CUresult release_in_order(Block *block, Stream *stream);
 
 /* stub_queue.c */
@@ -305,15 +323,20 @@ int any_capture(void);
 void event_forgets(Event *event);
 void reset_capture(void);
 CUresult invalidate(Capture *capture, CUresult code);
-int capture_alive(const Capture *capture, unsigned long long id);
-int capture_invalid(const Capture *capture);
 
-/* stub_graphs.c */
-Node *add_node(Graph *graph, const Work *work, Node **before, size_t count);
+/* stub_nodes.c */
 Graph *new_graph(void);
-void free_graph(Graph *graph);
-void release_executable(Executable *executable);
 Graph *clone_graph(Graph *graph);
+void free_graph(Graph *graph);
+Node *add_node(Graph *graph, const Work *work, Node **before, size_t count);
+size_t place_of(const Graph *graph, const Node *node);
+int acyclic(const Graph *graph);
+void let_go(UserObject *object, unsigned count);
+void retain_object(Graph *graph, UserObject *object, unsigned count);
+
+/* stub_replay.c */
+void release_executable(Executable *executable);
+Node *copy_in(Executable *executable, Node *node);
 
 /* stub_modules.c */
 CUresult launch_checks(Kernel **function, const unsigned *sizes, void **parameters, void **extra, Launch *launch,

@@ -42,6 +42,7 @@ CUresult launch_checks(Kernel **function, const unsigned *sizes, void **paramete
     for (unsigned i = 0; i < kernel->count; i++) {
       if (!parameters[i]) {
         free(launch->parameters);
+        launch->parameters = NULL;
         return INVALID_VALUE;
       }
       memcpy(launch->parameters + kernel->offsets[i], parameters[i], kernel->sizes[i]);
@@ -57,6 +58,7 @@ CUresult launch_checks(Kernel **function, const unsigned *sizes, void **paramete
   }
   if (!buffer || !size || *size < kernel->offsets[kernel->count - 1] + kernel->sizes[kernel->count - 1]) {
     free(launch->parameters);
+    launch->parameters = NULL;
     return INVALID_VALUE;
   }
   memcpy(launch->parameters, buffer, *size < kernel->size ? *size : kernel->size);

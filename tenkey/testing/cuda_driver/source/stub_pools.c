@@ -47,7 +47,7 @@ void block_allocated(Block *block) {
 }
 
 static void give_back_from_pool(Block *block) {
-  if (block->pool) block->pool->reserved -= block->room;
+  block->pool->reserved -= block->room;
   for (size_t i = 0; i < free_count; i++)
     if (free_blocks[i] == block) free_blocks[i] = free_blocks[--free_count];
   give_back(block);
@@ -58,6 +58,13 @@ void block_released(Block *block) {
   block->valid = 0;
   if (settings.execute && block->room <= 64 << 20) memset((void *)block->base, 0xfb, block->room);
   memory_changed();
+}
+
+/* Memory of a graph exists as long as a node of a graph or of an executable allocates or releases it. */
+void node_uses(Block *block, int count) {
+  if (block->kind != GRAPH_MEMORY) return;
+  block->graphs += count;
+  if (!block->graphs && !block->pending && (!block->valid || !block->held)) give_back(block);
 }
 
 static void trim(Pool *pool, CUdevice device, uint64_t keep) {
@@ -76,12 +83,14 @@ CUresult release_in_order(Block *block, Stream *stream) {
   Work work = {.kind = RELEASE, .context = block->context, .as.block = block};
   block->held = 0;
   block->released_in = stream;
-  if (block->pool) block->pool->used -= block->room;
-  if (free_count == free_room) {
-    free_room = free_room ? 2 * free_room : 64;
-    free_blocks = realloc(free_blocks, free_room * sizeof *free_blocks);
-  }
-  free_blocks[free_count++] = block;
+  if (block->pool) {
+    block->pool->used -= block->room;
+    if (free_count == free_room) {
+      free_room = free_room ? 2 * free_room : 64;
+      free_blocks = realloc(free_blocks, free_room * sizeof *free_blocks);
+    }
+    free_blocks[free_count++] = block;
+  } else block->graphs++; /* the operation's, as that of a node */
   if (stream) release(queue(&work, stream));
   else release(queue_after(&work, block->context, NULL, 0, NULL)); /* at once: cuMemFree waits for nothing here */
   return OK;
@@ -119,10 +128,11 @@ static CUresult allocate_in_order(CUdeviceptr *address, size_t bytes, Pool *pool
     Block *block = allocate(bytes, pool->device, GRAPH_MEMORY, stream->context);
     if (!block) RETURN(OUT_OF_MEMORY);
     block->valid = 0;
+    block->graphs = 1;
     Work work = {.kind = ALLOCATE, .context = stream->context, .as.block = block};
+    *address = block->base;
     code = capture_work(stream, &work, NULL);
-    if (!code) *address = block->base;
-    else give_back(block);
+    if (code) free_work(&work);
     RETURN(code);
   }
   Block *block = take(pool, bytes, stream);
@@ -179,8 +189,11 @@ API cuMemFreeAsync(CUdeviceptr address, void *handle) {
   if (!block || block->base != address || !block->held || block->device < 0 || block->kind == GLOBAL) RETURN(INVALID_VALUE);
   if (stream->capture) {
     if (block->kind != GRAPH_MEMORY) RETURN(INVALID_VALUE);
+    block->graphs++;
     Work work = {.kind = RELEASE, .context = stream->context, .as.block = block};
-    RETURN(capture_work(stream, &work, NULL));
+    code = capture_work(stream, &work, NULL);
+    if (code) free_work(&work);
+    RETURN(code);
   }
   counts.frees++;
   RETURN(release_in_order(block, stream));

@@ -23,12 +23,18 @@ Work copy_work(const Work *work) {
     copy.as.launch.parameters = malloc(work->as.launch.size);
     memcpy(copy.as.launch.parameters, work->as.launch.parameters, work->as.launch.size);
   }
+  if (work->kind == ALLOCATE || work->kind == RELEASE) node_uses(work->as.block, 1);
+  if (work->kind == CHILD) {
+    copy.as.child = clone_graph(work->as.child);
+    copy.as.child->owned = 1;
+  }
   return copy;
 }
 
 void free_work(Work *work) {
   if (work->kind == LAUNCH) free(work->as.launch.parameters);
   if (work->kind == CHILD) free_graph(work->as.child);
+  if (work->kind == ALLOCATE || work->kind == RELEASE) node_uses(work->as.block, -1);
   work->kind = NOTHING;
 }
 
@@ -110,7 +116,10 @@ static Operation *new_operation(Work *work, Context *context) {
   operation->queued = clock_now();
   operation->ready_at = -1;
   queued_count++;
-  if (work->kind == ALLOCATE || work->kind == RELEASE) work->as.block->pending++;
+  if (work->kind == ALLOCATE || work->kind == RELEASE) {
+    work->as.block->pending++;
+    if (work->as.block->kind == GRAPH_MEMORY) work->as.block->held = work->kind == ALLOCATE;
+  }
   return operation;
 }
 
