@@ -34,7 +34,7 @@ from .driver import CudaError, cu, error_of
 from .failures import launched
 from .streams import Stream, _capturing, _choice
 
-__all__ = ["Kernel", "forget", "forgetting", "kernel", "load_ptx", "synchronize_launches"]
+__all__ = ["Kernel", "code_of", "forget", "forgetting", "kernel", "load_ptx", "synchronize_launches"]
 
 _CODES: Final = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
@@ -109,7 +109,7 @@ class Kernel:
     """
 
     __slots__ = (
-        "_configurations", "_format", "_function", "_launch", "_library", "_offsets", "_slots", "cc", "operator",
+        "_configurations", "_format", "_library", "_offsets", "_slots", "cc", "function", "launch", "operator",
         "source",
     )  # fmt: skip
 
@@ -121,11 +121,11 @@ class Kernel:
         self._slots: list[tuple[Callable[..., None], int, Any]] = []
         self._configurations: dict[tuple[Any, Any], tuple[int, ...]] = {}
         image = _image_of(source, cc)
-        self._launch = cu.cuLaunchKernel.__wrapped__  # returns a code, which is checked here
+        self.launch = cu.cuLaunchKernel.__wrapped__  # returns a code, which is checked here
         with enter(device):
             try:
                 self._library = cu.cuLibraryLoadData(image, None, None, 0, None, None, 0)
-                self._function = int(cu.cuLibraryGetKernel(self._library, source.name.encode()))
+                self.function = int(cu.cuLibraryGetKernel(self._library, source.name.encode()))
             except CudaError as error:
                 raise self._described("could not be loaded", error) from error
         if source.shared > _PLAIN_SHARED:
@@ -148,11 +148,11 @@ class Kernel:
                         f"device cuda:{device} has {most:,}: use smaller tiles."
                     )
                 with enter(device):
-                    cu.cuKernelSetAttribute(kind, self.source.shared, self._function, cu.cuDeviceGet(device))
+                    cu.cuKernelSetAttribute(kind, self.source.shared, self.function, cu.cuDeviceGet(device))
 
     def __call__(self, grid: Any, block: Any, *arguments: Any, stream: Stream | int | None = None) -> None:
         """Launch the kernel."""
-        configuration = self._configurations.get((grid, block)) or self._configure(grid, block)
+        configuration = self._configurations.get((grid, block)) or self.configuration(grid, block)
         if stream is None:
             handle = _choice.get()[current_device()]._handle
         else:
@@ -163,20 +163,20 @@ class Kernel:
             slot = self._new_slot()
         try:
             slot[0](*arguments)
-            code = self._launch(self._function, *configuration, handle, slot[1], 0)[0]
+            code = self.launch(self.function, *configuration, handle, slot[1], 0)[0]
         except struct.error as error:
             raise self._misfit(arguments, error) from None
         finally:
             self._slots.append(slot)
         if code or _waits:
-            self._after(code, configuration, handle)
+            self.finish(code, configuration, handle)
         launched(self)
 
     @property
     def _name(self) -> str:
         return self.operator or self.source.name
 
-    def _configure(self, grid: Any, block: Any) -> tuple[int, ...]:
+    def configuration(self, grid: Any, block: Any) -> tuple[int, ...]:
         """Return grid, block and bytes of shared memory as the driver takes them, after checking them."""
         counts = []
         for what, given in (("grid", grid), ("block", block)):
@@ -222,12 +222,12 @@ class Kernel:
             return TypeError(f"{start} ({', '.join(parameters)}), got {len(arguments)}.")
         for kind, value in zip(parameters, arguments):
             try:
-                struct.pack(_code(kind), value)
+                struct.pack(code_of(kind), value)
             except struct.error as found:
                 return TypeError(f"{start}, and {value!r} is not a {kind}: {found}.")
         return TypeError(f"{start}, which do not fit: {error}.")
 
-    def _after(self, code: Any, configuration: tuple[int, ...], handle: int) -> None:
+    def finish(self, code: Any, configuration: tuple[int, ...], handle: int) -> None:
         """Raise the error of a launch, or wait for the kernel where this was requested."""
         if code:
             where = f"with the grid {configuration[:3]} and the block {configuration[3:6]}"
@@ -246,7 +246,8 @@ class Kernel:
         return made
 
 
-def _code(kind: str) -> str:
+def code_of(kind: str) -> str:
+    """Return how ``struct`` writes a parameter of a kernel."""
     return _POINTER if kind.endswith("*") else _CODES[kind]
 
 
@@ -259,6 +260,6 @@ def _layout(source: Source) -> tuple[struct.Struct, list[int]]:
             f"'float32*' or one of {', '.join(_CODES)}. Pass half precision as the uint16 of its bits, and a complex "
             "number as two parameters."
         )
-    codes = [_code(kind) for kind in source.parameters]
+    codes = [code_of(kind) for kind in source.parameters]
     offsets = [struct.calcsize("@" + "".join(codes[:i]) + f"0{code}") for i, code in enumerate(codes)]
     return struct.Struct("@" + "".join(codes)), offsets

@@ -26,15 +26,19 @@ class Launcher:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._kernels: dict[int, Any] = {}
+        self._kernels: dict[int, launching.Kernel] = {}
         _launchers.add(self)
 
     def __call__(self, device: int, grid: Any, block: Any, *arguments: Any) -> None:
         """Launch the kernel in the current stream of a device."""
+        self.on(device)(grid, block, *arguments, stream=current_stream(device))
+
+    def on(self, device: int) -> launching.Kernel:
+        """Return the kernel that is loaded on a device."""
         found = self._kernels.get(device)
         if found is None:
             found = self._kernels[device] = launching.kernel(self.source, device)
-        found(grid, block, *arguments, stream=current_stream(device))
+        return found
 
 
 def forget() -> None:

@@ -16,13 +16,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.storage import StridedArray
 from ...external.scalar_function import Operand, ScalarFunction
+from ...external.templates import fused
 from ..compiling import KernelSource
+from ..device.prepared_launches import prepared
 from .emission import TYPES, parts_count, to_numba
 from .launches import Launcher, address, is_row, number, reach, steps, word
 
@@ -233,10 +236,9 @@ def pointwise(scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.
     def strided(ndim: int, wide: bool) -> Launcher:
         return Launcher(strided_source(scalar, operands, result, ndim, wide=wide))
 
-    def kernel(out: StridedArray, *inputs: Any) -> None:
+    def launch_of(out: StridedArray, *inputs: Any) -> tuple[Launcher, int, int, list[Any]]:
         windows = [out, *[x for x in inputs if x.__class__ is StridedArray]]
         n = out.size
-        device = out.device.index
         if is_row(windows):
             wide = 2 * n >= _MOST_32
             vector = all(address(w) % min(16, _VECTOR * word(w.dtype)) == 0 for w in windows)
@@ -245,8 +247,7 @@ def pointwise(scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.
                 arguments += [address(x)] if x.__class__ is StridedArray else number(x)
             count = -(-n // _VECTOR) if vector else n
             block = THREADS if count >= THREADS else -(-count // 32) * 32
-            row(vector, wide)(device, -(-count // block), block, *arguments)
-            return
+            return row(vector, wide), -(-count // block), block, arguments
         wide = n >= _MOST_32 or any(not 0 <= reach(w) < _MOST_32 for w in windows)
         mask = (1 << 64) - 1 if wide else (1 << 32) - 1
         arguments = [n, *out.shape[1:], address(out), *[step & mask for step in steps(out)]]
@@ -256,6 +257,15 @@ def pointwise(scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.
             else:
                 arguments += number(x)
         block = THREADS if n >= THREADS else -(-n // 32) * 32
-        strided(out.ndim, wide)(device, -(-n // block), block, *arguments)
+        return strided(out.ndim, wide), -(-n // block), block, arguments
 
+    def kernel(out: StridedArray, *inputs: Any) -> None:
+        launcher, grid, block, arguments = launch_of(out, *inputs)
+        launcher(out.device.index, grid, block, *arguments)
+
+    def prepare(out: StridedArray, *inputs: Any) -> Callable[..., StridedArray | None]:
+        launcher, grid, block, arguments = launch_of(*fused(out, inputs))
+        return prepared(partial(launcher.on, out.device.index), grid, block, arguments, out)
+
+    kernel.prepare = prepare  # type: ignore[attr-defined]
     return kernel

@@ -114,7 +114,7 @@ class Block(Buffer):
     ``users`` are the handles of queues other than that of its arena that use it (``record_stream``).
     """
 
-    __slots__ = ("frames", "next", "previous", "requested", "segment", "state", "users")
+    __slots__ = ("again", "frames", "next", "previous", "requested", "segment", "state", "users")
 
     def __init__(self, address: int, size: int, segment: Segment) -> None:
         super().__init__(address, size, segment.arena.device)
@@ -123,6 +123,7 @@ class Block(Buffer):
         self.next: Block | None = None
         self.state = USED
         self.requested = 0
+        self.again = 0  # how often it was given back and taken for the same request without the allocator
         self.users: set[int] | None = None
         self.frames: Any = None
 
