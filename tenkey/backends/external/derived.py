@@ -127,7 +127,7 @@ class Derived:
             x = self.clone(x)
         if x.is_contiguous:
             if device.backend is self.backend:
-                out = self.backend.empty(x.shape, x.dtype, device)
+                out: Tensor = self.backend.empty(x.shape, x.dtype, device)
                 if self.backend.copy_between(out._data, x._data):
                     return out
             elif non_blocking and device.type == "cpu":

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...core.device import Device, to_device
+from ...core.exchange.device_exchange import MemoryExchange
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
 from ..allocation.cached_buffers import Pool
@@ -69,6 +70,8 @@ class Backend:
     """Whether buffers that tensors gave back are kept for later tensors (``empty_cache``)."""
     batching: int = 0
     """The number of kernels of templates after which ``flush`` is called; 0 if they are not queued."""
+    exchange: MemoryExchange | None = None
+    """How memory on the device is shared with other libraries (DLPack); without it, arrays are copied to the host."""
     deterministic: bool = True
     """Whether floats that are scattered to one place are combined in order: the same bits in each run, at a price."""
 

@@ -17,6 +17,7 @@ from ..device.contexts import forgetters
 from . import pinned, transfers
 from .buffer_owners import BlockOwner
 from .device_pools import DevicePools
+from .memory_exchange import CudaExchange
 from .segments import Block, Buffer
 
 __all__ = ["POOLS", "CudaMemory"]
@@ -32,6 +33,7 @@ class CudaMemory(Backend):
     asynchronous = True
     caching = True
     pools = POOLS
+    exchange = CudaExchange()
 
     def __init__(self) -> None:
         forget = weakref.WeakMethod(self._forget)
