@@ -13,6 +13,7 @@ the next import and not the end of the failed one. Guarded by ``tests/package/te
 """
 
 import math as _math
+import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
@@ -113,6 +114,18 @@ def _load_checks() -> _Any:
 
 
 _registry.hooks.load_checks = _load_checks
+
+
+def _start_emulator() -> None:
+    from .testing.cuda_driver import emulator_from_environment
+
+    emulator_from_environment()
+
+
+if _os.environ.get("TENKEY_CUDA_EMULATOR", "0") not in ("", "0"):
+    from .backends.cuda.device.driver import starters as _starters
+
+    _starters.append(_start_emulator)
 
 
 def __getattr__(name: str) -> _Any:

@@ -135,10 +135,11 @@ class CudaEmulator:
             self.clear_error()
             self._apply(self._outer._settings)
             return
-        self._stub.stub_stop()
+        self.finish()
         self._execution.failures.clear()
         for undo in self._undo:
             undo()
+        self._stub.stub_stop()
 
     # ---- faults
     def fail_next(self, function: str, code: int = 999, *, after: int = 0, times: int = 1) -> None:

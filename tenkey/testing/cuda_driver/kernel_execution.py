@@ -8,12 +8,12 @@ that waits.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import threading
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..ptx import KernelError, Module
 from .ptx_images import entries, ptx_of_image, variables
 from .stub_calls import Callbacks
 
@@ -22,16 +22,12 @@ __all__ = ["Execution", "ImageError"]
 _INVALID_PTX: Final = 218
 _NO_BINARY: Final = 209
 _ILLEGAL_ADDRESS: Final = 700
-_CODES: Final = (  # words in the executor's message, and the error that a device reports
-    ("misaligned", 716),
-    ("assert", 710),
-    ("illegal instruction", 715),
-    ("trap", 719),
-    ("barrier", 719),
-    ("warp", 719),
-    ("divergent", 719),
-    ("unsupported", 801),
-)
+_LAUNCH_FAILED: Final = 719
+_UNSUPPORTED: Final = 801
+_CODES: Final = {  # kinds of errors of the executor, and what a device reports; it does not see the others
+    "out of bounds": _ILLEGAL_ADDRESS, "read-only": _ILLEGAL_ADDRESS, "misaligned": 716, "assertion": 710,
+    "bad call": 718, "bad barrier": 715, "endless": 702,
+}  # fmt: skip
 
 
 class ImageError(RuntimeError):
@@ -49,7 +45,7 @@ class _Image:
     def __init__(self, ptx: str, library: int) -> None:
         self.ptx = ptx
         self.library = library
-        self.translated: Any = None
+        self.translated: Module | None = None
         self.variables = variables(ptx)
 
 
@@ -62,10 +58,10 @@ class Execution:
         self.failures: list[BaseException] = []
         self._images: dict[int, _Image] = {}
         self._kernels: list[_Loaded] = []
-        self._translated: dict[tuple[str, bool], Any] = {}
+        self._translated: dict[tuple[str, bool], Module] = {}
         self._ranges: dict[int, tuple[int, np.ndarray]] = {}
         self._lock = threading.RLock()
-        self._callbacks = Callbacks.of(self._launch, self._load, self._unload)
+        self._callbacks = Callbacks.of(self._launch, self._load, self._unload, self._variable)
         stub.stub_connect(ctypes.byref(self._callbacks))
 
     # ---- images
@@ -104,19 +100,30 @@ class Execution:
                 sizes.ctypes.data, entry.size, entry.registers, entry.shared, entry.local, 0, entry.threads,
             )  # fmt: skip
         for variable in variables(ptx):
-            self.stub.stub_define_global(library, variable.name.encode(), variable.size, variable.initial)
+            self.stub.stub_define_global(library, variable.name.encode(), variable.size)
 
     def _unload(self, library: int) -> None:
         self._images.pop(library, None)
 
-    def _executable(self, image: _Image) -> Any:
+    def _executable(self, image: _Image) -> Module:
         if image.translated is None:
-            key = image.ptx, self.races
-            found = self._translated.get(key)
-            if found is None:
-                found = self._translated[key] = importlib.import_module("tenkey.testing.ptx").Module(image.ptx)
-            image.translated = found
+            if image.variables:  # each image has its own
+                image.translated = Module(image.ptx, races=self.races)
+            else:
+                key = image.ptx, self.races
+                if key not in self._translated:
+                    self._translated[key] = Module(image.ptx, races=self.races)
+                image.translated = self._translated[key]
         return image.translated
+
+    def _variable(self, library: int, name: bytes) -> int:
+        """Return the address of a variable of a module, 0 if it cannot be found."""
+        try:
+            with self._lock:
+                return self._executable(self._images[library]).variable(name.decode())[0]
+        except BaseException as error:
+            self.failures.append(error)
+            return 0
 
     # ---- launches
     def _launch(
@@ -128,46 +135,56 @@ class Execution:
             packed = ctypes.string_at(parameters, size) if parameters else b""
             with self._lock:
                 executable = self._executable(self._images[loaded.module]).kernel(loaded.name)
-                executable.launch(
-                    grid, block, packed, shared=sizes[6], order=self.order, seed=self.seed, memory=self.ranges(device)
-                )
+                memory = _Memory(self, device)
+                executable.launch(grid, block, packed, shared=sizes[6], order=self.order, seed=self.seed, memory=memory)
             return 0
         except BaseException as error:
             self.failures.append(error)
-            message = self._explained(error)
-            ctypes.memmove(text, (message.encode() + b"\0")[:room], min(room, len(message.encode()) + 1))
-            return self._code(error)
-
-    def _explained(self, error: BaseException) -> str:
-        """Return the message of an error, with what is known about the address."""
-        message = f"{error}"
-        address = getattr(error, "address", None)
-        if isinstance(address, int):
-            found = ctypes.create_string_buffer(1024)
-            if self.stub.stub_describe(address, int(getattr(error, "nbytes", 1) or 1), found, 1024):
-                message += f" ({found.value.decode(errors='replace')})"
-                if hasattr(error, "add_note"):
-                    error.add_note(found.value.decode(errors="replace"))
-        return message
-
-    @staticmethod
-    def _code(error: BaseException) -> int:
-        message = f"{type(error).__name__} {error}".lower()
-        return next((code for word, code in _CODES if word in message), _ILLEGAL_ADDRESS)
+            message = f"{error}".encode()[: room - 1] + b"\0"
+            ctypes.memmove(text, message, len(message))
+            if isinstance(error, KernelError):
+                return _CODES.get(error.kind, _LAUNCH_FAILED)
+            return _UNSUPPORTED if isinstance(error, NotImplementedError) else _LAUNCH_FAILED
 
     def ranges(self, device: int) -> np.ndarray:
         """Return begin and end of what kernels of a device may use, a sorted int64 array of shape (n, 2)."""
+        return self.table(device)[:, :2]
+
+    def table(self, device: int) -> np.ndarray:
+        """Return the same with a third column: that it may be written."""
         generation = self.stub.stub_generation()
         known = self._ranges.get(device)
         if known is not None and known[0] == generation:
             return known[1]
         room = 256 if known is None else len(known[1]) + 64
         while True:
-            table = np.zeros((room, 2), np.int64)
-            count = self.stub.stub_ranges(device, table.ctypes.data, room)
+            found = np.zeros((room, 2), np.int64)
+            count = self.stub.stub_ranges(device, found.ctypes.data, room)
             if count <= room:
                 break
             room = count + 64
-        table = table[:count]
+        table = np.ones((count, 3), np.int64)
+        table[:, :2] = found[:count]
         self._ranges[device] = generation, table
         return table
+
+    def describe(self, address: int) -> str | None:
+        """Return what the driver knows of an address outside of all allocations, or None."""
+        found = ctypes.create_string_buffer(1024)
+        known = self.stub.stub_describe(address, 1, found, 1024)
+        return found.value.decode(errors="replace") if known else None
+
+
+class _Memory(NamedTuple):
+    """The memory of a device, as the executor asks for it."""
+
+    execution: Execution
+    device: int
+
+    def table(self) -> np.ndarray:
+        """Return what may be used."""
+        return self.execution.table(self.device)
+
+    def describe(self, address: int) -> str | None:
+        """Return what is known of another address."""
+        return self.execution.describe(address)

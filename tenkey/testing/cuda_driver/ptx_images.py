@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import struct
 from typing import Final, NamedTuple
 
 __all__ = ["Entry", "Variable", "entries", "known_images", "ptx_of_image", "register_image", "variables"]
@@ -22,7 +21,7 @@ _PARAMETER: Final = re.compile(
 )
 _BOUND: Final = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?")
 _VARIABLE: Final = re.compile(
-    r"\.(shared|global|const|local)\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)((?:\s*\[\s*\d*\s*\])*)\s*(?:=\s*([^;]*))?;"
+    r"\.(shared|global|const|local)\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)((?:\s*\[\s*\d*\s*\])*)\s*(?:=[^;]*)?;"
 )
 _REGISTERS: Final = 32  # of a thread: what PTX says is unlimited, only the assembler knows
 _MOST_THREADS: Final = 1024
@@ -42,12 +41,10 @@ class Entry(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of a module, with its bytes at the beginning if it has any."""
+    """A variable of a module, and its size in bytes."""
 
     name: str
     size: int
-    initial: bytes | None
-    constant: bool
 
 
 def register_image(image: bytes, ptx: str) -> None:
@@ -142,26 +139,8 @@ def variables(ptx: str) -> list[Variable]:
     """Return the variables in global and constant memory that a module defines."""
     text = _without_comments(ptx)
     outside = _outside(text, [match.end() - 1 for match in _ENTRY.finditer(text)])
-    made = []
-    for match in _VARIABLE.finditer(outside):
-        if match[1] in ("global", "const"):
-            element = _SIZES.get(match[2], 8)
-            size = element * math.prod(_dimensions(match[4]))
-            initial = None if match[5] is None else _values(match[5], match[2], element).ljust(size, b"\0")[:size]
-            made.append(Variable(match[3], size, initial, match[1] == "const"))
-    return made
-
-
-def _values(text: str, kind: str, size: int) -> bytes:
-    data = b""
-    for item in re.findall(r"[^\s,{}]+", text):
-        if item[:2] in ("0f", "0F", "0d", "0D"):
-            data += bytes.fromhex(item[2:])[::-1]
-        elif kind in ("f32", "f64") and not item.lower().startswith("0x"):
-            data += struct.pack("<f" if size == 4 else "<d", float(item))
-        else:
-            try:
-                data += (int(item.rstrip("U"), 0) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-            except ValueError:  # the address of another variable: only the executor knows it
-                data += bytes(size)
-    return data
+    return [
+        Variable(match[3], _SIZES.get(match[2], 8) * math.prod(_dimensions(match[4])))
+        for match in _VARIABLE.finditer(outside)
+        if match[1] in ("global", "const")
+    ]

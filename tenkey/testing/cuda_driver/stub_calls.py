@@ -29,17 +29,26 @@ LoadCallback: Final = ctypes.CFUNCTYPE(
     ctypes.c_longlong, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
 )
 UnloadCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_longlong)
+VariableCallback: Final = ctypes.CFUNCTYPE(ctypes.c_ulonglong, ctypes.c_longlong, ctypes.c_char_p)
 
 
 class Callbacks(ctypes.Structure):
-    """The functions that the stub calls: to execute a kernel, to read an image, to forget it."""
+    """The functions that the stub calls: to execute a kernel, to read an image, to forget it, to find a variable."""
 
-    _fields_ = (("launch", LaunchCallback), ("load", LoadCallback), ("unload", UnloadCallback))
+    _fields_ = (
+        ("launch", LaunchCallback), ("load", LoadCallback), ("unload", UnloadCallback), ("variable", VariableCallback)
+    )  # fmt: skip
 
     @classmethod
-    def of(cls, launch: Callable[..., int], load: Callable[..., int], unload: Callable[[int], None]) -> Callbacks:
-        """Return the table of three Python functions; it must live as long as they may be called."""
-        return cls(LaunchCallback(launch), LoadCallback(load), UnloadCallback(unload))
+    def of(
+        cls,
+        launch: Callable[..., int],
+        load: Callable[..., int],
+        unload: Callable[[int], None],
+        variable: Callable[[int, bytes], int],
+    ) -> Callbacks:
+        """Return the table of the Python functions; it must live as long as they may be called."""
+        return cls(LaunchCallback(launch), LoadCallback(load), UnloadCallback(unload), VariableCallback(variable))
 
 
 _size, _long, _ulong, _int, _text, _place = (
@@ -67,8 +76,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
         None,
         (_place, _text, ctypes.c_longlong, ctypes.c_uint, _place, _place, _size, _int, _int, _int, _int, _int),
     ),
-    "stub_define_global": (None, (_place, _text, _size, _place)),
-    "stub_global": (_ulong, (_place, _text, _int)),
+    "stub_define_global": (None, (_place, _text, _size)),
 }
 
 

@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip("cuda.bindings")
 
-import tenkey as tk  # noqa: E402
-from tenkey.testing.cuda_driver import stub_building  # noqa: E402
-from tests.testing.cuda_driver._driver_calls import Program, checked, driver, host_function  # noqa: E402
+import tenkey as tk
+from tenkey.testing.cuda_driver import stub_building
+from tests.testing.cuda_driver._driver_calls import Program, checked, driver, host_function
 
 if stub_building.compiler() is None:
     pytest.skip("no C compiler", allow_module_level=True)

@@ -22,7 +22,7 @@ from ....dispatch.errors import TenkeyError
 
 __all__ = [
     "CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "error_of", "explainers", "is_available", "missing",
-    "packages_missing",
+    "packages_missing", "starters",
 ]  # fmt: skip
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -141,6 +141,8 @@ class _Driver:
         """Load and initialize the driver; DriverMissingError if something is missing."""
         if "cuInit" in self.__dict__:
             return
+        while starters:
+            starters.pop()()
         with self._lock:
             if self._pid:
                 raise CudaError(
@@ -218,6 +220,10 @@ def error_of(function: str, code: Any) -> CudaError:
 
 explainers: Final[list[Callable[[CudaError], CudaError]]] = []
 """Functions that add to an error what other modules know about its origin."""
+
+
+starters: Final[list[Callable[[], object]]] = []
+"""Functions that are called once, before the driver is looked for: what may take its place."""
 
 
 cu: Final[Any] = _Driver()

@@ -152,7 +152,7 @@ struct Kernel {
   Kernel *functions, *next;
 };
 
-typedef struct Global { char *name; CUdeviceptr address[MAX_DEVICES]; size_t size; unsigned char *initial; struct Global *next; } Global;
+typedef struct Global { char *name; CUdeviceptr address; size_t size; struct Global *next; } Global;
 
 struct Library { unsigned magic; long long id; int module; Context *context; Kernel *kernels; Global *globals; Library *next; };
 
@@ -231,6 +231,7 @@ typedef struct {
                 size_t room);
   long long (*load)(const void *image, size_t bytes, void *library, int *code);
   void (*unload)(long long library);
+  unsigned long long (*variable)(long long library, const char *name);
 } Callbacks;
 extern Callbacks callbacks;
 
@@ -258,6 +259,7 @@ CUresult device_value(CUdevice device, int attribute, int *value);
 Block *block_of(CUdeviceptr address);
 Block *allocate(size_t bytes, CUdevice device, int kind, Context *context);
 void give_back(Block *block);
+Block *adopt(CUdeviceptr base, size_t bytes, CUdevice device, int kind, Context *context);
 int in_arena(CUdeviceptr address);
 CUresult check_range(CUdeviceptr address, size_t bytes, Context *context, int *kind);
 int reachable(const Block *block, const Context *context);

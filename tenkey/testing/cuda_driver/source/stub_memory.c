@@ -120,6 +120,19 @@ Block *allocate(size_t bytes, CUdevice device, int kind, Context *context) {
   return block;
 }
 
+Block *adopt(CUdeviceptr base, size_t bytes, CUdevice device, int kind, Context *context) { /* memory from elsewhere */
+  Block *block = calloc(1, sizeof *block);
+  block->base = base;
+  block->size = block->room = bytes;
+  block->device = device;
+  block->kind = kind;
+  block->context = context;
+  block->held = block->valid = 1;
+  block->id = next_id();
+  insert(block);
+  return block;
+}
+
 void give_back(Block *block) {
   unsigned at = tombstone++ % TOMBSTONES;
   tombstones[at].base = block->base;
@@ -127,7 +140,7 @@ void give_back(Block *block) {
   tombstones[at].kind = block->kind;
   tombstones[at].id = block->id;
   take_out(block);
-  if (block->kind != REGISTERED) {
+  if (block->kind != REGISTERED && block->kind != GLOBAL) {
     arena_of(block->device)->used -= block->room;
     if (block->room >= 1 << 20) madvise((void *)block->base, block->room, MADV_DONTNEED);
     else fill(block, 0xfb);
@@ -136,7 +149,7 @@ void give_back(Block *block) {
 }
 
 int reachable(const Block *block, const Context *context) {
-  if (block->device < 0 || block->kind == MANAGED || block->kind == REGISTERED) return 1;
+  if (block->device < 0 || block->kind == MANAGED || block->kind == GLOBAL) return 1;
   if (block->device == context->device || context->peers >> block->device & 1) return 1;
   return block->pool && block->pool->access >> context->device & 1;
 }
@@ -156,6 +169,8 @@ CUresult check_range(CUdeviceptr address, size_t bytes, Context *context, int *k
   return address + bytes <= block->base + block->size ? OK : INVALID_VALUE;
 }
 
+static const char NOWHERE[] = "lies in no allocation";
+
 static const char *kind_name(int kind) {
   const char *names[] = {"device memory", "memory of a pool", "pinned memory", "registered memory", "managed memory",
                          "a global variable", "memory of a graph"};
@@ -167,22 +182,21 @@ const char *describe_range(CUdeviceptr address, size_t bytes, char *text, size_t
   Block *block = block_of(address);
   if (block && block->valid && address + bytes <= block->base + block->size) return NULL;
   if (block && !block->valid)
-    snprintf(text, room, "address 0x%llx is in %s of %zu bytes at 0x%llx, which is freed or not yet allocated at this place "
-             "of the queues: order the work by an event", address, kind_name(block->kind), block->size, block->base);
+    snprintf(text, room, "is in %s of %zu bytes at 0x%llx, which is freed or not yet allocated at this place of the queues: "
+             "order the work by an event", kind_name(block->kind), block->size, block->base);
   else if (block)
-    snprintf(text, room, "%zu bytes at 0x%llx go beyond the end of %s of %zu bytes at 0x%llx", bytes, address,
-             kind_name(block->kind), block->size, block->base);
+    snprintf(text, room, "ends beyond %s of %zu bytes at 0x%llx", kind_name(block->kind), block->size, block->base);
   else {
-    if (!in_arena(address)) return NULL;
     for (unsigned i = 1; i <= TOMBSTONES; i++) {
       unsigned at = (tombstone - i) % TOMBSTONES;
       if (tombstones[at].size && address >= tombstones[at].base && address < tombstones[at].base + tombstones[at].size) {
-        snprintf(text, room, "address 0x%llx is in %s of %zu bytes at 0x%llx, which has been freed: use after free", address,
+        snprintf(text, room, "is in %s of %zu bytes at 0x%llx, which has been freed: use after free",
                  kind_name(tombstones[at].kind), tombstones[at].size, tombstones[at].base);
         return text;
       }
     }
-    snprintf(text, room, "address 0x%llx belongs to no allocation", address);
+    if (!in_arena(address)) return NULL;
+    snprintf(text, room, "%s", NOWHERE);
   }
   return text;
 }
@@ -210,8 +224,9 @@ __attribute__((visibility("default"))) size_t stub_ranges(int device, long long 
 __attribute__((visibility("default"))) int stub_describe(CUdeviceptr address, size_t bytes, char *text, size_t room) {
   lock();
   const char *found = describe_range(address, bytes, text, room);
+  int known = found && strcmp(found, NOWHERE);
   unlock();
-  return found != NULL;
+  return known;
 }
 
 __attribute__((visibility("default"))) size_t stub_held(int kind, size_t *bytes) {
@@ -343,16 +358,7 @@ API cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
   CUdeviceptr base = (CUdeviceptr)host;
   size_t place = first_after(base);
   if (block_of(base) || (place < block_count && blocks[place]->base < base + bytes)) RETURN(HOST_MEMORY_ALREADY_REGISTERED);
-  Block *block = calloc(1, sizeof *block);
-  block->base = base;
-  block->size = block->room = bytes;
-  block->device = -1;
-  block->kind = REGISTERED;
-  block->context = current_context();
-  block->flags = flags;
-  block->held = block->valid = 1;
-  block->id = next_id();
-  insert(block);
+  adopt(base, bytes, -1, REGISTERED, current_context())->flags = flags;
   RETURN(OK);
 }
 

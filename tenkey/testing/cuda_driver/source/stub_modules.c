@@ -28,19 +28,13 @@ __attribute__((visibility("default"))) void stub_define_kernel(Library *library,
   library->kernels = kernel;
 }
 
-__attribute__((visibility("default"))) void stub_define_global(Library *library, const char *name, size_t size, const void *initial) {
+__attribute__((visibility("default"))) void stub_define_global(Library *library, const char *name, size_t size) {
   Global *global = calloc(1, sizeof *global);
   global->name = strdup(name);
   global->size = size;
-  if (initial) {
-    global->initial = malloc(size);
-    memcpy(global->initial, initial, size);
-  }
   global->next = library->globals;
   library->globals = global;
 }
-
-__attribute__((visibility("default"))) CUdeviceptr stub_global(Library *library, const char *name, int device);
 
 static CUresult load(Library **library, const void *image, int module) {
   if (!library || !image) return INVALID_VALUE;
@@ -97,12 +91,11 @@ static CUresult unload(Library *library, int module) {
     kernel->magic = 0;
     for (Kernel *function = kernel->functions; function; function = function->next) function->magic = 0;
   }
-  for (Global *global = library->globals; global; global = global->next)
-    for (int device = 0; device < MAX_DEVICES; device++) {
-      Block *block = global->address[device] ? block_of(global->address[device]) : NULL;
-      if (block) give_back(block);
-      global->address[device] = 0;
-    }
+  for (Global *global = library->globals; global; global = global->next) {
+    Block *block = global->address ? block_of(global->address) : NULL;
+    if (block) give_back(block);
+    global->address = 0;
+  }
   for (Library **at = &libraries; *at; at = &(*at)->next)
     if (*at == library) {
       *at = library->next;
@@ -190,32 +183,19 @@ static CUresult global(CUdeviceptr *address, size_t *bytes, Library *library, co
   if (!name) return INVALID_VALUE;
   for (Global *found = library->globals; found; found = found->next) {
     if (strcmp(found->name, name)) continue;
-    CUdeviceptr place = stub_global(library, name, current_context()->device);
-    if (!place) return OUT_OF_MEMORY;
-    if (address) *address = place;
+    if (!found->address) {
+      CUdeviceptr place = callbacks.variable ? callbacks.variable(library->id, name) : 0; /* the executor has it */
+      if (!place) return NOT_FOUND;
+      lock();
+      if (!found->address && !block_of(place)) adopt(place, found->size, current_context()->device, GLOBAL, current_context());
+      found->address = place;
+      unlock();
+    }
+    if (address) *address = found->address;
     if (bytes) *bytes = found->size;
     return OK;
   }
   return NOT_FOUND;
-}
-
-/* Where a variable of a module is on a device; Python asks before it launches a kernel that uses it. */
-CUdeviceptr stub_global(Library *library, const char *name, int device) {
-  CUdeviceptr place = 0;
-  lock();
-  for (Global *found = library->globals; found && !place; found = found->next) {
-    if (strcmp(found->name, name)) continue;
-    if (!found->address[device]) {
-      Block *block = allocate(found->size, device, GLOBAL, context_of(device));
-      if (!block) break;
-      found->address[device] = block->base;
-      if (found->initial) memcpy((void *)block->base, found->initial, found->size);
-      else memset((void *)block->base, 0, found->size);
-    }
-    place = found->address[device];
-  }
-  unlock();
-  return place;
 }
 
 API cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, Library *module, const char *name) { ENTER return global(address, bytes, module, name); }

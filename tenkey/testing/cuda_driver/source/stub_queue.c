@@ -161,7 +161,7 @@ Operation *queue_after(Work *work, Context *context, Operation **before, size_t 
 static int bad(Operation *operation, CUdeviceptr address, size_t bytes, const char *what) {
   char text[600];
   if (!bytes || !describe_range(address, bytes, text, sizeof text)) return 0;
-  fail(operation->context, ILLEGAL_ADDRESS, "[cuda] %s: %s", what, text);
+  fail(operation->context, ILLEGAL_ADDRESS, "%s of %zu bytes at address 0x%llx %s", what, bytes, address, text);
   return 1;
 }
 
