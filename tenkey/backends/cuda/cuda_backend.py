@@ -143,15 +143,7 @@ class CudaBackend(CudaMemory):
     ) -> Callable[..., None] | None:
         """Return the kernel of matrix products; large ones without a function of each sum are the library's."""
         own = matmul(self, dtype, epilogue, operands, result)
-        large = self._libraries.product(dtype) if epilogue is None else None
-        if own is None or large is None:
-            return own
-
-        def kernel(out: StridedArray, a: StridedArray, b: StridedArray) -> None:
-            if not large(out, a, b):
-                own(out, a, b)
-
-        return kernel
+        return own if own is None or epilogue is not None else self._libraries.product(dtype, own)
 
     @override
     def copy(self, dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None]:

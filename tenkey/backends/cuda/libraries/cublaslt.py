@@ -64,7 +64,7 @@ def _create(site: Site) -> _Products:
 
 def multiply(site: Site, out: Factor, a: Factor, b: Factor, dtype: np.dtype, batch: int) -> None:
     """Write the products of ``a`` and ``b``, each transposed if it says so, to ``out``."""
-    products = site.handles.get("cublaslt", site, _create)
+    products = site.handles.get(cublaslt, site, _create)
     assert isinstance(products, _Products)
     aligned = tuple([_alignment(x, dtype.itemsize, batch) for x in (a, b, out)])
     key = (*[x[1:] for x in (a, b, out)], dtype.name, batch, aligned)

@@ -85,6 +85,6 @@ class _Plans(Handle):
 
 
 def _plans(site: Site) -> _Plans:
-    found = site.handles.get("cufft", site, lambda _: _Plans())
+    found = site.handles.get(cufft, site, lambda _: _Plans())
     assert isinstance(found, _Plans)
     return found

@@ -16,7 +16,18 @@ from typing import Any, Final
 
 from ....dispatch.errors import TenkeyError
 
-__all__ = ["DATA_TYPES", "Library", "LibraryError", "cublas", "cublaslt", "cufft", "cusolver", "data_type", "letter"]
+__all__ = [
+    "DATA_TYPES",
+    "Library",
+    "LibraryError",
+    "LibraryMissingError",
+    "cublas",
+    "cublaslt",
+    "cufft",
+    "cusolver",
+    "data_type",
+    "letter",
+]
 
 # cudaDataType_t, library_types.h
 DATA_TYPES: Final = {
@@ -29,13 +40,17 @@ class LibraryError(TenkeyError, RuntimeError):
     """A function of one of CUDA's libraries failed, or the library is missing."""
 
 
+class LibraryMissingError(LibraryError):
+    """A library, or nvmath-python, is not installed."""
+
+
 class Library:
     """One library: called with an operator, the name of a function, and its arguments."""
 
-    __slots__ = ("_module", "_name", "_package")
+    __slots__ = ("_module", "_package", "name")
 
     def __init__(self, name: str, module: str, package: str) -> None:
-        self._name = name
+        self.name = name
         self._module = f"nvmath.bindings.{module}"
         self._package = package
 
@@ -48,8 +63,8 @@ class Library:
         try:
             return import_module(self._module)
         except ImportError as error:
-            raise LibraryError(
-                f"[cuda] {self._name} is called through nvmath-python, which cannot be imported ({error}): "
+            raise LibraryMissingError(
+                f"[cuda] {self.name} is called through nvmath-python, which cannot be imported ({error}): "
                 "pip install 'tenkey[cuda]'."
             ) from error
 
@@ -61,12 +76,12 @@ class Library:
             kind = type(error).__name__
             if getattr(error, "status", None) is not None:
                 raise LibraryError(
-                    f"[{operator}] {self._name} failed in {function}: {error}. If memory is exhausted, "
+                    f"[{operator}] {self.name} failed in {function}: {error}. If memory is exhausted, "
                     "tk.cuda.empty_cache() frees what is kept for reuse; otherwise please report this."
                 ) from error
             if kind in ("NotSupportedError", "FunctionNotFoundError"):
-                raise LibraryError(
-                    f"[{operator}] {self._name} is not installed, or too old to have {function} ({error}): "
+                raise LibraryMissingError(
+                    f"[{operator}] {self.name} is not installed, or too old to have {function} ({error}): "
                     f"pip install {self._package}."
                 ) from error
             raise

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.storage import StridedArray
 from . import cublaslt
+from .entry_points import LibraryMissingError
 from .site import Site
 
 __all__ = ["SUPPORTED", "large_product"]
@@ -21,15 +22,18 @@ _MOST: Final = 2**31 - 1
 def large_product(site: Callable[[Any], Site], dtype: np.dtype) -> Callable[[Any, Any, Any], bool] | None:
     """Return a function ``run(out, a, b)`` that computes products of stacks of matrices, or None for other dtypes.
 
-    The windows are those of the template. It returns false, and does nothing, for small products and for layouts in
-    which neither rows nor columns are contiguous.
+    The windows are those of the template. It returns false, and does nothing, for small products, for layouts in which
+    neither rows nor columns are contiguous, and where cuBLASLt is not installed.
     """
     if dtype.name not in SUPPORTED:
         return None
+    missing: list[LibraryMissingError] = []
 
     def run(out: StridedArray, a: StridedArray, b: StridedArray) -> bool:
         batch, rows, columns = out.shape
         if batch * rows * columns * a.shape[2] < _LARGE or max(batch, rows, columns, a.shape[2]) > _MOST:
+            return False
+        if missing:
             return False
         here = site(out.device)
         first, left, right = _factor(here, out), _factor(here, a), _factor(here, b)
@@ -40,7 +44,12 @@ def large_product(site: Callable[[Any], Site], dtype: np.dtype) -> Callable[[Any
             operands = left._replace(transposed=not left.transposed), right._replace(transposed=not right.transposed)
         else:  # the library sees out^T = b^T @ a^T
             target, operands = first, (right, left)
-        cublaslt.multiply(here, target, *operands, dtype, batch)
+        try:
+            with here.place.entered(out.device.index):
+                cublaslt.multiply(here, target, *operands, dtype, batch)
+        except LibraryMissingError as error:
+            missing.append(error)
+            return False
         return True
 
     return run

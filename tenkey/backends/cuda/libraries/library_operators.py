@@ -87,6 +87,14 @@ class Libraries:
         kernel.__name__ = f"{base}_by_library"
         return kernel
 
-    def product(self, dtype: np.dtype) -> Callable[[Any, Any, Any], bool] | None:
-        """Return :func:`large_product` for a dtype."""
-        return large_product(lambda device: self.site("matmul", device), dtype)
+    def product(self, dtype: np.dtype, own: Callable[..., None]) -> Callable[..., None]:
+        """Return a kernel of the template ``matmul`` that leaves large products to cuBLASLt, others to ``own``."""
+        large = large_product(lambda device: self.site("matmul", device), dtype)
+        if large is None:
+            return own
+
+        def kernel(out: Any, a: Any, b: Any) -> None:
+            if not large(out, a, b):
+                own(out, a, b)
+
+        return kernel

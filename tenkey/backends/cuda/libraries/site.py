@@ -21,6 +21,7 @@ from ...._util.locks import new_lock
 from ....core.device import Device
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor
+from .entry_points import Library
 
 __all__ = ["Handle", "Handles", "Matrix", "Place", "Site"]
 
@@ -46,11 +47,15 @@ class Place(NamedTuple):
 
 
 class Handle:
-    """A handle of one library, and host memory for its calls; its lock is held during a call."""
+    """A handle of one library, and host memory for its calls; its lock is held during a call.
+
+    ``owner`` is the module that made it.
+    """
 
     def __init__(self, value: int, extra: int = 0) -> None:
         self.value = value
         self.extra = extra
+        self.owner: Any = None
         self.lock = new_lock()
         self._host = np.empty(0, np.uint8)
 
@@ -70,15 +75,21 @@ class Handles:
         self._found: dict[tuple[str, int, int], Handle] = {}
         self._lock = new_lock()
 
-    def get(self, library: str, site: Site, make: Callable[[Site], Handle]) -> Handle:
-        """Return the handle for a device and a stream; ``make`` creates it at the first use."""
-        key = (library, site.device.index, site.stream)
+    def get(self, library: Library, site: Site, make: Callable[[Site], Handle]) -> Handle:
+        """Return the handle for a device and a stream; ``make`` creates it at the first use.
+
+        A handle of an emulator that has ended is replaced.
+        """
+        key = (library.name, site.device.index, site.stream)
+        owner = library.functions
         found = self._found.get(key)
-        if found is None:
+        if found is None or found.owner is not owner:
             with self._lock:
                 found = self._found.get(key)
-                if found is None:
-                    found = self._found[key] = make(site)
+                if found is None or found.owner is not owner:
+                    made = make(site)
+                    made.owner = owner
+                    found = self._found[key] = made
         return found
 
 
