@@ -75,7 +75,7 @@ def prepared(
 
     def run(a: StridedArray, b: StridedArray | None = None, *more: StridedArray) -> StridedArray | None:
         bases = base = a.buffer.address
-        first = base + a.offset
+        first, second = base + a.offset, 0
         if b is not None:
             base = b.buffer.address
             bases |= base
