@@ -13,7 +13,8 @@ driver reads the arguments while another thread may pack its own.
 Note [The device of a launch]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A kernel is loaded as part of a *library* of the driver, which belongs to no context: the launch runs in the context of
-its stream. So the context of the calling thread need not be changed. Guarded by
+its stream, and that of the calling thread need not be changed. A thread without any context is noticed by the error of
+its first launch, which is then repeated in the context of the stream: so no launch pays for asking. Guarded by
 ``tests/backends/cuda/device/test_launching.py``.
 """
 
@@ -29,10 +30,10 @@ from typing import Any, Final
 from ...._util.locks import new_lock
 from ...allocation.counts import calling_operator
 from ..compiling import Source, cubin_of, ptx_of
-from .contexts import attribute, current_device, device_count, enter
+from .contexts import attribute, context_of, current_device, device_count, enter
 from .driver import CudaError, cu, error_of
 from .failures import launched
-from .streams import Stream, _capturing, _choice
+from .streams import Stream, _capturing, _choice, device_of
 
 __all__ = ["Kernel", "code_of", "forget", "forgetting", "kernel", "load_ptx", "synchronize_launches"]
 
@@ -44,6 +45,7 @@ _POINTER: Final = "Q"
 _MOST_CONFIGURATIONS: Final = 4096
 _PLAIN_SHARED: Final = 48 * 1024  # bytes that every kernel may have without asking for more
 
+_WITHOUT_CONTEXT: Final = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, and the answer to a stream of another one
 _waits: Final[list[bool]] = []
 if os.environ.get("TENKEY_CUDA_SYNCHRONIZE", "0") not in ("", "0"):
     _waits.append(True)
@@ -164,12 +166,12 @@ class Kernel:
         try:
             slot[0](*arguments)
             code = self.launch(self.function, *configuration, handle, slot[1], 0)[0]
+            if code or _waits:
+                self.finish(code, configuration, handle, slot[1])
         except struct.error as error:
             raise self._misfit(arguments, error) from None
         finally:
             self._slots.append(slot)
-        if code or _waits:
-            self.finish(code, configuration, handle)
         launched(self)
 
     @property
@@ -227,16 +229,20 @@ class Kernel:
                 return TypeError(f"{start}, and {value!r} is not a {kind}: {found}.")
         return TypeError(f"{start}, which do not fit: {error}.")
 
-    def finish(self, code: Any, configuration: tuple[int, ...], handle: int) -> None:
-        """Raise the error of a launch, or wait for the kernel where this was requested."""
-        if code:
-            where = f"with the grid {configuration[:3]} and the block {configuration[3:6]}"
-            raise self._described(f"could not be launched {where}", error_of("cuLaunchKernel", code))
-        if handle in _capturing:  # nothing runs now
-            return
-        launched(self)
-        with enter(current_device()):
-            cu.cuStreamSynchronize(handle)
+    def finish(self, code: Any, configuration: tuple[int, ...], handle: int, table: int) -> None:
+        """Repeat a launch that failed for lack of a context, raise the error of others, and wait where requested."""
+        device = device_of(handle)
+        if code and not int(cu.cuCtxGetCurrent()):
+            cu.cuCtxSetCurrent(context_of(device))  # it stays: the thread will launch more
+        with enter(device):
+            if int(code) in _WITHOUT_CONTEXT:  # the first call of a thread
+                code = self.launch(self.function, *configuration, handle, table, 0)[0]
+            if code:
+                where = f"with the grid {configuration[:3]} and the block {configuration[3:6]}"
+                raise self._described(f"could not be launched {where}", error_of("cuLaunchKernel", code))
+            if _waits and handle not in _capturing:
+                launched(self)
+                cu.cuStreamSynchronize(handle)
 
     def _described(self, what: str, error: CudaError) -> CudaError:
         """Return an error of the driver that names the operator and the kernel."""

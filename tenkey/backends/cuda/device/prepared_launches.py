@@ -119,9 +119,9 @@ def prepared(
         else:
             slot[0](address, first, second, *[window.buffer.address + window.offset for window in more])
         code = launch(function, *configuration, handle, slot[1], 0)[0]
-        slots.append(slot)
         if code or _waits:
-            kernel.finish(code, configuration, handle)
+            kernel.finish(code, configuration, handle, slot[1])
+        slots.append(slot)
         launched(kernel)
         made: StridedArray = _new(StridedArray)
         made.buffer = taken

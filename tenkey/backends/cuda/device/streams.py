@@ -30,8 +30,8 @@ from .contexts import choose, context_of, current_device, enter, forgetters
 from .driver import CudaError, cu
 
 __all__ = [
-    "CaptureError", "Event", "ExternalStream", "Stream", "current_handle", "current_stream", "default_stream", "forget",
-    "index_of", "refuse_in_capture", "synchronize",
+    "CaptureError", "Event", "ExternalStream", "Stream", "current_handle", "current_stream", "default_stream",
+    "device_of", "forget", "index_of", "refuse_in_capture", "synchronize",
 ]  # fmt: skip
 
 _BLOCKING: Final = 0
@@ -313,6 +313,14 @@ def current_stream(device: int | None = None) -> Stream:
 def current_handle() -> int:
     """Return the handle of the current stream of the current device."""
     return _choice.get()[current_device()]._handle
+
+
+def device_of(handle: int) -> int:
+    """Return the device of a stream that is given by its handle."""
+    for device, stream in _defaults.items():
+        if stream._handle == handle:
+            return device
+    return next((device for device, handles in _all_handles.items() if handle in handles), current_device())
 
 
 def synchronize(device: int) -> None:
