@@ -59,6 +59,7 @@ class Memory:
         with contexts.enter(device):
             self.address = int(cu.cuMemAlloc(self.values.nbytes))
             cu.cuMemcpyHtoD(self.address, self.values.ctypes.data, self.values.nbytes)
+            cu.cuCtxSynchronize()  # a copy from pageable memory may return earlier
 
     def read(self, stream: Any = None) -> np.ndarray:
         """Return the values after the work in a stream, by default the current one."""
