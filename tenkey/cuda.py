@@ -27,14 +27,15 @@ from .backends.cuda.memory.memory_functions import (
     reset_accumulated_memory_stats,
     set_per_process_memory_fraction,
 )
+from .backends.cuda.user_kernels import UserKernel, kernel
 from .core.device import Device, to_device
 
 __all__ = [
     "CaptureError", "CudaError", "DeviceProperties", "DriverMissingError", "Event", "ExternalStream",
-    "KernelFailureError", "OutOfMemoryError", "StepGraph", "Stream", "current_device", "current_stream",
+    "KernelFailureError", "OutOfMemoryError", "StepGraph", "Stream", "UserKernel", "current_device", "current_stream",
     "default_stream", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
     "get_device_properties", "get_per_process_memory_fraction", "graph", "host_memory_stats", "is_available",
-    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "kernel", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
     "memory_snapshot", "memory_stats", "memory_summary", "record_memory_history", "reset_accumulated_memory_stats",
     "reset_peak_memory_stats", "set_device", "set_per_process_memory_fraction", "stream", "synchronize",
 ]  # fmt: skip

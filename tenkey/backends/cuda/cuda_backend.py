@@ -37,6 +37,7 @@ from .kernels.scatter import scatter
 from .libraries.library_operators import Libraries
 from .libraries.site import Place
 from .memory.device_memory import POOLS, CudaMemory
+from .user_kernels import kernel
 
 __all__ = ["CudaBackend", "load"]
 
@@ -122,6 +123,10 @@ class CudaBackend(CudaMemory):
     def setup(self) -> None:
         """Register the operators that run by CUDA's libraries."""
         self._libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
+
+    def user_kernel(self, given: Any) -> Callable[..., Any]:
+        """Return what runs a kernel that a user registered as source (Note [Kernels given as source])."""
+        return kernel(given)  # type: ignore[no-any-return]
 
     # ---- templates
 

@@ -54,6 +54,7 @@ class UserKernel:
     ) -> None:
         text = given if isinstance(given, str) else text_of(given)
         self._is_cuda = "__global__" in text
+        self.function = None if isinstance(given, str) else given
         self.text = text
         self.name = name or self._found_name(text)
         self.__name__ = self.__qualname__ = self.name
