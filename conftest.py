@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,28 @@ def _example_names(doctest_namespace: dict[str, Any]) -> None:
     import tenkey as tk
 
     doctest_namespace.update(np=np, tk=tk)
+
+
+_CUDA = Path(__file__).parent / "tenkey"
+
+
+@pytest.fixture(autouse=True)
+def _cuda_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the examples of ``tk.cuda`` and of the CUDA backend on the emulator, where the extra and a compiler exist."""
+    path = request.node.path
+    if not isinstance(request.node, pytest.DoctestItem) or not (
+        path == _CUDA / "cuda.py" or path.is_relative_to(_CUDA / "backends" / "cuda" / "memory")
+    ):
+        yield
+        return
+    pytest.importorskip("numba_cuda", reason="needs the extra cuda")
+    import tenkey as tk
+    from tenkey.testing.cuda_driver import stub_building
+
+    if stub_building.compiler() is None:
+        pytest.skip("needs a C compiler")
+    with tk.testing.cuda_emulator():
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -285,11 +285,12 @@ def test_errors_of_the_driver_are_raised(emulator: Any) -> None:
 
 
 def test_synchronize_waits_for_all_streams(start: Any) -> None:
-    start(deferred=True)
+    emulator = start(deferred=True)
     kernel, made = launching.kernel(ADD), [Stream() for _ in range(3)]
     memory = [Memory(X) for _ in made]
     for stream, x in zip(made, memory):
         kernel(1, 128, 100, x.address, x.address, 1.0, stream=stream)
-    assert not any(stream.query() for stream in made)
+    before = emulator.counts.synchronisations
     streams.synchronize(0)
+    assert emulator.counts.synchronisations == before + 1
     assert all(stream.query() for stream in made)
