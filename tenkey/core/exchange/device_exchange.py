@@ -229,11 +229,12 @@ def _adopted(
             f"[{function}] the strides {steps} are negative, which tensors do not have: make a copy before exporting "
             "it."
         )
-    if prod(shape) == 0:
+    count = prod(shape)
+    if count == 0:
         steps = None
-    if not address and prod(shape):
+    elif not address:
         raise BufferError(f"[{function}] the array has no memory for the shape {shape}.")
-    extent = prod(shape) * dtype.itemsize
+    extent = count * dtype.itemsize
     if steps is not None:
         extent = dtype.itemsize + sum([(n - 1) * step for n, step in zip(shape, steps)])
     buffer = exchange.adopt(address, extent, device.index, keep)

@@ -190,9 +190,8 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
     array_inside, writable = inside(capsule), is_writable(capsule)
-    if array_inside.device_type not in _IN_HOST_MEMORY or (
-        not array_inside.shape and array_inside.ndim
-    ):  # NumPy would read its lengths
+    # without lengths NumPy would read them at address 0
+    if array_inside.device_type not in _IN_HOST_MEMORY or (array_inside.ndim and not array_inside.shape):
         raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))
     described = array_inside.dtype
     target: dtypes.DType | None = None
