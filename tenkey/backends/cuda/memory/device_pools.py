@@ -35,6 +35,7 @@ class DevicePools:
     def __init__(self) -> None:
         self._counts: Callable[[int], Counts] | None = None
         self._allocators: dict[int, DeviceAllocator] = {}
+        self._orphans: list[DeviceAllocator] = []  # of earlier drivers
         self._lock = new_lock()
 
     def of(self, device: int) -> DeviceAllocator:
@@ -56,10 +57,13 @@ class DevicePools:
 
     def forget(self) -> None:
         """Forget all memory, after freeing what no tensor uses: another driver takes the place of the present one."""
-        for allocator in self.all():
-            with contextlib.suppress(CudaError):
-                allocator.empty()
+        self._orphans += self.all()
         self._allocators.clear()
+        for allocator in [*self._orphans]:  # tensors may outlive an emulator: their memory is freed at the next change
+            with contextlib.suppress(CudaError, ValueError):
+                allocator.empty()
+                if not allocator.segments():
+                    self._orphans.remove(allocator)
 
     def all(self) -> list[DeviceAllocator]:
         """Return the allocators of the devices that were used, by the index of the device."""
