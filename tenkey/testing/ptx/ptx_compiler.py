@@ -53,18 +53,18 @@ class Compiled(NamedTuple):
     image: bytes
 
 
-def compiled(text: str, *, races: bool = False, cached: bool = True) -> Compiled:
+def compiled(text: str, *, races: bool = False, optimized: bool = True, cached: bool = True) -> Compiled:
     """Compile a module, or take it from the cache.
 
     Raises:
         PtxSyntaxError: the text is not PTX.
         UnsupportedError: it contains an instruction that the executor does not have.
     """
-    key = f"ptx {_sources()} {races}\n{text}"
+    key = f"ptx {_sources()} {races} {optimized}\n{text}"
     content = code_cache.load(key) if cached else None
     if content is not None:
         return _unpacked(content)
-    found = _Unit(parse(text), races).compiled()
+    found = _Unit(parse(text), races).compiled(optimized)
     if cached:
         code_cache.store(key, _packed(found))
     return found
@@ -223,7 +223,7 @@ class _Unit:
         self.module.written.append(Function(short, head, code, False, function.is_entry))
         return t.frame_size
 
-    def compiled(self) -> Compiled:
+    def compiled(self, optimized: bool) -> Compiled:
         """Translate all kernels and compile them."""
         from ...backends.llvm import machine_code
 
@@ -233,7 +233,7 @@ class _Unit:
                 words = self.translate(function, f"k{len(entries)}")
                 entries.append(_entry(function, self.waiting(name), words))
         parts = [text for text in self.module.parts() if text]
-        code = [machine_code.object_code(text, brief=True) for text in parts]
+        code = [machine_code.object_code(text, brief=True, cold=not optimized) for text in parts]
         image = images.build(code, [f"k{k}" for k in range(len(entries))]) if entries else b""
         return Compiled(
             tuple(entries), self.shared_size, self.shared_align, -(-self.local_size // 8), self.sites, self.copies,

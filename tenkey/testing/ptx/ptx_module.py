@@ -47,6 +47,7 @@ class Module:
             not depend on it beyond the instructions that it allows.
         races: whether two threads of a block are found that access one address without a barrier between them, one of
             them writing. Such code is several times slower.
+        optimized: whether LLVM takes five times as long for code that is three times as fast.
         cached: whether the code is kept in tenkey's folder of compiled kernels.
 
     Raises:
@@ -82,12 +83,18 @@ class Module:
     """
 
     def __init__(
-        self, ptx: str | bytes, *, target: str | None = None, races: bool = False, cached: bool = True
+        self,
+        ptx: str | bytes,
+        *,
+        target: str | None = None,
+        races: bool = False,
+        optimized: bool = True,
+        cached: bool = True,
     ) -> None:
         self.text = (ptx.decode() if isinstance(ptx, bytes) else ptx).rstrip("\0")
         self.target = target
         self.races = races
-        self._compiled = found = compiled(self.text, races=races, cached=cached)
+        self._compiled = found = compiled(self.text, races=races, optimized=optimized, cached=cached)
         addresses = images.load(found.image) if found.entries else {}
         self.data = _aligned(len(found.data) + 16)
         base = self.data.ctypes.data
