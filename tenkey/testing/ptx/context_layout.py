@@ -10,11 +10,23 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["BARRIER_WORDS", "KINDS", "LARGEST_BLOCK", "MOST_COPIES", "SITE_WORDS", "Context", "Frame", "Kind", "Status"]
+__all__ = [
+    "BARRIER_WORDS",
+    "COPY_WORDS",
+    "KINDS",
+    "LARGEST_BLOCK",
+    "MOST_COPIES",
+    "SITE_WORDS",
+    "Context",
+    "Frame",
+    "Kind",
+    "Status",
+]
 
 LARGEST_BLOCK: Final = 1024
 MOST_COPIES: Final = 256
 """How many asynchronous copies of one thread may be under way."""
+COPY_WORDS: Final = 4  # of such a copy: where to, where from, its bytes and those that are read, its group
 SITE_WORDS: Final = 2
 BARRIER_WORDS: Final = 4  # threads that wait, that have arrived without waiting, that are expected; where they wait
 
@@ -84,8 +96,8 @@ class Frame(IntEnum):
     COPIED = 8  # asynchronous copies: begun, committed
     GROUPS = 9
     DEPOSIT = 10  # what a warp operation takes
-    PUBLISHED = 18  # what it gave to other lanes
-    SIZE = 26
+    PUBLISHED = 22  # what it gave to other lanes
+    SIZE = 34
 
 
 class Status(IntEnum):

@@ -8,7 +8,7 @@ import numpy as np
 
 from .context_layout import KINDS, Context, Frame, Kind, Status
 from .kernel_errors import KernelError
-from .ptx_text import plain_name, source_place
+from .ptx_text import SIZES, plain_name, source_place
 
 __all__ = ["explained"]
 
@@ -50,7 +50,7 @@ def _index(linear: int, sizes: np.ndarray) -> tuple[int, int, int]:
 
 def _described(kind: Kind, address: int, instruction: str, context: np.ndarray, memory: Any) -> str:
     """Return what the thread does."""
-    size = int(context[Context.ERROR_SIZE])
+    size = int(context[Context.ERROR_SIZE]) or _size(instruction)
     opcode = instruction.split("@", 1)[-1].split(None, 1)[-1] if instruction.startswith("@") else instruction
     verb = "reads" if opcode.startswith("ld") else "writes" if opcode.startswith("st") else "accesses"
     access = f"{verb} {size} bytes" if size else verb
@@ -63,7 +63,7 @@ def _described(kind: Kind, address: int, instruction: str, context: np.ndarray, 
         case Kind.LOCAL | Kind.PARAMETER:
             return f"{access} at offset {address}, outside {_SPACE[kind]}"
         case Kind.MISALIGNED:
-            return f"{access} at address {address:#x}, which is not a multiple of the size of the access"
+            return f"{access} at the misaligned address {address:#x}: it is not a multiple of the size"
         case Kind.READ_ONLY:
             return f"writes at address {address:#x}, which may only be read"
         case Kind.UNINITIALISED:
@@ -81,6 +81,15 @@ def _described(kind: Kind, address: int, instruction: str, context: np.ndarray, 
         case Kind.COPIES:
             return "has more asynchronous copies under way than the executor keeps"
     return KINDS[kind]
+
+
+def _size(instruction: str) -> int:
+    """Return how many bytes an instruction accesses, 0 if it does not say."""
+    words = instruction.split()
+    opcode = next((word for word in words if not word.startswith("@")), "")
+    parts = opcode.split(".")
+    count = next((int(part[1:]) for part in parts if part in {"v2", "v4", "v8"}), 1)
+    return SIZES.get(parts[-1].strip(), 0) * count
 
 
 def _nearest(address: int, context: np.ndarray) -> str:

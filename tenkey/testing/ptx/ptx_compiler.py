@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...backends.llvm import code_cache, images
+from ...backends.llvm.value_types import void
 from ...backends.llvm.values import Body, Function, Module, writing
+from .context_layout import Context
 from .kernel_errors import UnsupportedError
 from .opcodes import HANDLERS
 from .ptx_text import FunctionText, ModuleText, Parameter, Variable, number, parse, variable
@@ -22,7 +24,7 @@ from .thread_code import Translation
 __all__ = ["Compiled", "Entry", "compiled"]
 
 _WAITS: Final = frozenset(
-    {"bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "mma", "ldmatrix"}
+    "bar barrier shfl vote match redux activemask elect mma ldmatrix stmatrix mbarrier nanosleep".split()  # noqa: SIM905
 )
 _ARGUMENTS: Final = ("ptr %context", "ptr %frame", "ptr %local", "i32 %thread", "i32 %tid0", "i32 %tid1", "i32 %tid2")
 
@@ -195,6 +197,20 @@ class _Unit:
                     break
             self.waits[name] = known
         return known
+
+    def use_failing(self) -> None:
+        """Put the function ``fail`` into the module, which notes an error."""
+        if "fail" not in self.module.functions:
+            self.module.functions["fail"] = ("fail", void, [])
+            lines = ["entry:", "  %w = zext i32 %thread to i64", "  %block = load i64, ptr %b"]
+            lines.insert(2, f"  %b = getelementptr i64, ptr %context, i64 {int(Context.BLOCK)}")
+            values = {Context.ERROR_LINE: "%line", Context.ERROR_ADDRESS: "%address", Context.ERROR_THREAD: "%w",
+                      Context.ERROR_BLOCK: "%block", Context.ERROR_SIZE: "0", Context.ERROR: "%kind"}  # fmt: skip
+            for at, value in values.items():
+                lines.append(f"  %p{int(at)} = getelementptr i64, ptr %context, i64 {int(at)}")
+                lines.append(f"  store i64 {value}, ptr %p{int(at)}")
+            head = "void @fail(ptr %context, i64 %kind, i64 %line, i64 %address, i32 %thread) noinline cold nounwind"
+            self.module.written.append(Function("fail", head, "\n".join([*lines, "  ret void", ""]), False, False))
 
     def translated(self, name: str) -> str:
         """Translate a function unless it was, and return its name in the compiled code."""

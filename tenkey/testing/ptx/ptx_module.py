@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.llvm import images
 from ...backends.llvm.compiled import address_of
 from . import scheduler
-from .context_layout import LARGEST_BLOCK, SITE_WORDS, Context
+from .context_layout import COPY_WORDS, LARGEST_BLOCK, MOST_COPIES, SITE_WORDS, Context
 from .error_reports import explained
 from .ptx_compiler import Compiled, Entry, compiled
 from .ptx_text import parse, plain_name
@@ -213,6 +213,8 @@ class Kernel:
         )  # fmt: skip
         context[Context.STATE] = (seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0x7FFFFFFFFFFFFFFF
         context[Context.FRAMES] = frames.ctypes.data
+        copies = np.empty(threads * MOST_COPIES * COPY_WORDS if self.copies else 0, np.int64)
+        context[Context.COPIES] = copies.ctypes.data
         context[Context.DYNAMIC_SHARED] = shared
         context[Context.LAUNCH] = next(_launches)
         context[Context.STEPPING] = order == "random"

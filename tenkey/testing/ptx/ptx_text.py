@@ -16,6 +16,7 @@ import numpy as np
 from .kernel_errors import PtxSyntaxError
 
 __all__ = [
+    "SIZES",
     "FunctionText",
     "Instruction",
     "ModuleText",

@@ -256,6 +256,8 @@ def run_plainly(context: words, thread: pointer(i8)) -> i64:
     for k in range(turns):
         t = chosen(k, n, turns, order, factor, shift)
         if t < n:
+            frame[COPIED] = 0
+            frame[GROUPS] = 0
             if run_thread(context, thread, frame, t) != 0:
                 return 1
     return 0

@@ -66,6 +66,9 @@ class Unit(Protocol):
     indices: dict[str, int]  # what stands for the addresses of functions
     taken: set[str]  # functions whose addresses are taken
 
+    def use_failing(self) -> None:
+        """Put the function ``fail`` into the module."""
+
     def waiting(self, name: str) -> bool:
         """Tell whether a thread may have to wait in a function."""
 
@@ -433,17 +436,10 @@ class Translation:
 
     def fail(self, kind: Kind, address: Value | None = None) -> None:
         """Record an error and stop the thread, and with it the launch."""
-        body = self.body
-        facts = {
-            Context.ERROR_LINE: constant(u64, self.line),
-            Context.ERROR_ADDRESS: constant(u64, 0) if address is None else address,
-            Context.ERROR_THREAD: convert(Value(u32, self.thread.name), u64),
-            Context.ERROR_BLOCK: self.word(Context.BLOCK),
-            Context.ERROR: constant(u64, int(kind)),
-        }
-        for at, value in facts.items():
-            body.write(f"store {value.text}, {(self.context + int(at)).text}")
-        body.jump("stop")
+        self.unit.use_failing()
+        where = f"i64 {self.line}, i64 {'0' if address is None else address.name}, i32 %thread"
+        self.body.write(f"call void @fail(ptr %context, i64 {int(kind)}, {where})")
+        self.body.jump("stop")
 
     def require(self, condition: Value, kind: Kind, address: Value | None = None) -> None:
         """Stop unless a condition holds."""
@@ -457,6 +453,8 @@ class Translation:
 
     def suspend(self, status: Status, word: Value, count: Value | None = None) -> None:
         """Let the thread wait; what was computed before is not known afterwards, registers are."""
+        if not self.waits:
+            raise UnsupportedError(f"PTX line {self.line}: a thread cannot wait here.")
         self.places += 1
         k = self.places
         self.set_frame(Frame.PC, k)

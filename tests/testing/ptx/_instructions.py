@@ -58,7 +58,9 @@ def _text(name: str, inputs: Sequence[np.dtype], outputs: Sequence[np.dtype], co
     for k, (one, dtype) in enumerate(zip(targets, outputs, strict=True)):
         lines += _address(f"out{k}", dtype)
         lines.append(f"\tst.global.b{8 * dtype.itemsize} [at], {one};")
-    parameters = [f".param .u64 in{k}" for k in range(len(inputs))] + [f".param .u64 out{k}" for k in range(len(outputs))]
+    parameters = [f".param .u64 in{k}" for k in range(len(inputs))] + [
+        f".param .u64 out{k}" for k in range(len(outputs))
+    ]
     return entry(name, ", ".join(parameters), "\n".join(lines))
 
 

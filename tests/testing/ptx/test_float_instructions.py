@@ -135,20 +135,22 @@ def test_approximate_functions_are_accurate() -> None:
     positive = np.abs(x) + np.float32(1e-3)
     w = x.astype("f8")
     p = positive.astype("f8")
-    check([
-        case("ex2.approx.ftz.f32 d, a;", (x,), (np.exp2(w)).astype("f4"), close=2e-7),
-        case("lg2.approx.f32 d, a;", (positive,), (np.log2(p)).astype("f4"), close=2e-7),
-        case("sin.approx.f32 d, a;", (x,), (np.sin(w)).astype("f4"), close=2e-7),
-        case("cos.approx.f32 d, a;", (x,), (np.cos(w)).astype("f4"), close=2e-7),
-        case("tanh.approx.f32 d, a;", (x,), (np.tanh(w)).astype("f4"), close=3e-7),
-        case("rsqrt.approx.f32 d, a;", (positive,), (1 / np.sqrt(p)).astype("f4"), close=1e-7),
-        case("rcp.approx.ftz.f32 d, a;", (positive,), (1 / p).astype("f4"), close=1e-7),
-        case("sqrt.approx.f32 d, a;", (positive,), (np.sqrt(p)).astype("f4"), close=1e-7),
-        case("div.approx.f32 d, a, b;", (x, positive), (w / p).astype("f4"), close=1e-7),
-        case("div.full.f32 d, a, b;", (x, positive), (w / p).astype("f4"), close=1e-7),
-        case("rsqrt.approx.f64 d, a;", (p,), 1 / np.sqrt(p), close=1e-6),
-        case("rcp.approx.ftz.f64 d, a;", (p,), 1 / p, close=1e-6),
-    ])
+    check(
+        [
+            case("ex2.approx.ftz.f32 d, a;", (x,), (np.exp2(w)).astype("f4"), close=2e-7),
+            case("lg2.approx.f32 d, a;", (positive,), (np.log2(p)).astype("f4"), close=2e-7),
+            case("sin.approx.f32 d, a;", (x,), (np.sin(w)).astype("f4"), close=2e-7),
+            case("cos.approx.f32 d, a;", (x,), (np.cos(w)).astype("f4"), close=2e-7),
+            case("tanh.approx.f32 d, a;", (x,), (np.tanh(w)).astype("f4"), close=3e-7),
+            case("rsqrt.approx.f32 d, a;", (positive,), (1 / np.sqrt(p)).astype("f4"), close=1e-7),
+            case("rcp.approx.ftz.f32 d, a;", (positive,), (1 / p).astype("f4"), close=1e-7),
+            case("sqrt.approx.f32 d, a;", (positive,), (np.sqrt(p)).astype("f4"), close=1e-7),
+            case("div.approx.f32 d, a, b;", (x, positive), (w / p).astype("f4"), close=1e-7),
+            case("div.full.f32 d, a, b;", (x, positive), (w / p).astype("f4"), close=1e-7),
+            case("rsqrt.approx.f64 d, a;", (p,), 1 / np.sqrt(p), close=1e-6),
+            case("rcp.approx.ftz.f64 d, a;", (p,), 1 / p, close=1e-6),
+        ]
+    )
 
 
 def _bits16(numbers: np.ndarray, kind: str) -> np.ndarray:
@@ -240,11 +242,13 @@ def test_packed_singles() -> None:
         return np.where(np.isnan(v), np.uint32(0x7FFFFFFF).view("f4"), v).astype("f4").view("u8").ravel()
 
     with np.errstate(all="ignore"):
-        check([
-            case("add.rn.f32x2 d, a, b;", pack[:2], joined(x + y)),
-            case("mul.rn.f32x2 d, a, b;", pack[:2], joined(x * y)),
-            case("fma.rn.f32x2 d, a, b, c;", pack, joined(applied("fma", "f32")(x, y, z))),
-        ])
+        check(
+            [
+                case("add.rn.f32x2 d, a, b;", pack[:2], joined(x + y)),
+                case("mul.rn.f32x2 d, a, b;", pack[:2], joined(x * y)),
+                case("fma.rn.f32x2 d, a, b, c;", pack, joined(applied("fma", "f32")(x, y, z))),
+            ]
+        )
 
 
 def test_the_reference_agrees_with_the_processor() -> None:

@@ -11,7 +11,20 @@ U, S = ("u16", "u32", "u64"), ("s16", "s32", "s64")
 EDGES = {
     16: [0, 1, 2, 3, 7, 100, 255, 256, 0x7FFE, 0x7FFF, 0x8000, 0x8001, 0xFF00, 0xFFFE, 0xFFFF],
     32: [0, 1, 2, 5, 31, 32, 0xFFFF, 0x10000, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xDEADBEEF, 0xFFFFFFFF],
-    64: [0, 1, 3, 63, 64, 0xFFFFFFFF, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, 0x0123456789ABCDEF, (1 << 64) - 1],
+    64: [
+        0,
+        1,
+        3,
+        63,
+        64,
+        0xFFFFFFFF,
+        1 << 32,
+        (1 << 63) - 1,
+        1 << 63,
+        (1 << 63) + 1,
+        0x0123456789ABCDEF,
+        (1 << 64) - 1,
+    ],
 }
 
 
@@ -95,14 +108,16 @@ def test_saturated_sums_and_24_bits() -> None:
         a &= 0xFFFFFF
         return a - (1 << 24) if a >> 23 else a
 
-    check([
-        case("add.sat.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: limited(a + b))),
-        case("sub.sat.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: limited(a - b))),
-        case("mad.hi.sat.s32 d, a, b, c;", (x, y, z), wrapped("s32", lambda a, b, c: limited((a * b >> 32) + c))),
-        case("mul24.lo.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: low24(a) * low24(b))),
-        case("mul24.hi.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: low24(a) * low24(b) >> 16)),
-        case("mad24.lo.s32 d, a, b, c;", (x, y, z), wrapped("s32", lambda a, b, c: low24(a) * low24(b) + c)),
-    ])
+    check(
+        [
+            case("add.sat.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: limited(a + b))),
+            case("sub.sat.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: limited(a - b))),
+            case("mad.hi.sat.s32 d, a, b, c;", (x, y, z), wrapped("s32", lambda a, b, c: limited((a * b >> 32) + c))),
+            case("mul24.lo.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: low24(a) * low24(b))),
+            case("mul24.hi.s32 d, a, b;", (x, y), wrapped("s32", lambda a, b: low24(a) * low24(b) >> 16)),
+            case("mad24.lo.s32 d, a, b, c;", (x, y, z), wrapped("s32", lambda a, b, c: low24(a) * low24(b) + c)),
+        ]
+    )
 
 
 def test_carries() -> None:
@@ -176,7 +191,9 @@ def test_fields(kind: str) -> None:
     rng = np.random.default_rng(3)
     a = np.resize(values(kind), 600)
     at = np.resize(rng.integers(0, 70, 200).astype("u4"), 600)
-    length = np.resize(np.concatenate([rng.integers(0, 70, 190), [0, 1, 64, 65, 255, 256, 300, 31, 32, 33]]), 600).astype("u4")
+    length = np.resize(
+        np.concatenate([rng.integers(0, 70, 190), [0, 1, 64, 65, 255, 256, 300, 31, 32, 33]]), 600
+    ).astype("u4")
 
     def bfe(x: int, pos: int, n: int) -> int:
         x &= (1 << bits) - 1
@@ -322,20 +339,26 @@ def test_packed_integers() -> None:
     a, b = rng.integers(0, 1 << 32, (2, 400), np.uint64).astype("u4")
     x, y = a.view("u2"), b.view("u2")
     s, t = a.view("i2"), b.view("i2")
-    check([
-        case("add.u16x2 d, a, b;", (a, b), (x + y).view("u4")),
-        case("min.u16x2 d, a, b;", (a, b), np.minimum(x, y).view("u4")),
-        case("max.s16x2 d, a, b;", (a, b), np.maximum(s, t).view("u4")),
-        case("min.relu.s16x2 d, a, b;", (a, b), np.maximum(np.minimum(s, t), 0).view("u4")),
-        case("mov.b32 {h0, h1}, a;\nmov.b32 d, {h1, h0};", (a,), x.reshape(-1, 2)[:, ::-1].copy().view("u4").ravel()),
-    ])
+    check(
+        [
+            case("add.u16x2 d, a, b;", (a, b), (x + y).view("u4")),
+            case("min.u16x2 d, a, b;", (a, b), np.minimum(x, y).view("u4")),
+            case("max.s16x2 d, a, b;", (a, b), np.maximum(s, t).view("u4")),
+            case("min.relu.s16x2 d, a, b;", (a, b), np.maximum(np.minimum(s, t), 0).view("u4")),
+            case(
+                "mov.b32 {h0, h1}, a;\nmov.b32 d, {h1, h0};", (a,), x.reshape(-1, 2)[:, ::-1].copy().view("u4").ravel()
+            ),
+        ]
+    )
 
 
 def test_the_comparison_rejects() -> None:
     x, y = pairs("u32")
     with pytest.raises(AssertionError, match=r"2 of 3 cases fail(.|\n)*add\.u32(.|\n)*abs"):
-        check([
-            case("add.u32 d, a, b;", (x, y), x - y),
-            case("sub.u32 d, a, b;", (x, y), x - y),
-            case("abs.s32 d, a;", (x.view("i4"),), x.view("i4")),
-        ])
+        check(
+            [
+                case("add.u32 d, a, b;", (x, y), x - y),
+                case("sub.u32 d, a, b;", (x, y), x - y),
+                case("abs.s32 d, a;", (x.view("i4"),), x.view("i4")),
+            ]
+        )
