@@ -39,14 +39,17 @@ class EmulatedDevice:
         self._stub = stub
         self._execution = execution
         self._numbers = itertools.count(1)
-        self._work: dict[int, Callable[[], None]] = {}
+        self._work: dict[int, tuple[int, Callable[[], None]]] = {}
         self._kept: set[int] = set()
         self._raised: dict[int, BaseException] = {}
-        self._waiting = threading.local()
+        self._state = threading.local()
         self._function = _HostFunction(self._run)
 
     def device(self) -> int:
-        """Return the index of the device whose context is current."""
+        """Return the index of the device whose context is current, or for whose stream work is done."""
+        running: int | None = getattr(self._state, "device", None)  # the driver cannot be called then
+        if running is not None:
+            return running
         found = ctypes.c_int(-1)
         self._stub.cuCtxGetDevice(ctypes.byref(found))
         return found.value
@@ -60,14 +63,14 @@ class EmulatedDevice:
     def enqueue(self, stream: int, work: Callable[[], None]) -> None:
         """Queue work in a stream; what it raises is raised here if it runs at once."""
         number = next(self._numbers)
-        self._work[number] = work
+        self._work[number] = (self.device(), work)
         if self._captures(stream):  # each launch of the graph runs it
             self._kept.add(number)
-        self._waiting.number = number
+        self._state.number = number
         try:
             code = self._stub.cuLaunchHostFunc(ctypes.c_void_p(stream), self._function, ctypes.c_void_p(number))
         finally:
-            self._waiting.number = None
+            self._state.number = None
         if code:
             raise RuntimeError(f"[cuLaunchHostFunc] error {code} in the emulated stream {stream:#x}.")
         error = self._raised.pop(number, None)
@@ -81,13 +84,16 @@ class EmulatedDevice:
 
     def _run(self, number: int) -> None:
         try:
-            (self._work[number] if number in self._kept else self._work.pop(number))()
+            self._state.device, work = self._work[number] if number in self._kept else self._work.pop(number)
+            work()
         except BaseException as error:
-            if getattr(self._waiting, "number", None) == number:
+            if getattr(self._state, "number", None) == number:
                 self._raised[number] = error
             else:
                 self._execution.failures.append(error)
                 self._stub.stub_fail(b"cu*Synchronize", _FAILED, 0, 1)
+        finally:
+            self._state.device = None
 
 
 def use_stand_ins(stub: Any, execution: Execution) -> Callable[[], None]:
