@@ -8,7 +8,8 @@ the dtype of the first result (of the first tensor, if there is none), so that `
 to the results follow, then sizes as int64. Without ``launch`` the tensors are broadcast to one shape, and the only size
 is the number of elements ``n``, each of which has a thread. ``launch(*arguments)`` returns grid, block and sizes for
 anything else; tensors are then passed with the shapes that they have. bool elements are uint8, and those of float16 and
-bfloat16 the bits of a uint16; complex ones are pairs of floats. Guarded by
+bfloat16 the bits of a uint16; complex ones are pairs of floats. In CUDA C++ the declaration states the types: numbers
+are converted to them, and a tensor of another dtype is refused, because memory is never reinterpreted. Guarded by
 ``tests/backends/cuda/test_user_kernels.py``.
 """
 
@@ -29,6 +30,7 @@ from ...ops.builtin.shape.copying import clone, to_device
 from ...ops.builtin.shape.views import broadcast_to
 from ...ops.shapes import broadcast_shapes
 from .compiling import CudaSource, KernelSource, Source
+from .compiling.c_signatures import parameters_of
 from .compiling.function_text import text_of
 from .kernels.emission import TYPES
 from .kernels.launches import Launcher, address
@@ -65,6 +67,7 @@ class UserKernel:
         self._results = results
         self._meta = meta
         self._launchers: dict[tuple[str, ...], Launcher] = {}
+        self._declared = parameters_of(text, self.name) if self._is_cuda else None
 
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.name}>"
@@ -165,11 +168,36 @@ class UserKernel:
                 kind, numbers = self._number(value, number)
                 kinds += [kind] * len(numbers)
                 arguments += numbers
+        if self._declared is not None:
+            self._fit(kinds, arguments, tensors)
         key = tuple(kinds)
         launcher = self._launchers.get(key)
         if launcher is None:
             launcher = self._launchers.setdefault(key, Launcher(self.source(key)))
         launcher(device.index, grid, block, *arguments)
+
+    def _fit(self, kinds: list[str], arguments: list[Any], tensors: list[Tensor]) -> None:
+        """Give numbers the types that the kernel in CUDA C++ declares, and refuse tensors of other dtypes."""
+        declared = self._declared
+        assert declared is not None
+        if len(declared) != len(kinds):
+            raise TypeError(
+                f"[{self.name}] the kernel declares {len(declared)} parameters, and this call passes {len(kinds)} "
+                f"({', '.join(kinds)}): declare the arguments, then the results, then the sizes."
+            )
+        places = iter(tensors)
+        for at, (kind, wanted) in enumerate(zip(kinds, declared, strict=True)):
+            tensor = next(places) if kind.endswith("*") and arguments[at] else None
+            if wanted is None or wanted == kind:
+                continue
+            if kind.endswith("*") != wanted.endswith("*") or tensor is not None:
+                given = f"a tensor of {tensor.dtype}" if tensor is not None else f"the number {arguments[at]!r}"
+                raise TypeError(
+                    f"[{self.name}] parameter {at + 1} of the kernel is declared as {wanted}, and this call passes "
+                    f"{given}: convert it, or write a kernel for its dtype."
+                )
+            kinds[at] = wanted
+            arguments[at] = float(arguments[at]) if wanted.startswith("float") else arguments[at]
 
     def _number(self, value: Any, dtype: np.dtype) -> tuple[str, list[Any]]:
         """Return the type and the arguments of a number."""
