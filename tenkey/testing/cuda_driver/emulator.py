@@ -22,7 +22,9 @@ __all__ = ["CudaEmulator", "EmulatorCounts", "cuda_emulator", "emulator_from_env
 _MOST_DEVICES: Final = 16
 _ENVIRONMENT: Final = "TENKEY_CUDA_EMULATOR"
 _TEXT: Final = 4096
-_ALL: Final = 1 << 30
+_ARCHITECTURES: Final = ((8, 0), (9, 0), (10, 0))
+_ORDERS: Final = ("up", "down", "random")
+_LEAST_MEMORY: Final = 1 << 20
 _active: Final[list[CudaEmulator]] = []
 _execution: Final[list[Execution]] = []
 
@@ -187,6 +189,11 @@ class CudaEmulator:
         self._stub.stub_finish()
 
     @property
+    def deferred(self) -> bool:
+        """Whether work is done as late as possible, in an adversarial order."""
+        return self._settings.deferred
+
+    @property
     def execute(self) -> bool:
         """Whether kernels are executed; set it to measure what the host does."""
         return self._settings.execute
@@ -242,7 +249,18 @@ def cuda_emulator(
     execute: bool = True,
 ) -> CudaEmulator:
     """Make the device ``cuda`` work in this process without a GPU: the PTX of kernels is executed on the CPU."""
-    settings = _Settings(devices, cc, memory, deferred, order, seed, races, execute)
+    if not 1 <= devices <= _MOST_DEVICES:
+        raise ValueError(f"[cuda_emulator] has 1 to {_MOST_DEVICES} devices, got devices={devices!r}.")
+    if tuple(cc) not in _ARCHITECTURES:
+        known = ", ".join(map(str, _ARCHITECTURES))
+        raise ValueError(f"[cuda_emulator] got the compute capability cc={cc!r}: it can be one of {known}.")
+    if order not in _ORDERS:
+        raise ValueError(f"[cuda_emulator] the order of threads is one of {', '.join(_ORDERS)}, got order={order!r}.")
+    if memory < _LEAST_MEMORY:
+        raise ValueError(f"[cuda_emulator] a device has at least {_LEAST_MEMORY} bytes of memory, got {memory!r}.")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"[cuda_emulator] the seed is an int of at least 0 and below 2**63, got {seed!r}.")
+    settings = _Settings(devices, (cc[0], cc[1]), memory, deferred, order, seed, races, execute)
     return CudaEmulator(settings)
 
 

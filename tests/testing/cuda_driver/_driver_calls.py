@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from cuda.bindings import driver
 
-__all__ = ["KERNELS", "Program", "checked", "code", "driver"]
+__all__ = ["KERNELS", "Program", "checked", "code", "driver", "host_function"]
 
-# out[i] = a * x[i] + y[i] for i < n; the loads and stores are of float32. `scale` is in place; `wide` asks for 64 threads.
+# axpy: out[i] = a * x[i] + y[i]; scale: x[i] = a * x[i], in blocks of at most 64 threads; both for i < n, in float32.
 KERNELS: Final = """
 .version 8.0
 .target sm_80

@@ -1,7 +1,7 @@
 """Deferred work finds programs that lack an order, and accepts them when they have it.
 
-Each defect is a program that is wrong on a device although it mostly works. It must be found in one of a few seeds: by a
-wrong result, or by an error of the driver. The program with the order that was missing must be right with every seed.
+Each defect is a program that is wrong on a device although it mostly works. It must be found in one of a few seeds: by
+a wrong result, or by an error of the driver. The program with the order that was missing must be right with every seed.
 """
 
 from __future__ import annotations

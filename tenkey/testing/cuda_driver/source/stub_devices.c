@@ -156,12 +156,11 @@ CUresult device_value(CUdevice device, int attribute, int *value) {
   case 108: *value = level2[kind] / 2; break; /* persisting part of the second cache */
   case 109: *value = 128 << 20; break;        /* window of access policies */
   case 111: *value = 1024; break;             /* reserved shared memory */
-  case 119: *value = 0; break;                /* handles of pools: none can be shared */
-  case 15: case 26: case 31: case 41: case 78: case 79: case 83: case 85: case 89: case 90: case 95: case 98:
-  case 101: case 112: case 115: *value = 1; break; /* what these devices can do: concurrency, pools, managed memory */
   case 120: *value = settings.major >= 9; break; /* clusters */
-  case 17: case 18: case 19: case 20: case 32: case 35: case 84: case 86: case 99: case 100: case 102: case 103: case 104:
-  case 105: case 110: case 116: case 124: case 128: *value = 0; break;
+  /* What these devices have: copies during kernels, mapped host memory, concurrent kernels, ECC, one address space, stream
+     priorities, caches, managed memory, preemption, registered memory, cooperative launches, pools on device and host. */
+  case 15: case 19: case 31: case 32: case 41: case 78: case 79: case 80: case 83: case 89: case 90: case 91: case 95:
+  case 99: case 113: case 115: case 142: case 144: *value = 1; break;
   default: if (attribute < 1 || attribute > 200) return INVALID_VALUE; *value = 0;
   }
   return OK;

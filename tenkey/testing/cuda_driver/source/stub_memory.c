@@ -392,10 +392,13 @@ static CUresult pointer_value(void *data, int attribute, CUdeviceptr address) {
   case 11: if (!block) return INVALID_VALUE; *(CUdeviceptr *)data = block->base; return OK;
   case 12: if (!block) return INVALID_VALUE; *(size_t *)data = block->size; return OK;
   case 13: *(int *)data = block != NULL; return OK;
-  case 14: *(unsigned *)data = 0; return OK;
+  case 14: *(unsigned long long *)data = 0; return OK;
+  case 15: case 21: case 22: *(int *)data = 0; return OK;
   case 16: if (!block) return INVALID_VALUE; *(int *)data = 3; return OK;
   case 17: *(void **)data = block ? block->pool : NULL; return OK;
-  case 18: case 19: *(int *)data = 0; return OK;
+  case 18: if (!block) return INVALID_VALUE; *(size_t *)data = block->room; return OK;
+  case 19: if (!block) return INVALID_VALUE; *(CUdeviceptr *)data = block->base; return OK;
+  case 20: if (!block) return INVALID_VALUE; *(unsigned long long *)data = block->id; return OK;
   default: return INVALID_VALUE;
   }
 }
@@ -412,11 +415,11 @@ API cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdevic
   if (!count || !attributes || !data) return INVALID_VALUE;
   lock();
   for (unsigned i = 0; i < count; i++) {
-    if (attributes[i] < 1 || attributes[i] > 30) RETURN(INVALID_VALUE);
+    if (attributes[i] < 1 || attributes[i] > 22) RETURN(INVALID_VALUE);
     if (!data[i]) RETURN(INVALID_VALUE);
     if (!pointer_value(data[i], attributes[i], address)) continue;
-    size_t width = attributes[i] == 1 || attributes[i] == 3 || attributes[i] == 4 || attributes[i] == 7 ||
-                   attributes[i] == 11 || attributes[i] == 12 ? 8 : 4;
+    int a = attributes[i];
+    size_t width = a == 1 || a == 3 || a == 4 || a == 7 || a == 11 || a == 12 || a == 14 || (a >= 17 && a <= 20) ? 8 : 4;
     memset(data[i], 0, width); /* of an address that the driver does not know */
     if (attributes[i] == 9) *(int *)data[i] = -2;
   }

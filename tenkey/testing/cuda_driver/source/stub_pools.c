@@ -292,9 +292,11 @@ API cuMemPoolGetAttribute(Pool *pool, int attribute, void *value) {
   if (!alive(pool, POOL) || !value) return INVALID_VALUE;
   lock();
   if (attribute >= 1 && attribute <= 3) *(int *)value = pool->reuse[attribute - 1];
-  else if (attribute == 9 || attribute == 12 || attribute == 14) *(int *)value = attribute == 12 ? (pool->device < 0 ? 2 : 1) : 0;
-  else if (attribute == 10) *(int *)value = pool->device < 0 ? 0 : pool->device;
-  else if (attribute == 11) *(uint64_t *)value = pool->maximum;
+  else if (attribute == 9) *(int *)value = 1; /* pinned: on its device */
+  else if (attribute == 10 || attribute == 14 || attribute == 15) *(int *)value = 0;
+  else if (attribute == 11) *(int *)value = pool->device < 0 ? 0 : pool->device;
+  else if (attribute == 12) *(int *)value = pool->device < 0 ? 2 : 1;
+  else if (attribute == 13) *(uint64_t *)value = pool->maximum;
   else {
     uint64_t *number = pool_number(pool, attribute);
     if (!number) RETURN(INVALID_VALUE);
