@@ -19,6 +19,7 @@ __all__ = ["architectures_of", "build", "run_cuda", "table"]
 
 _ARCHITECTURE: Final = re.compile(r"(?:sm_)?(\d+)(\d)")
 _CHUNK: Final = 8
+_FEW: Final = 16
 HEAD: Final = (
     "kernel", "arch", "registers", "spills", "local", "shared", "loads", "128 bits", "stores", "128 bits", "float64",
     "occupancy", "operator",
@@ -95,20 +96,26 @@ def build(
 
     Returns the figures of each kernel with its operator, in the order of the kernels, and what went wrong.
     """
+    tasks = [(kernel, cc, folder) for cc in architectures for kernel in kernels]
+    rows, failures = [], []
+    for (kernel, cc, _), (figures, problem) in zip(tasks, _with_progress(_done(tasks), len(tasks))):
+        if figures is not None:
+            rows.append((figures, kernel.operator))
+        else:
+            failures.append(f"{kernel.operator}: {kernel.source.name} for sm_{cc[0]}{cc[1]}: {problem}")
+    return rows, failures
+
+
+def _done(tasks: Sequence[Any]) -> Iterator[tuple[Any, str]]:
+    """Yield what :func:`_compiled` returns for each task, by processes where they are worth their start."""
+    if len(tasks) <= _FEW:
+        yield from map(_compiled, tasks)
+        return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    tasks = [(kernel, cc, folder) for cc in architectures for kernel in kernels]
-    rows, failures = [], []
-    workers = min(len(allowed_cores()), -(-len(tasks) // _CHUNK))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        done = pool.map(_compiled, tasks, chunksize=_CHUNK)
-        for (kernel, cc, _), (figures, problem) in zip(tasks, _with_progress(done, len(tasks))):
-            if figures is not None:
-                rows.append((figures, kernel.operator))
-            else:
-                failures.append(f"{kernel.operator}: {kernel.source.name} for sm_{cc[0]}{cc[1]}: {problem}")
-    return rows, failures
+    with ProcessPoolExecutor(len(allowed_cores()), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_compiled, tasks, chunksize=_CHUNK)
 
 
 def _compiled(task: tuple[CudaKernel, tuple[int, int], str | None]) -> tuple[Any, str]:
