@@ -286,7 +286,7 @@ def memory_summary(device: Device | str | int | None = None) -> str:
     """
     index = _index(device)
     stats = memory_stats(index)
-    lines = [f"memory of cuda:{index}{'':15}{'now':>9}{'peak':>13}{'allocated':>13}{'freed':>13}"]
+    lines = [f"{f'memory of cuda:{index}':24}{'now':>9}{'peak':>13}{'allocated':>13}{'freed':>13}"]
     rows = (
         ("held by tensors", "allocated_bytes"), ("requested by tensors", "requested_bytes"),
         ("reserved", "reserved_bytes"), ("in unused pieces", "inactive_split_bytes"), ("blocks", "allocation"),
