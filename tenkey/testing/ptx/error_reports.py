@@ -34,13 +34,30 @@ def explained(kernel: Any, context: np.ndarray, frames: np.ndarray, memory: Any)
     index = _index(thread, context[Context.NTID : Context.NTID + 3])
     block = _index(int(context[Context.ERROR_BLOCK]), context[Context.NCTAID : Context.NCTAID + 3])
     address = int(np.uint64(context[Context.ERROR_ADDRESS]))
+    other = None
+    if kind is Kind.RACE:
+        line_of_other = int(context[Context.ERROR_OTHER])
+        other = source_place(kernel.module.text, line_of_other)
+        index_of_other = _index(int(context[Context.ERROR_OTHER_THREAD]), context[Context.NTID : Context.NTID + 3])
+        size = int(context[Context.ERROR_SIZE])
+        details = (
+            f"accesses {size} bytes at {_spot(address, context)}, which thread {index_of_other} accesses at "
+            f"{_place(kernel, line_of_other)} without a barrier between them"
+        )
     what = details or _described(kind, address, instruction, context, memory)
     place = f"{file}:{source_line}" if source_line is not None else f"PTX line {line}"
     message = f"{name}: thread {index} of block {block} {what}, at {place}: {instruction}"
     return KernelError(
         message, kernel=name, kind=KINDS[kind], thread=index, block=block, line=source_line, file=file, address=address,
-        ptx_line=line, instruction=instruction,
+        ptx_line=line, instruction=instruction, other=other,
     )  # fmt: skip
+
+
+def _spot(address: int, context: np.ndarray) -> str:
+    offset = address - int(context[Context.SHARED])
+    if 0 <= offset < int(context[Context.SHARED_SIZE]):
+        return f"offset {offset} of shared memory"
+    return f"address {address:#x}"
 
 
 def _index(linear: int, sizes: np.ndarray) -> tuple[int, int, int]:

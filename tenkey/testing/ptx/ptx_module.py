@@ -12,11 +12,12 @@ import numpy as np
 
 from ...backends.llvm import images
 from ...backends.llvm.compiled import address_of
-from . import scheduler
+from . import race_detection, scheduler
 from .context_layout import COPY_WORDS, LARGEST_BLOCK, MOST_COPIES, SITE_WORDS, Context
 from .error_reports import explained
 from .ptx_compiler import Compiled, Entry, compiled
 from .ptx_text import parse, plain_name
+from .race_detection import CELL_WORDS
 
 __all__ = ["Kernel", "Memory", "Module"]
 
@@ -25,6 +26,7 @@ _DTYPES: Final = {
     "s8": "i1", "u8": "u1", "b8": "u1", "s16": "i2", "u16": "u2", "b16": "u2", "f16": "f2", "s32": "i4", "u32": "u4",
     "b32": "u4", "f32": "f4", "s64": "i8", "u64": "u8", "b64": "u8", "f64": "f8",
 }  # fmt: skip
+_LARGEST_SHADOW: Final = 1 << 26  # bytes of an allocation in which races are looked for
 _launches: Final = itertools.count(1)
 
 
@@ -219,8 +221,19 @@ class Kernel:
         context[Context.LAUNCH] = next(_launches)
         context[Context.STEPPING] = order == "random"
         context[Context.LENIENT] = uninitialised == "ignore"
+        shadows = self._shadows(context, size, table) if self.module.races else None
         if _runner()(context.ctypes.data, self.address, self.entry.waits):
             raise explained(self, context, frames, memory)
+        del shadows, copies, shared_memory  # which the code has used until here
+
+    def _shadows(self, context: np.ndarray, size: int, table: np.ndarray) -> list[np.ndarray]:
+        """Return memory for the detector of races: cells for shared memory and for each allocation that is not huge."""
+        cells = [np.zeros(CELL_WORDS * count, np.int64) for count in (size, *_sizes(table))]
+        places = np.array([one.ctypes.data if len(one) else 0 for one in cells[1:]], np.int64)
+        context[Context.RACE] = address_of(race_detection.note)
+        context[Context.SHARED_SHADOW] = cells[0].ctypes.data
+        context[Context.GLOBAL_SHADOW] = places.ctypes.data
+        return [*cells, places]
 
     def _arguments(self, args: Any, memory: Memory | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return the buffer of parameters, and the table of what may be accessed."""
@@ -260,6 +273,10 @@ class Kernel:
             if rows:
                 table = table[np.argsort(table[:, 0], kind="stable")]
         return buffer, np.ascontiguousarray(_merged(table) if rows else table, np.int64)
+
+
+def _sizes(table: np.ndarray) -> list[int]:
+    return [int(end - begin) if end - begin <= _LARGEST_SHADOW else 0 for begin, end in table[:, :2].tolist()]
 
 
 def _merged(table: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from ..context_layout import MOST_COPIES, Frame, Kind, Status
 from ..copying_in_flight import begin_copy, end_copies
 from ..ptx_text import Instruction
 from ..thread_code import Translation
-from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, space_of, store_bits
+from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, record, space_of, store_bits
 from .opcode_table import opcode
 
 __all__: list[str] = []
@@ -52,7 +52,8 @@ def _begin(t: Translation, i: Instruction) -> None:
         elif not operand.startswith("%cache") and (register is not None or operand[0].isdigit()):
             given = minimum(t.raw(operand, 64), size)
     to, source = address_of(t, i.operands[0]), address_of(t, i.operands[1])
-    checked(t, to, size, "shared", WRITE)
+    place = checked(t, to, size, "shared", WRITE)
+    record(t, i, place, size, WRITE)
     t.require((source & (size - 1)) == 0, Kind.MISALIGNED, source)
     with t.where(given != 0):
         if len(i.operands) > 3:  # a part of the bytes: each end is checked

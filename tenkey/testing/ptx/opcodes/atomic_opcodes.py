@@ -10,7 +10,7 @@ from ..ptx_text import Instruction
 from ..ptx_types import PtxType, unsigned
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
-from .memory_opcodes import ATOMIC, READ, WRITE, address_of, checked, load_bits, space_of, store_bits
+from .memory_opcodes import ATOMIC, READ, WRITE, address_of, checked, load_bits, record, space_of, store_bits
 from .opcode_table import opcode
 
 __all__: list[str] = []
@@ -29,6 +29,7 @@ def atomic(t: Translation, i: Instruction) -> None:
     if not operation or i.has("async"):
         t.unsupported(i)
     place = checked(t, address_of(t, address), type_.size * count, space, READ | WRITE | ATOMIC)
+    record(t, i, place, type_.size * count, READ | WRITE | ATOMIC)
     targets = _listed(i.operands[0]) if gives else ["_"] * count
     given = [_listed(one) for one in operands]
     for k, target in enumerate(targets):

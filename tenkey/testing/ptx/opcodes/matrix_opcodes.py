@@ -27,7 +27,7 @@ from ..float_rounding import from_narrow, odd_single, to_narrow
 from ..ptx_text import Instruction
 from ..ptx_types import unsigned
 from ..thread_code import Translation, words
-from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, store_bits
+from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, record, store_bits
 from .opcode_table import opcode
 from .warp_opcodes import published
 
@@ -215,9 +215,9 @@ def transfer(t: Translation, i: Instruction) -> None:
     lane = Value(u32, t.thread.name) & 31
     for m, register in enumerate(_listed(registers)[:count]):
         if i.has("trans"):
-            parts = [_row(t, lane, 8 * m + (lane & 3) * 2 + k, (lane >> 2) * 2, 2, loads) for k in range(2)]
+            parts = [_row(t, i, 8 * m + (lane & 3) * 2 + k, (lane >> 2) * 2, 2, loads) for k in range(2)]
         else:
-            parts = [_row(t, lane, 8 * m + (lane >> 2), (lane & 3) * 4, 4, loads)]
+            parts = [_row(t, i, 8 * m + (lane >> 2), (lane & 3) * 4, 4, loads)]
         bits = 32 // len(parts)
         if loads:
             value = constant(u32, 0)
@@ -230,8 +230,11 @@ def transfer(t: Translation, i: Instruction) -> None:
     t.warp_operation(constant(u32, _FULL), [])  # no lane goes on before all have read or written
 
 
-def _row(t: Translation, lane: Value, owner: Value, offset: Value, size: int, loads: bool) -> Value:
+def _row(t: Translation, i: Instruction, owner: Value, offset: Value, size: int, loads: bool) -> Value:
     """Return a pointer into the row whose address a lane has given."""
     row = published(t, owner)
     t.require((row & 15) == 0, Kind.MISALIGNED, row)
-    return checked(t, row + convert(offset, u64), size, "shared", READ if loads else WRITE)
+    flags = READ if loads else WRITE
+    place = checked(t, row + convert(offset, u64), size, "shared", flags)
+    record(t, i, place, size, flags)
+    return place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ....backends.llvm.instructions import bitcast
+from ....backends.llvm.instructions import bitcast, select
 from ....backends.llvm.value_types import i1, i64, pointer, u8, u32, u64
 from ....backends.llvm.values import Value, constant, convert, emit
 from ..context_layout import SITE_WORDS, Context, Kind
@@ -14,7 +14,7 @@ from ..ptx_types import unsigned
 from ..thread_code import Place, Translation
 from .opcode_table import opcode
 
-__all__ = ["ATOMIC", "READ", "WRITE", "address_of", "checked", "space_of"]
+__all__ = ["ATOMIC", "READ", "WRITE", "address_of", "checked", "load_bits", "record", "space_of", "store_bits"]
 
 READ: Final = 1
 WRITE: Final = 2
@@ -22,6 +22,7 @@ GENERIC: Final = 4
 DATA: Final = 8
 PARAMETER: Final = 16
 ATOMIC: Final = 32
+SAME: Final = 64
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _ADDRESS: Final = re.compile(r"\[\s*(.+?)\s*(?:\+\s*([-+]?\w+)\s*)?\]$", re.DOTALL)
 
@@ -87,8 +88,6 @@ def checked(t: Translation, address: Value, size: int, space: str, flags: int) -
         result = emit(i1, f"call i1 {look.name}({', '.join(one.text for one in arguments)})")
         body.branch(result, good, "stop")
     body.label(good)
-    if t.unit.races and space in {"global", "generic"}:
-        record(t, address, size, flags)
     return convert(address, pointer(u8))
 
 
@@ -111,10 +110,7 @@ def _shared(t: Translation, address: Value, size: int, flags: int) -> Value:
         t.require(known == -1, Kind.UNINITIALISED, address)
     if flags & WRITE:
         t.body.write(f"store {constant(whole, -1).text}, {state.text}, align 1")
-    base = t.word(Context.SHARED) + address
-    if t.unit.races:
-        record(t, base, size, flags)
-    return convert(base, pointer(u8))
+    return convert(t.word(Context.SHARED) + address, pointer(u8))
 
 
 def _local(t: Translation, address: Value, size: int) -> Value:
@@ -125,12 +121,19 @@ def _local(t: Translation, address: Value, size: int) -> Value:
     return Value(pointer(u8), t.local.name) + address
 
 
-def record(t: Translation, address: Value, size: int, flags: int) -> None:
-    """Tell the detector of races of an access."""
+def record(t: Translation, i: Instruction, place: Value, size: int, flags: int, same: Value | None = None) -> None:
+    """Tell the detector of races of an access; ``same`` says whether a store changes nothing."""
+    if not t.unit.races or space_of(i) not in {"global", "shared", "generic"}:
+        return
     body = t.body
+    if i.has("volatile", "relaxed", "acquire", "release", "mmio"):
+        flags |= ATOMIC
+    given = constant(i64, flags)
+    if same is not None:
+        given = select(same, constant(i64, flags | SAME), given)
     call = emit(pointer(u8), f"inttoptr {t.word(Context.RACE).text} to ptr")
     arguments = [
-        t.context, Value(i64, address.name), constant(i64, size), constant(i64, flags), constant(i64, t.line),
+        t.context, Value(i64, convert(place, u64).name), constant(i64, size), given, constant(i64, t.line),
         convert(t.thread, i64), t.frame,
     ]  # fmt: skip
     result = emit(i1, f"call i1 {call.name}({', '.join(one.text for one in arguments)})")
@@ -161,6 +164,7 @@ def load(t: Translation, i: Instruction) -> None:
     place = _named(t, i.operands[1]) if space == "param" else None
     if place is None:
         place = _pieces(t, i, address_of(t, i.operands[1]), type_.size * count, space, READ)
+    record(t, i, place, type_.size * count, READ)
     targets = [one.strip() for one in i.operands[0].strip("{}").split(",")]
     loaded = [load_bits(t, place, type_.bits, k * type_.size) for k in range(count)]
     for target, value in zip(targets, loaded, strict=True):
@@ -174,9 +178,14 @@ def store(t: Translation, i: Instruction) -> None:
     place = _named(t, i.operands[0]) if space == "param" else None
     if place is None:
         place = _pieces(t, i, address_of(t, i.operands[0]), type_.size * count, space, WRITE)
-    sources = [one.strip() for one in i.operands[1].strip("{}").split(",")]
-    for k, source in enumerate(sources):
-        store_bits(t, place, t.raw(source, type_.bits), k * type_.size)
+    values = [t.raw(one.strip(), type_.bits) for one in i.operands[1].strip("{}").split(",")]
+    if t.unit.races:
+        same = constant(i1, True)
+        for k, value in enumerate(values):
+            same = same & (load_bits(t, place, type_.bits, k * type_.size) == value)
+        record(t, i, place, type_.size * count, WRITE, same)
+    for k, value in enumerate(values):
+        store_bits(t, place, value, k * type_.size)
 
 
 def _pieces(t: Translation, i: Instruction, address: Value, size: int, space: str, flags: int) -> Value:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from ....backends.llvm.instructions import bitcast, cttz, fabs, maximum, minimum, select
 from ....backends.llvm.value_types import f32, i32, u32, u64
 from ....backends.llvm.values import Value, constant, convert
-from ..context_layout import Context, Frame, Kind, Status
+from ..context_layout import Context, Frame, Status
 from ..ptx_text import Instruction
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
 from .opcode_table import opcode
 
 __all__: list[str] = []
+
+_UNDEFINED = 0xFFFFFFFF  # what a lane outside the mask gives: a NaN, or -1
 
 
 def published(t: Translation, lane: Value, word: int = 0) -> Value:
@@ -51,16 +53,11 @@ def shuffle(t: Translation, i: Instruction) -> None:
         source = lane ^ (b & 31)
         inside = source <= top
     source = select(inside, source, lane)
-    _member(t, source, t.number(i.operands[4]))
-    t.write_raw(target, convert(published(t, source), u32))
+    value = convert(published(t, source), u32)
+    known = (existing(t, t.number(i.operands[4])) >> source) & 1
+    t.write_raw(target, select(known == 1, value, constant(u32, _UNDEFINED)))
     if flag:
         t.write_raw(flag[0], inside)
-
-
-def _member(t: Translation, lane: Value, mask: Value) -> None:
-    """Stop if the lane whose register is read exists but is not among the members."""
-    exists = convert((Value(u32, t.thread.name) & ~constant(u32, 31)) + lane, u64) < t.word(Context.THREADS)
-    t.require((((mask >> lane) & 1) == 1) | ~exists, Kind.NOT_MEMBER, convert(lane, u64))
 
 
 @opcode("vote")
