@@ -117,7 +117,8 @@ class CudaBackend(CudaMemory):
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> StridedArray:
         """Return an uninitialized window, for what one kernel leaves to the next."""
-        return self.empty(shape, dtype, device)._data
+        made: StridedArray = self.empty(shape, dtype, device)._data
+        return made
 
     @override
     def setup(self) -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -37,7 +38,8 @@ def parts_count(dtype: str) -> int:
     return 2 if dtype.startswith("complex") else 1
 
 
-class _Language(NamedTuple):
+@dataclass(frozen=True)
+class _Language:
     name: str
     types: Mapping[str, str]
     index: str = "int64"

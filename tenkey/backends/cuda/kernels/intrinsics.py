@@ -42,7 +42,7 @@ _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
 
-def _binary(kind: type, build: Callable[[Any, Any, Any, Any], Any]) -> Any:
+def _binary(kind: Any, build: Callable[[Any, Any, Any, Any], Any]) -> Any:
     """Return an intrinsic of two operands of one type; ``build(builder, type, a, b)`` makes the value."""
 
     def define(context: Any, a: Any, b: Any) -> _Lowering | None:
@@ -54,7 +54,7 @@ def _binary(kind: type, build: Callable[[Any, Any, Any, Any], Any]) -> Any:
     return intrinsic(define)
 
 
-def _unary(kind: type, build: Callable[[Any, Any], Any]) -> Any:
+def _unary(kind: Any, build: Callable[[Any, Any], Any]) -> Any:
     def define(context: Any, a: Any) -> _Lowering | None:
         def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
             return build(builder, *values)
@@ -130,8 +130,7 @@ divide = _binary(types.Float, lambda builder, kind, a, b: builder.fdiv(a, b))
 negative = _unary(types.Float, lambda builder, a: builder.fsub(ir.Constant(a.type, -0.0), a))
 
 
-@intrinsic
-def select(context: Any, condition: Any, chosen: Any, otherwise: Any) -> _Lowering | None:
+def _select(context: Any, condition: Any, chosen: Any, otherwise: Any) -> _Lowering | None:
     """Return one of two values of one type, without a branch."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
@@ -142,11 +141,13 @@ def select(context: Any, condition: Any, chosen: Any, otherwise: Any) -> _Loweri
     return chosen(types.boolean, chosen, otherwise), generate
 
 
+select = intrinsic(_select)
+
+
 # ---- conversions
 
 
-@intrinsic
-def bits_of(context: Any, x: Any) -> _Lowering | None:
+def _bits_of(context: Any, x: Any) -> _Lowering | None:
     """Return the bits of a float as an unsigned integer of its size."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
@@ -157,8 +158,10 @@ def bits_of(context: Any, x: Any) -> _Lowering | None:
     return (types.uint32 if x == types.float32 else types.uint64)(x), generate
 
 
-@intrinsic
-def float_of(context: Any, bits: Any) -> _Lowering | None:
+bits_of = intrinsic(_bits_of)
+
+
+def _float_of(context: Any, bits: Any) -> _Lowering | None:
     """Return the float with the bits of an integer of 32 or 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
@@ -167,6 +170,9 @@ def float_of(context: Any, bits: Any) -> _Lowering | None:
     if not isinstance(bits, types.Integer) or bits.bitwidth < 32:
         return None
     return (types.float32 if bits.bitwidth == 32 else types.float64)(bits), generate
+
+
+float_of = intrinsic(_float_of)
 
 
 def _converted(source: Any, target: Any, code: str, constraint: str) -> Any:
@@ -190,8 +196,7 @@ to_bfloat16 = _converted(types.float32, types.uint16, "cvt.rn.bf16.f32 $0, $1;",
 _toward_zero = _converted(types.float64, types.float32, "cvt.rz.f32.f64 $0, $1;", "=f,d")
 
 
-@intrinsic
-def from_bfloat16(context: Any, bits: Any) -> _Lowering | None:
+def _from_bfloat16(context: Any, bits: Any) -> _Lowering | None:
     """Return the float32 whose upper half is a bfloat16."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
@@ -201,8 +206,10 @@ def from_bfloat16(context: Any, bits: Any) -> _Lowering | None:
     return (types.float32(bits), generate) if bits == types.uint16 else None
 
 
-@intrinsic
-def round_odd(context: Any, x: Any) -> _Lowering | None:
+from_bfloat16 = intrinsic(_from_bfloat16)
+
+
+def _round_odd(context: Any, x: Any) -> _Lowering | None:
     """Return a float64 as a float32 that may be rounded again: towards zero, the last bit set if this was not exact."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
@@ -213,6 +220,9 @@ def round_odd(context: Any, x: Any) -> _Lowering | None:
         return builder.bitcast(bits, _FLOAT)
 
     return (types.float32(x), generate) if x == types.float64 else None
+
+
+round_odd = intrinsic(_round_odd)
 
 
 def _whole(target: Any, build: Callable[[Any, Any], Any]) -> Any:
@@ -252,7 +262,7 @@ def _load(count: int) -> Any:
     def define(context: Any, pointer: Any, index: Any) -> _Lowering | None:
         def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
             kind = context.get_data_type(pointer.dtype)
-            at = _address(builder, *values, kind, count)
+            at = _address(builder, values[0], values[1], kind, count)
             vector = builder.load(at, align=_alignment(pointer.dtype, count))
             parts = [builder.extract_element(vector, ir.Constant(_I32, n)) for n in range(count)]
             return context.make_tuple(builder, signature.return_type, parts)
@@ -270,7 +280,7 @@ def _stored(pointer: Any, index: Any, parts: tuple[Any, ...]) -> _Lowering | Non
         vector = ir.Constant(ir.VectorType(kind, len(parts)), ir.Undefined)
         for n, value in enumerate(values[2:]):
             vector = builder.insert_element(vector, value, ir.Constant(_I32, n))
-        at = _address(builder, *values[:2], kind, len(parts))
+        at = _address(builder, values[0], values[1], kind, len(parts))
         builder.store(vector, at, align=_alignment(pointer.dtype, len(parts)))
         return context.get_dummy_value()
 
@@ -284,23 +294,26 @@ load_vector2 = _load(2)
 load_vector4 = _load(4)
 
 
-@intrinsic
-def store_vector2(context: Any, pointer: Any, index: Any, a: Any, b: Any) -> _Lowering | None:
+def _store_vector2(context: Any, pointer: Any, index: Any, a: Any, b: Any) -> _Lowering | None:
     """Store 2 elements at an index, which is that of an aligned address."""
     return _stored(pointer, index, (a, b))
 
 
-@intrinsic
-def store_vector4(context: Any, pointer: Any, index: Any, a: Any, b: Any, c: Any, d: Any) -> _Lowering | None:
+store_vector2 = intrinsic(_store_vector2)
+
+
+def _store_vector4(context: Any, pointer: Any, index: Any, a: Any, b: Any, c: Any, d: Any) -> _Lowering | None:
     """Store 4 elements at an index, which is that of an aligned address."""
     return _stored(pointer, index, (a, b, c, d))
+
+
+store_vector4 = intrinsic(_store_vector4)
 
 
 # ---- warps
 
 
-@intrinsic
-def shuffle_down(context: Any, value: Any, offset: Any) -> _Lowering | None:
+def _shuffle_down(context: Any, value: Any, offset: Any) -> _Lowering | None:
     """Return the value of the lane that is ``offset`` (a uint32) places higher, or the own value beyond the last lane.
 
     All lanes of the warp take part. The value is a number of 8 to 64 bits.
@@ -329,3 +342,6 @@ def shuffle_down(context: Any, value: Any, offset: Any) -> _Lowering | None:
     if not isinstance(value, types.Integer | types.Float) or offset != types.uint32:
         return None
     return value(value, offset), generate
+
+
+shuffle_down = intrinsic(_shuffle_down)

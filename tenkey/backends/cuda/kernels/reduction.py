@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.storage import StridedArray
-from ....ops.scalar import variable
 from ...external.scalar_function import ScalarFunction
+from ...external.templates import identity
 from ..compiling import KernelSource
 from .emission import TYPES, parts_count
 from .launches import Launcher, address, reach, word
@@ -96,7 +96,7 @@ class _Text:
         body = "\n".join([f"    {line}" for line in lines])
         signature = "rows, columns, out, x, row_step, column_step"
         text = f"{self.head}\n\ndef {title}({signature}"
-        parameters = self.parameters
+        parameters: tuple[str, ...] = self.parameters
         if form != "warp":
             text += ", splits"
             parameters = (*parameters, "uint64")
@@ -219,8 +219,7 @@ def reduction(
 ) -> Callable[[StridedArray, StridedArray], None]:
     """Return the host function ``kernel(out, x)`` of the template ``reduction``."""
     dtype = combine.dtype
-    kind = "boolean" if dtype.kind == "b" else "number"
-    same = ScalarFunction("join", ("x",), variable("x", kind), dtype)
+    same = ScalarFunction("join", ("x",), identity(dtype), dtype)
     _Text(combine, scalar, operand)  # NotImplementedError, before any call
 
     @functools.cache

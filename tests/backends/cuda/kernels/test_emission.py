@@ -35,8 +35,11 @@ def run(functions: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _run_group(functions: Sequence[Any]) -> list[np.ndarray]:
-    names, kinds, arguments, body = [], [], [], []
-    outs = []
+    names: list[str] = []
+    kinds: list[str] = []
+    arguments: list[Any] = []
+    body: list[str] = []
+    outs: list[np.ndarray] = []
     for k, function in enumerate(functions):
         values: list[str] = []
         for n, (array, dtype) in enumerate(zip(function.arrays, function.parameters.values(), strict=True)):

@@ -36,13 +36,14 @@ def _functions(name: str) -> tuple[ScalarFunction, ScalarFunction, np.dtype, Cal
 
 
 def _words(array: np.ndarray) -> np.ndarray:
-    return array.view(array.real.dtype) if array.dtype.kind == "c" else array
+    words: np.ndarray = array.view(array.real.dtype) if array.dtype.kind == "c" else array
+    return words
 
 
 def _values(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
     rng = np.random.default_rng(columns)
     if dtype.kind == "c":
-        return np.exp(1j * rng.uniform(-1, 1, (rows, columns))).astype(dtype)
+        return np.asarray(np.exp(1j * rng.uniform(-1, 1, (rows, columns))), dtype)
     return rng.integers(0 if dtype.kind == "u" else -9, 9, (rows, columns)).astype(dtype)
 
 
