@@ -21,14 +21,15 @@ from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from .atomics import atomic_add, atomic_exchange_if, atomic_maximum, atomic_minimum
-from .shared_vectors import shared_vector2, shared_vector4
+from .tuples import add_products, shared_vector1, shared_vector2, shared_vector4, subtract_products
 
 __all__ = [
-    "INFINITY", "NAN", "atomic_add", "atomic_exchange_if", "atomic_maximum", "atomic_minimum",
+    "INFINITY", "NAN", "add_products", "atomic_add", "atomic_exchange_if", "atomic_maximum", "atomic_minimum",
     "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
     "from_float16", "load_vector2", "load_vector4", "negative", "round_odd", "select",
-    "shared_vector2", "shared_vector4", "shift_left", "shift_right",
-    "shuffle_down", "store_vector2", "store_vector4", "to_bfloat16", "to_float16", "to_int64", "to_uint64",
+    "shared_vector1", "shared_vector2", "shared_vector4", "shift_left", "shift_right",
+    "shuffle_down", "store_vector2", "store_vector4", "subtract_products", "to_bfloat16",
+    "to_float16", "to_int64", "to_uint64",
     "unsigned_quotient", "unsigned_remainder", "whole_quotient", "whole_remainder", "wrap_add", "wrap_multiply",
     "wrap_negative", "wrap_subtract",
 ]  # fmt: skip

@@ -114,10 +114,33 @@ def radix_move(columns, tiles, shift, {given}, counts, {results}):
     while slot < count:
         key = keys[slot]
         place = places[slot]
-        digit = bit_and(uint32(shift_right(key, {kind}(shift))), uint32({digits} - 1))
+        digit = digit_of(key, shift)
         to = first + int64(wrap_add(start[digit], slot))
         {write}
         slot = wrap_add(slot, uint32({threads}))
+"""
+_FUNCTIONS = """
+def digit_of(key, shift):
+    return bit_and(uint32(shift_right(key, {kind}(shift))), uint32({digits} - 1))
+
+
+def narrowed(peers, digit, bit):
+    mine = bit_and(digit, bit) != uint32(0)
+    votes = uint32(cuda.ballot_sync(uint32(0xFFFFFFFF), mine))
+    return bit_and(peers, select(mine, votes, bit_invert(votes)))
+
+
+def rank_of(found, mine, digit, below):
+    peers = uint32(0xFFFFFFFF)
+    {narrow}
+    before = uint32(cuda.popc(bit_and(peers, below)))
+    at = wrap_add(mine, digit)
+    seen = found[at]
+    cuda.syncwarp()
+    if before == uint32(0):
+        found[at] = wrap_add(seen, uint32(cuda.popc(peers)))
+    cuda.syncwarp()
+    return wrap_add(seen, before)
 """
 _RANK = """\
     key{n} = {kind}({largest})
@@ -125,24 +148,11 @@ _RANK = """\
     if at < columns:
         key{n} = {key}
         {place}
-    digit{n} = bit_and(uint32(shift_right(key{n}, {kind}(shift))), uint32({digits} - 1))
-    peers = uint32(0xFFFFFFFF)
-    {ballots}
-    before = uint32(cuda.popc(bit_and(peers, below)))
-    seen = found[wrap_add(mine, digit{n})]
-    cuda.syncwarp()
-    if before == uint32(0):
-        found[wrap_add(mine, digit{n})] = wrap_add(seen, uint32(cuda.popc(peers)))
-    cuda.syncwarp()
-    rank{n} = wrap_add(seen, before)
+    rank{n} = rank_of(found, mine, digit_of(key{n}, shift), below)
     at = wrap_add(at, uint32(32))
 """
-_BALLOT = """\
-    bit = bit_and(digit{n}, uint32({bit})) != uint32(0)
-    votes = uint32(cuda.ballot_sync(uint32(0xFFFFFFFF), bit))
-    peers = bit_and(peers, select(bit, votes, bit_invert(votes)))"""
 _EXCHANGE = """\
-    to{n} = wrap_add(rank{n}, found[wrap_add(mine, digit{n})])
+    to{n} = wrap_add(rank{n}, found[wrap_add(mine, digit_of(key{n}, shift))])
     keys[to{n}] = key{n}
     places[to{n}] = place{n}"""
 _LAST = """value = element_of(key)
@@ -192,14 +202,12 @@ def move_source(keys: Keys, first: bool, last: bool) -> KernelSource:
         "each": _EACH,
     }
     place = "" if first else "place{n} = places_in[first + int64(at)]"
-    ranks = []
-    for n in range(ITEMS):
-        ballots = "\n".join([_BALLOT.format(n=n, bit=1 << b) for b in range(8)]).lstrip()
-        ranks.append(
-            _RANK.format(n=n, key=key, place=place.format(n=n), ballots=ballots, largest=(1 << keys.bits) - 1, **words)
-        )
+    ranks = [_RANK.format(n=n, key=key, place=place.format(n=n), largest=(1 << keys.bits) - 1, **words)
+             for n in range(ITEMS)]  # fmt: skip
+    narrow = "\n    ".join([f"peers = narrowed(peers, digit, uint32({1 << bit}))" for bit in range(8)])
+    functions = _FUNCTIONS.format(narrow=narrow, **words)
     text = _MOVE.format(
-        head=keys.head, given=given, results="values, order" if last else "keys_out, places_out",
+        head=f"{keys.head}\n{functions}", given=given, results="values, order" if last else "keys_out, places_out",
         ranks="".join(ranks).rstrip(), exchange="\n".join([_EXCHANGE.format(n=n) for n in range(ITEMS)]),
         write=_LAST if last else _NEXT, **words,
     )  # fmt: skip

@@ -78,23 +78,37 @@ class _Writer:
         tile, kind = self.tile, self.kind
         length = tile.rows if side == "rows" else tile.columns
         wide, kept = (f"{name}_2", f"{name}_1") if side == "rows" else (f"{name}_1", f"{name}_2")
-        each = tile.threads // (tile.depth if fast else length)  # positions between two elements of a thread
         modulus = tile.depth if fast else length
+        each = tile.threads // modulus  # positions between two elements of a thread
         inner, outer = f"{kind}(t % {modulus})", f"{kind}(t // {modulus})"
-        prepare = [f"{name}_k, {name}_m = {f'{inner}, {outer}' if fast else f'{outer}, {inner}'}"]
+        prepare = [
+            f"{name}_k, {name}_m = {f'{inner}, {outer}' if fast else f'{outer}, {inner}'}",
+            f"{name}_slot = {kind}({name}_k * {kind}({self.pitch(length)}) + {name}_m)",
+            f"{name}_m = {kind}(first_{side} + {name}_m)",
+        ]
         load, put = [], []
         for n in range(length * tile.depth // tile.threads):
-            m = f"{kind}({name}_m + {kind}({n * each if fast else 0}))"
-            k = f"{kind}({name}_k + {kind}({0 if fast else n * each}))"
-            at = f"{kind}({name}_first + {kind}(first_{side} + {m}) * {kept} + {kind}(depth + {k}) * {wide})"
-            guard = f"if {kind}(first_{side} + {m}) < {side} and {kind}(depth + {k}) < inner:"
-            load += [f"{name}{n}{part} = {self.sum}(0)" for part in self.parts] + [guard]
-            for p, part in enumerate(self.parts):
-                element = f"{name}[{at}]" if len(self.parts) == 1 else f"{name}[2 * {at} + {p}]"
-                load.append(f"    {name}{n}{part} = {self._widened(element)}")
-                to = f"{kind}(into_{name} + {k} * {kind}({self.pitch(length)}) + {m})"
-                put.append(f"tile_{name}{part}[{to}] = {name}{n}{part}")
+            m = f"{name}_m + {n * each}" if fast else f"{name}_m"
+            k = f"depth + {name}_k" if fast else f"depth + {name}_k + {n * each}"
+            given = f"{name}, {name}_first, {kind}({m}), {kind}({k}), {side}, inner, {kept}, {wide}"
+            load.append(f"{', '.join([f'{name}{n}{part}' for part in self.parts])} = load({given})")
+            step = n * each * (1 if fast else self.pitch(length))
+            put += [f"tile_{name}{part}[into_{name} + {name}_slot + {step}] = {name}{n}{part}" for part in self.parts]
         return prepare, load, put
+
+    def load(self) -> str:
+        """Return the device function that reads an element of a matrix, 0 outside of it."""
+        kind = self.kind
+        at = f"{kind}(first + m * step_m + k * step_k)"
+        if len(self.parts) == 1:
+            values, zeros = [self._widened(f"x[{at}]")], [f"{self.sum}(0)"]
+        else:
+            values = [f"{self.sum}(x[2 * {at} + {p}])" for p in range(2)]
+            zeros = [f"{self.sum}(0)"] * 2
+        return (
+            "def load(x, first, m, k, size_m, size_k, step_m, step_k):\n    if m < size_m and k < size_k:\n"
+            f"        return {', '.join(values)}\n    return {', '.join(zeros)}\n\n\n"
+        )
 
     def pitch(self, length: int) -> int:
         """Return the distance of rows in shared memory: a multiple of 16 bytes that spreads columns over the banks."""
@@ -111,16 +125,14 @@ class _Writer:
         return [f"tile_{name}{part} = cuda.shared.array({size}, {self.sum}, alignment=16)" for part in self.parts]
 
     def reads(self, name: str, count: int, length: int) -> list[str]:
-        """Return the lines that read the elements of a thread at depth ``k`` from shared memory."""
+        """Return the lines that read a tuple of the elements of a thread at depth ``k`` from shared memory."""
+        groups = count // self.vector
         lines = []
-        kind, vector = self.kind, self.vector
         for part in self.parts:
-            for group in range(count // vector):
-                start = group * (length // (count // vector))
-                at = f"{kind}(from_{name} + k * {kind}({self.pitch(length)}) + {kind}({start}))"
-                names = ", ".join([f"{name}v{group * vector + n}{part}" for n in range(vector)])
-                load = f"tile_{name}{part}[{at}]" if vector == 1 else f"shared_vector{vector}(tile_{name}{part}, {at})"
-                lines.append(f"{names} = {load}")
+            first = f"from_{name} + k * {self.kind}({self.pitch(length)})"
+            starts = [f"{self.kind}({first} + {self.kind}({group * (length // groups)}))" for group in range(groups)]
+            vectors = [f"shared_vector{self.vector}(tile_{name}{part}, {start})" for start in starts]
+            lines.append(f"{name}v{part} = {' + '.join(vectors)}")
         return lines
 
     def places(self, count: int, length: int) -> list[int]:
@@ -130,24 +142,12 @@ class _Writer:
 
     def multiply(self) -> list[str]:
         """Return the lines that add the products of the elements at one depth."""
-        lines = []
-        for i in range(self.tile.down):
-            for j in range(self.tile.across):
-                if len(self.parts) == 1:
-                    lines.append(self._added(f"c{i}_{j}", f"av{i}", f"bv{j}"))
-                    continue
-                lines += [
-                    self._added(f"c{i}_{j}_re", f"av{i}_re", f"bv{j}_re"),
-                    self._added(f"c{i}_{j}_re", f"negative(av{i}_im)", f"bv{j}_im"),
-                    self._added(f"c{i}_{j}_im", f"av{i}_re", f"bv{j}_im"),
-                    self._added(f"c{i}_{j}_im", f"av{i}_im", f"bv{j}_re"),
-                ]
-        return lines
-
-    def _added(self, total: str, a: str, b: str) -> str:
-        if self.sum.startswith("float"):
-            return f"{total} = libdevice.fma{'f' if self.sum == 'float32' else ''}({a}, {b}, {total})"
-        return f"{total} = wrap_add({total}, wrap_multiply({a}, {b}))"
+        if len(self.parts) == 1:
+            return ["sums = add_products(sums, av, bv)"]
+        return [
+            "sums_re = add_products(sums_re, av_re, bv_re)", "sums_re = subtract_products(sums_re, av_im, bv_im)",
+            "sums_im = add_products(sums_im, av_re, bv_im)", "sums_im = add_products(sums_im, av_im, bv_re)",
+        ]  # fmt: skip
 
     def narrowed(self, value: str) -> list[str]:
         """Return a sum in the dtype of the matrices."""
@@ -186,8 +186,15 @@ def _store(product: Product, write: _Writer) -> tuple[str, list[str], list[str]]
         body += [f"{name} = {value}" for name, value in zip(result.names("found"), values)]
     body += result.store("out", f"{kind}(batch * out_0 + row * out_1 + column * out_2)", "found")
     totals = [f"total{part}" for part in write.parts]
-    given = ["batch", "row", "column", "rows", "columns", *totals, "out", "out_0", "out_1", "out_2", *names]
-    text = f"def store({', '.join(given)}):\n    if row < rows and column < columns:\n{indented(body, 2)}\n"
+    extent = ["rows", "columns", "out", "out_0", "out_1", "out_2", *names]
+    given = ["batch", "row", "column", *totals, *extent]
+    text = f"def store({', '.join(given)}):\n    if row < rows and column < columns:\n{indented(body, 2)}\n\n\n"
+    lines, row = [], []
+    for j, distance in enumerate(write.places(write.tile.across, write.tile.columns)):
+        totals = [f"total{j}{part}" for part in write.parts]
+        lines.append(f"store({', '.join(['batch', 'row', f'{kind}(column + {kind}({distance}))', *totals, *extent])})")
+        row += totals
+    text += f"def store_row({', '.join(['batch', 'row', 'column', *row, *extent])}):\n{indented(lines, 1)}\n"
     return text, names, types
 
 
@@ -203,7 +210,7 @@ def product_source(product: Product, tile: Tile, kind: str, by_rows: tuple[bool,
     )}  # fmt: skip
     across = tile.columns // tile.across
     pitch = {"a": write.pitch(tile.rows), "b": write.pitch(tile.columns)}
-    sums = [f"c{i}_{j}{part}" for i in range(tile.down) for j in range(tile.across) for part in write.parts]
+    doublings = (tile.down * tile.across).bit_length() - 1
     group = f"{kind}({_GROUP})"
     body = [
         *write.arrays("a", tile.rows), *write.arrays("b", tile.columns), f"t = {kind}(cuda.threadIdx.x)",
@@ -214,7 +221,10 @@ def product_source(product: Product, tile: Tile, kind: str, by_rows: tuple[bool,
         f"block = {kind}(block - first_tile * tiles_across)", f"tile_column = {kind}(block // height)",
         f"first_rows = {kind}({kind}(first_tile + block - tile_column * height) * {kind}({tile.rows}))",
         f"first_columns = {kind}(tile_column * {kind}({tile.columns}))", f"a_first = {kind}(batch * a_0)",
-        f"b_first = {kind}(batch * b_0)", f"depth = {kind}(0)", *[f"{name} = {write.sum}(0)" for name in sums],
+        f"b_first = {kind}(batch * b_0)", f"depth = {kind}(0)", f"zero = {write.sum}(0)",
+        "zeros0 = (zero,)",
+        *[f"zeros{n + 1} = zeros{n} + zeros{n}" for n in range(doublings)],
+        *[f"sums{part} = zeros{doublings}" for part in write.parts],
         f"down = {kind}({kind}(t // {across}) * {kind}({write.vector}))",
         f"over = {kind}({kind}(t % {across}) * {kind}({write.vector}))",
         f"into_a = {kind}(0)", f"into_b = {kind}(0)", *start["a"][0], *start["b"][0], *start["a"][1], *start["b"][1],
@@ -230,17 +240,15 @@ def product_source(product: Product, tile: Tile, kind: str, by_rows: tuple[bool,
         *[f"        {line}" for line in write.multiply()], f"        k = {kind}(k + {kind}(1))",
         *[f"    {line}" for line in (*start["a"][2], *start["b"][2])], "    cuda.syncthreads()",
     ]  # fmt: skip
-    rows, columns = write.places(tile.down, tile.rows), write.places(tile.across, tile.columns)
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            given = ["batch", f"{kind}(first_rows + down + {kind}({row}))"]
-            given += [f"{kind}(first_columns + over + {kind}({column}))", "rows", "columns"]
-            given += [f"c{i}_{j}{part}" for part in write.parts]
-            body.append(f"store({', '.join([*given, 'out', 'out_0', 'out_1', 'out_2', *extra])})")
+    extent = ["rows", "columns", "out", "out_0", "out_1", "out_2", *extra]
+    for i, row in enumerate(write.places(tile.down, tile.rows)):
+        totals = [f"sums{part}[{i * tile.across + j}]" for j in range(tile.across) for part in write.parts]
+        given = ["batch", f"{kind}(first_rows + down + {kind}({row}))", f"{kind}(first_columns + over)", *totals]
+        body.append(f"store_row({', '.join([*given, *extent])})")
     window = (kind,) * 3
     pointers = [f"{TYPES[name]}*" for name in (product.result, product.dtype, product.dtype)]
     types = (*[kind] * 5, *[part for pointer in pointers for part in (pointer, *window)], *extra_types)
-    text = f"{product.head}\n{text}\n\ndef product({', '.join([*names, *extra])}):\n{indented(body, 1)}\n"
+    text = f"{product.head}\n{write.load()}{text}\n\ndef product({', '.join([*names, *extra])}):\n{indented(body, 1)}\n"
     return KernelSource("product", text, types, tile.threads)
 
 
