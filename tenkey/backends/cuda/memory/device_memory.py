@@ -15,7 +15,7 @@ from ...allocation.counts import MemoryStatistics, counts_of
 from ...external.interface import Backend
 from ..device.contexts import forgetters
 from . import pinned, transfers
-from .buffer_owners import BlockOwner
+from .buffer_owners import owner_of
 from .device_pools import DevicePools
 from .memory_exchange import CudaExchange
 from .segments import Block, Buffer
@@ -112,8 +112,9 @@ class CudaMemory(Backend):
         nbytes = wanted.itemsize
         for size in shape:
             nbytes *= size
-        block, give = POOLS.take(nbytes or 1, target.index)
-        data = StridedArray(block, tuple(shape), wanted, target, None, 0, BlockOwner(self, block, give))
+        index = target.index
+        block = POOLS.take(nbytes or 1, index)[0]
+        data = StridedArray(block, tuple(shape), wanted, target, None, 0, owner_of(block, self, POOLS.of(index)))
         return make_tensor(data, word_for(target, wanted))
 
     # ---- statistics

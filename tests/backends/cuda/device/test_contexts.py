@@ -71,7 +71,8 @@ def test_properties() -> None:
     with emulated(cc=(8, 0), memory=1 << 30):
         found = contexts.properties()
         assert (found.major, found.minor, found.warp_size, found.total_memory) == (8, 0, 32, 1 << 30)
-        assert found.name and found.max_threads_per_block == 1024
+        assert found.name
+        assert found.max_threads_per_block == 1024
         assert contexts.attribute("WARP_SIZE") == 32
 
 

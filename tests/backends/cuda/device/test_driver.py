@@ -76,14 +76,13 @@ def test_a_driver_that_appears_later_is_found() -> None:
 def test_errors_are_exceptions() -> None:
     with emulated() as emulator, contexts.enter(0):
         emulator.fail_next("cuMemGetInfo", 999)
-        with pytest.raises(
-            CudaError, match=r"\[cuda\] cuMemGetInfo.* failed with CUDA_ERROR_UNKNOWN \(999\)"
-        ) as caught:
+        with pytest.raises(CudaError, match=r"\[cuda\] cuMemGetInfo failed with CUDA_ERROR_UNKNOWN \(999") as caught:
             cu.cuMemGetInfo()
         assert (caught.value.code, caught.value.name) == (999, "CUDA_ERROR_UNKNOWN")
         again = pickle.loads(pickle.dumps(caught.value))
         assert (str(again), again.code) == (str(caught.value), 999)
-        assert isinstance(caught.value, TenkeyError) and isinstance(caught.value, RuntimeError)
+        assert isinstance(caught.value, TenkeyError)
+        assert isinstance(caught.value, RuntimeError)
         emulator.fail_next("cuMemGetInfo", 2)
         with pytest.raises(OutOfMemoryError) as memory:
             cu.cuMemGetInfo()

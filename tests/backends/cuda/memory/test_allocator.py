@@ -50,7 +50,8 @@ class TestQueues:
         with emulated(devices=2):
             x, y = on_device([1.0]), on_device([1.0], device="cuda:1")
             assert {allocator.device for allocator in POOLS.all()} == {0, 1}
-            assert x.data.buffer.device == 0 and y.data.buffer.device == 1
+            assert x.data.buffer.device == 0
+            assert y.data.buffer.device == 1
 
     def test_recorded_memory_waits_for_the_other_queue(self) -> None:
         with emulated(deferred=True):
@@ -161,7 +162,8 @@ class TestLackOfMemory:
             del x
             y = tk.empty(60 * MIB, dtype=tk.uint8, device="cuda")
             stats = POOLS.of(0).stats()
-            assert stats["num_alloc_retries"] == 1 and stats["num_ooms"] == 0
+            assert stats["num_alloc_retries"] == 1
+            assert stats["num_ooms"] == 0
             assert emulator.held()[1] - before == 60 * MIB
             del y
 

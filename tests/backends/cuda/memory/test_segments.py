@@ -7,7 +7,14 @@ import random
 import pytest
 
 from tenkey.backends.cuda.memory.segments import (
-    BINNED, FREE, SMALL, USED, Arena, Block, rounded, segment_size,
+    BINNED,
+    FREE,
+    SMALL,
+    USED,
+    Arena,
+    Block,
+    rounded,
+    segment_size,
 )  # fmt: skip
 
 MIB = 1 << 20
@@ -39,8 +46,11 @@ class Memory:
         for segment in self.arena.segments.values():
             at, before = segment.address, None
             for block in segment.blocks():
-                assert block.address == at and block.previous is before and block.segment is segment
-                assert block.size > 0 and block.size % 512 == 0
+                assert block.address == at
+                assert block.previous is before
+                assert block.segment is segment
+                assert block.size > 0
+                assert block.size % 512 == 0
                 assert (id(block) in listed) == (block.state == FREE)
                 assert (id(block) in binned) == (block.state == BINNED)
                 assert before is None or not (before.state == block.state == FREE), "neighbours were not merged"
@@ -74,7 +84,8 @@ def test_the_smallest_sufficient_block_is_cut() -> None:
     memory.arena.put(a)
     memory.arena.put(b)
     taken = memory.take(3000)
-    assert taken is b and taken.size == 3072
+    assert taken is b
+    assert taken.size == 3072
     memory.check()
     assert memory.take(1024).address == b.address + 3072  # what was cut off
     assert gap.state == rest.state == USED
@@ -115,7 +126,8 @@ def test_random_requests(seed: int) -> None:
         else:
             nbytes = rng.choice([rng.randrange(1, 3000), rng.randrange(1, MIB), rng.randrange(MIB, 30 * MIB)])
             block = memory.take(nbytes)
-            assert block.size >= nbytes and (block.size <= SMALL) | (nbytes > SMALL)
+            assert block.size >= nbytes
+            assert (block.size <= SMALL) | (nbytes > SMALL)
             assert block.address % 512 == 0
             for _, start, size in live:
                 assert block.address + block.size <= start or start + size <= block.address, "memory was given twice"
