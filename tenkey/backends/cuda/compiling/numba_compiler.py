@@ -27,13 +27,17 @@ import numpy as np
 
 from .kernel_source import KernelSource
 
-__all__ = ["python_to_ptx"]
+__all__ = ["NvvmError", "python_to_ptx"]
 
 _TYPES: Final = (
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 )  # fmt: skip
 _lock: Final = threading.RLock()
+
+
+class NvvmError(RuntimeError):
+    """A kernel that passes Numba's types and not the compiler behind them."""
 
 
 def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
@@ -51,8 +55,37 @@ def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
         library._entry_name = entry
         compiler.kernel_fixup(function, False)
         nvvm.set_launch_bounds(function, source.threads)
-        ptx: str = library.get_asm_str(cc=cc)
+        ptx = _by_nvvm(library.llvm_strs, options, source.name, cc)
     return _stable(ptx, entry, source)
+
+
+def _by_nvvm(modules: list[str], options: dict[str, Any], name: str, cc: tuple[int, int]) -> str:
+    """Return the PTX of modules of LLVM IR.
+
+    Lines are kept and the places of variables are not: nobody reads these, and NVVM refuses some of them with "Symbol
+    name with unsupported characters".
+    """
+    from numba.cuda.cudadrv import nvvm
+
+    modules = [_VARIABLES.sub("", text) for text in modules]
+    unit: Any = None
+
+    class Unit(nvvm.CompilationUnit):  # type: ignore[misc]
+        def __init__(self, *given: Any) -> None:
+            nonlocal unit
+            super().__init__(*given)
+            unit = self
+
+    original = nvvm.CompilationUnit
+    nvvm.CompilationUnit = Unit
+    try:
+        made: bytes = nvvm.compile_ir(modules, **options, arch=f"compute_{cc[0]}{cc[1]}")
+    except Exception as error:
+        log = unit.get_log() if unit is not None else ""
+        raise NvvmError(f"[{name}] NVVM refuses the kernel for sm_{cc[0]}{cc[1]} ({error}):\n{log}") from error
+    finally:
+        nvvm.CompilationUnit = original
+    return made.decode().strip("\0").strip()
 
 
 def _type(name: str, types: Any) -> Any:
@@ -104,6 +137,7 @@ def _target(cc: tuple[int, int]) -> Iterator[None]:
         dispatcher.get_current_device = original
 
 
+_VARIABLES: Final = re.compile(r'^\s*call void @"?llvm\.dbg\..*\n', re.MULTILINE)
 _MANGLED: Final = re.compile(r"_ZN\w+")
 _SHARED: Final = re.compile(r"\b_cudapy_([sl])mem_\w+")
 _ENVIRONMENT: Final = re.compile(r"^\.common \.global \.align 8 \.u64 _ZN08NumbaEnv\w+;\n", re.MULTILINE)
