@@ -24,7 +24,7 @@ from ...external.scalar_function import ScalarFunction
 from ...external.templates import identity
 from ..compiling import KernelSource
 from .emission import TYPES, parts_count
-from .launches import Launcher, address, reach, word
+from .launches import Launcher, address, word
 from .pointwise import element_source, kernel_name
 
 __all__ = ["Scratch", "block_source", "column_source", "reduction", "warp_source"]
@@ -36,6 +36,7 @@ _WARP: Final = 32
 _WARPS: Final = 8  # of a block
 _THREADS: Final = _WARP * _WARPS
 _WARP_ROW: Final = 1024  # the longest row of a single warp
+_WORD: Final = (1 << 64) - 1
 _SHORT: Final = 8  # a row of so many elements is one thread's
 _OCCUPYING: Final = 2048  # blocks that fill a large device
 _LEAST_CHUNK: Final = 1024  # elements of a block, if there are several to a row
@@ -231,8 +232,8 @@ def reduction(
         device = x.device.index
         size = word(x.dtype)
         row_step, column_step = [step // size for step in x.strides]
-        numbers = (address(x), row_step, column_step)
-        if columns <= _SHORT or (rows >= _WARP and row_step < column_step):
+        numbers = (address(x), row_step & _WORD, column_step & _WORD)  # negative ones wrap around, as sums of them do
+        if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
             blocks = -(-rows // _WARP)
             splits = _splits(blocks, columns, 64)
             target = out if splits == 1 else scratch((splits, rows), dtype, out.device)
@@ -254,8 +255,6 @@ def reduction(
                 run(out, target, False)
 
     def kernel(out: StridedArray, x: StridedArray) -> None:
-        if reach(x) < 0:
-            raise NotImplementedError("negative strides")
         run(out, x, True)
 
     return kernel
