@@ -61,6 +61,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int = 1) -> tuple[int, 
     >>> contiguous_strides((2, 3))
     (3, 1)
     """
+    if len(shape) < 2:
+        return (itemsize,) if shape else ()
     strides: list[int] = []
     step = itemsize
     for size in reversed(shape):

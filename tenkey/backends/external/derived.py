@@ -27,7 +27,7 @@ from .fallback import check_devices
 from .interface import Backend, write
 from .matrix_products import MatrixProducts
 from .rows import RowTemplates, matrix
-from .runtime.pointwise_plans import Plans
+from .runtime.call_plans import InplacePlans, Plans, ReductionPlans
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
 from .templates import (
@@ -274,6 +274,7 @@ class Derived:
         facet: Pointwise = functional.facets["Pointwise"]
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         runners: dict[np.dtype, PointwiseRunner | IndexedRunner] = {}
+        plans = InplacePlans(self.backend, functional.slot)
 
         def kernel(x: Tensor, *args: Any) -> Tensor:
             slot = functional.slot(x.device.key)
@@ -292,10 +293,12 @@ class Derived:
                 runner = runners[compute]
                 operands = aligned(_operands(operator, (x, *args), flags, compute)[0], x.shape)
                 if not overlaps(x._data, operands) and runner.run(x._data, operands):
+                    if isinstance(runner, PointwiseRunner):
+                        plans.remember((x, *args), runner, x._data, operands)
                     return x
             return silently(lambda: self.copy_(x, functional.call(x, *args)))
 
-        return kernel
+        return plans.kernel(kernel)
 
     # ---- reductions
 
@@ -305,15 +308,19 @@ class Derived:
         (operand,) = dtypes_of(word & DTYPE_MASK)
         natural, _ = facet.promotion.dtypes(operator.name, (operand,))
         kernels: dict[np.dtype, tuple[TemplateKernel, TemplateKernel]] = {}
+        plans = ReductionPlans(self.backend)
 
         def kernel(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+            found = plans.follow(x, (axis, dtype, keepdims))
+            if found is not None:
+                return found
             compute = np.dtype(dtype or natural)
             if compute not in kernels:
                 refuse_lost_part(operator.schema.base_name, operand, compute)
                 kernels[compute] = self._reducers(operator, facet, operand, compute)
             first, second = kernels[compute]
             out = (
-                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims)
+                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims, plans, dtype)
                 if first and second
                 else None
             )
@@ -343,8 +350,9 @@ class Derived:
         )
 
     def _reduce(
-        self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool
-    ) -> Tensor | None:
+        self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool,
+        plans: ReductionPlans, dtype: Any,
+    ) -> Tensor | None:  # fmt: skip
         name = operator.schema.base_name
         axes = normalize_axes(name, axis, x.ndim)
         kept = [i for i in range(x.ndim) if i not in axes]
@@ -361,6 +369,8 @@ class Derived:
             window = matrix(x, kept, axes, self.clone)
             if not self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute):
                 return None
+            if not _in_two_steps(rows, columns):
+                plans.remember(x, (axis, dtype, keepdims), kernels[0], out, window)
         return out
 
     def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> bool:
@@ -368,7 +378,7 @@ class Derived:
         first, second = kernels
         rows, columns = x.shape
         pieces = min(_PIECES, columns // 64)
-        if columns < _LONG or rows * 2 > _PIECES:
+        if not _in_two_steps(rows, columns):
             return first.run(out, x)  # type: ignore[no-any-return]
         length = columns // pieces
         rest = columns - length * pieces
@@ -386,6 +396,10 @@ class Derived:
             if not done:
                 return False
         return second.run(out, part)  # type: ignore[no-any-return]
+
+
+def _in_two_steps(rows: int, columns: int) -> bool:
+    return columns >= _LONG and rows * 2 <= _PIECES
 
 
 def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtype) -> tuple[list[Any], Device]:

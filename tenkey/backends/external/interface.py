@@ -141,7 +141,8 @@ class Backend:
         numbers such as ``kernel`` gets, although their dimensions are not merged, None or a function of the windows
         among the operands. This function is called in place of the kernel for windows with the same dtypes, shapes,
         strides, devices, and offsets to 16 bytes: it allocates a result like ``out``, computes it and returns its
-        window; None leaves the call to ``kernel``. So what depends on the layouts is done once.
+        window; None leaves the call to ``kernel``. So what depends on the layouts is done once. ``prepare_into`` does
+        the same for in-place variants: its function takes the window of the result before the others, and returns True.
         """
         return None
 

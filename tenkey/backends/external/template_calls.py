@@ -90,9 +90,9 @@ class TemplateKernel:
         _, template, dtypes = self._call
         return Reason(template, f"{what} NotImplementedError{': ' if text else ''}{text}", dtypes)
 
-    def prepared(self, out: StridedArray, operands: Sequence[Any]) -> Callable[..., StridedArray | None] | None:
+    def prepared(self, how: str, out: StridedArray, operands: Sequence[Any]) -> Callable[..., Any] | None:
         """Return what the kernel prepares for the layouts of a call (``Backend.pointwise``); None if it does not."""
-        prepare = getattr(self._function, "prepare", None)
+        prepare = getattr(self._function, how, None)
         return None if prepare is None else prepare(out, *operands)
 
     def run(self, *arguments: Any) -> bool:

@@ -2,7 +2,7 @@
 
 Note [The short way of a small operator]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-For a layout that a pointwise operator has met before (Note [Plans of pointwise calls]), grid, block, sizes, steps and
+For a layout that a pointwise operator has met before (Note [Plans of calls]), grid, block, sizes, steps and
 numbers are known, and stay in the buffer of the arguments: a call writes the addresses behind them and launches. The
 result takes the block that was given back last if this was allocated for the same request and stream, which in a loop
 it mostly was: then nothing but ``Block.again`` changes. Otherwise the allocator is asked. Every step is written out in
@@ -27,7 +27,7 @@ from .failures import launched
 from .launching import Kernel, _waits, code_of
 from .streams import _capturing, _choice
 
-__all__ = ["prepared"]
+__all__ = ["prepared", "prepared_into"]
 
 _ALIGNED: Final = 15  # what kernels may assume of the beginning of a buffer
 _epoch: Final = [0]
@@ -132,6 +132,47 @@ def prepared(
         made.offset = 0
         made.owner = mine
         return made
+
+    return run
+
+
+def prepared_into(
+    kernel_of: Callable[[], Kernel], grid: Any, block: Any, arguments: Sequence[Any], out: StridedArray
+) -> Callable[..., bool]:
+    """Return the function that computes a window from others, of which it gets all, the result first.
+
+    It returns whether the addresses permit the kernel; the arguments are those of :func:`prepared`.
+    """
+    device = out.device.index
+    loaded: list[Any] = [-1]
+    slots: list[_Slot] = []
+
+    def run(*windows: StridedArray) -> bool:
+        bases = 0
+        addresses = []
+        for window in windows:
+            base = window.buffer.address
+            bases |= base
+            addresses.append(base + window.offset)
+        if bases & _ALIGNED:
+            return False
+        if loaded[0] != _epoch[0]:
+            kernel = kernel_of()
+            loaded[:] = [_epoch[0], kernel, kernel.launch, (kernel.function, *kernel.configuration(grid, block))]
+            slots.clear()
+        _, kernel, launch, configuration = loaded
+        handle = _choice.get()[device]._handle
+        try:
+            slot = slots.pop()
+        except IndexError:
+            slot = _slot(kernel.source.parameters, arguments)
+        slot[0](*addresses)
+        code = launch(*configuration, handle, slot[1], 0)[0]
+        if code or _waits:
+            kernel.finish(code, configuration[1:], handle, slot[1])
+        slots.append(slot)
+        launched(kernel)
+        return True
 
     return run
 

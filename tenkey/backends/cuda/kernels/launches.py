@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -55,6 +56,7 @@ def address(window: StridedArray) -> int:
     return window.buffer.address + window.offset  # type: ignore[no-any-return]
 
 
+@cache
 def word(dtype: np.dtype) -> int:
     """Return the size in bytes of the parts in which elements are passed."""
     return dtype.itemsize // parts_count(str(dtype))
@@ -78,9 +80,11 @@ def steps(window: StridedArray) -> list[int]:
 
 def reach(window: StridedArray) -> int:
     """Return one more than the greatest distance of a part from the first; -1 where a stride is negative."""
-    if any(stride < 0 for stride in window.strides):
-        return -1
-    last = sum([(n - 1) * stride for n, stride in zip(window.shape, window.strides)])
+    last = 0
+    for n, stride in zip(window.shape, window.strides):
+        if stride < 0:
+            return -1
+        last += (n - 1) * stride
     return int(last + window.dtype.itemsize) // word(window.dtype)
 
 

@@ -25,7 +25,7 @@ from ....core.storage import StridedArray
 from ...external.scalar_function import Operand, ScalarFunction
 from ...external.templates import fused
 from ..compiling import KernelSource
-from ..device.prepared_launches import prepared
+from ..device.prepared_launches import prepared, prepared_into
 from .emission import TYPES, parts_count, to_numba
 from .launches import Launcher, address, is_row, number, reach, steps, word
 
@@ -267,5 +267,10 @@ def pointwise(scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.
         launcher, grid, block, arguments = launch_of(*fused(out, inputs))
         return prepared(partial(launcher.on, out.device.index), grid, block, arguments, out)
 
+    def prepare_into(out: StridedArray, *inputs: Any) -> Callable[..., bool]:
+        launcher, grid, block, arguments = launch_of(*fused(out, inputs))
+        return prepared_into(partial(launcher.on, out.device.index), grid, block, arguments, out)
+
     kernel.prepare = prepare  # type: ignore[attr-defined]
+    kernel.prepare_into = prepare_into  # type: ignore[attr-defined]
     return kernel

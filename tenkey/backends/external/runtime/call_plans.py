@@ -1,22 +1,23 @@
-"""Plans of pointwise calls: what depends on the layouts of the operands alone, kept for later calls.
+"""Plans of calls: what depends on the layouts of the operands alone, kept for later calls.
 
-Note [Plans of pointwise calls]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Note [Plans of calls]
+~~~~~~~~~~~~~~~~~~~~~
 Broadcasting, the merging of dimensions, and the choice of a launch depend on shapes, strides and the numbers among the
 operands, not on values or addresses, and take longer than the launch itself. A program calls an operator with the same
 few layouts again and again, so from the third call with a layout on a *plan* is used: for any backend, the merged
 layouts, from which its windows are made directly; for a kernel with a method ``prepare``, the function that this has
-returned for the layouts, which allocates the result and computes. A key consists of shape, strides and device of each
-window, its offset to 16 bytes, by which a kernel may choose its accesses, its dtype where several occur, and the bytes
-of each number. Calls that raise, that fall back or that have no elements leave no plan; a window of another backend, or
-of one that was registered before, has none either, and takes the long way, which raises. Guarded by
-``tests/backends/test_pointwise_plans.py``.
+returned for the layouts, which allocates the result and computes (``prepare_into`` for in-place variants). A key
+consists of shape, strides and device of each window, its offset to 16 bytes, by which a kernel may choose its accesses,
+its dtype where several occur, and the bytes of each number. Calls that raise, that fall back or that have no elements
+leave no plan; a window of another backend, or of one that was registered before, has none either, and takes the long
+way, which raises. Guarded by ``tests/backends/test_call_plans.py``.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,11 +25,12 @@ from ....core.device import to_device
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor, word_for
 from ....core.word import WEAK_MASK
+from ....dispatch.keys import DispatchKey
 from ..interface import Backend
 from ..template_calls import TemplateKernel
 from ..templates import PointwiseRunner, fused
 
-__all__ = ["Plans"]
+__all__ = ["InplacePlans", "Plans", "ReductionPlans"]
 
 _MOST: Final = 1024  # plans of one operator and combination of dtypes; a program with more layouts begins anew
 _ALIGNED: Final = 15
@@ -157,32 +159,138 @@ class Plans:
             plans[key] = _seen_once
         elif plans[key] is _seen_once:
             kernel = runner.kernel(out, operands)
-            plans[key] = kernel.prepared(out, operands) or self._merged(kernel, out, operands)
+            plans[key] = kernel.prepared("prepare", out, operands) or self._merged(kernel, out, operands)
 
     def _merged(self, kernel: TemplateKernel, out: StridedArray, operands: Sequence[Any]) -> _Plan:
         """Return a plan for a kernel that takes windows."""
         backend, result, shape, device = self._backend, self._result, out.shape, out.device
-        first, *rest = fused(out, operands)
-        layouts: list[Any] = []  # of each operand: a number, or shape and strides of its window
-        for value, given in zip(rest, operands, strict=True):
-            layouts.append((value.shape, value.strides) if value.__class__ is StridedArray else given)
-        out_shape, out_strides = first.shape, first.strides
+        run = _merged_run(kernel, out, operands)
 
         def plan(*windows: StridedArray) -> StridedArray | None:
             made: StridedArray = backend.empty(shape, result, device)._data
-            given = iter(windows)
-            values: list[Any] = []
-            for layout in layouts:
-                if layout.__class__ is tuple:
-                    w = next(given)
-                    w = StridedArray(w.buffer, layout[0], w.dtype, device, layout[1], w.offset, w.owner)
-                    values.append(w)
-                else:
-                    values.append(layout)
-            target = StridedArray(made.buffer, out_shape, result, device, out_strides, made.offset, made.owner)
-            return made if kernel.run(target, *values) else None
+            return made if run(made, *windows) else None
 
         return plan
+
+
+class InplacePlans:
+    """The plans of an in-place variant, a function of its arguments whose result is the first.
+
+    ``slot(key)`` returns the entry of the dispatch table that the functional variant has now: a plan that was made for
+    another one is not followed. Neither is one where another operand shares the memory of the first.
+    """
+
+    def __init__(self, backend: Backend, slot: Callable[[DispatchKey], Any]) -> None:
+        self._backend = backend
+        self._slot = slot
+        self._plans: dict[Any, Any] = {}
+
+    def kernel(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return the function that follows a plan, or calls ``slow`` where there is none."""
+        plans, backend, slot = self._plans, self._backend, self._slot
+
+        def kernel(*args: Any) -> Tensor:
+            found = _key_and_windows(args, backend)
+            plan = None if found is None else plans.get(found[0])
+            if found is not None and plan is not None and plan[0] is slot(plan[1]):
+                target, *others = found[1]
+                owner = target.owner
+                for window in others:
+                    if window.owner is owner:
+                        break
+                else:
+                    if plan[2](target, target, *others):
+                        return args[0]  # type: ignore[no-any-return]
+            return slow(*args)
+
+        return kernel
+
+    def remember(
+        self, args: Sequence[Any], runner: PointwiseRunner, out: StridedArray, operands: Sequence[Any]
+    ) -> None:
+        """Make a plan of a call that has succeeded."""
+        found = _key_and_windows(args, self._backend) if out.size else None
+        if found is None:
+            return
+        if len(self._plans) >= _MOST:
+            self._plans.clear()
+        kernel = runner.kernel(out, operands)
+        run = kernel.prepared("prepare_into", out, operands) or _merged_run(kernel, out, operands)
+        key = out.device.key
+        self._plans[found[0]] = self._slot(key), key, run
+
+
+class ReductionPlans:
+    """The plans of a reduction for one dispatch word, by the layout of the operand and the options of the call."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._plans: dict[Any, _Reduction] = {}
+
+    def follow(self, x: Tensor, options: tuple[Any, ...]) -> Tensor | None:
+        """Return the result by a plan; None where there is none."""
+        data = x._data
+        try:
+            plan = self._plans[data.shape, data.strides, data.device.index, options]
+            known = data.owner._backend is self._backend
+        except (AttributeError, KeyError, TypeError):  # an axis may be a list
+            return None
+        if not known:
+            return None
+        made = self._backend.empty(plan.shape, plan.dtype, data.device)
+        out: StridedArray = made._data
+        out = StridedArray(out.buffer, plan.rows, plan.dtype, out.device, plan.steps, out.offset, out.owner)
+        window = StridedArray(
+            data.buffer, plan.matrix, data.dtype, data.device, plan.strides, data.offset, data.owner
+        )  # fmt: skip
+        return made if plan.kernel.run(out, window) else None
+
+    def remember(self, x: Tensor, options: tuple[Any, ...], kernel: TemplateKernel, out: Any, window: Any) -> None:
+        """Make a plan of a call in which one kernel has reduced the rows of ``window``, unless it is that of a copy."""
+        data: StridedArray = x._data
+        if window.owner is not data.owner or window.offset != data.offset:
+            return
+        if len(self._plans) >= _MOST:
+            self._plans.clear()
+        with contextlib.suppress(TypeError):
+            self._plans[data.shape, data.strides, data.device.index, options] = _Reduction(
+                kernel, out.shape, out.dtype, window.shape[:1], (out.dtype.itemsize,), window.shape, window.strides
+            )
+
+
+class _Reduction(NamedTuple):
+    """A kernel, shape and dtype of the result, the result as a row, and the operand as a matrix."""
+
+    kernel: TemplateKernel
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    rows: tuple[int, ...]
+    steps: tuple[int, ...]
+    matrix: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def _merged_run(kernel: TemplateKernel, out: StridedArray, operands: Sequence[Any]) -> Callable[..., bool]:
+    """Return the call of a kernel for windows of these layouts, whose dimensions it merges."""
+    first, *rest = fused(out, operands)
+    device, out_shape, out_strides = out.device, first.shape, first.strides
+    layouts: list[Any] = []  # of each operand: a number, or shape and strides of its window
+    for value, given in zip(rest, operands, strict=True):
+        layouts.append((value.shape, value.strides) if value.__class__ is StridedArray else given)
+
+    def run(made: StridedArray, *windows: StridedArray) -> bool:
+        given = iter(windows)
+        values: list[Any] = []
+        for layout in layouts:
+            if layout.__class__ is tuple:
+                w = next(given)
+                values.append(StridedArray(w.buffer, layout[0], w.dtype, device, layout[1], w.offset, w.owner))
+            else:
+                values.append(layout)
+        target = StridedArray(made.buffer, out_shape, made.dtype, device, out_strides, made.offset, made.owner)
+        return kernel.run(target, *values)
+
+    return run
 
 
 class _Words(dict[str, int]):
