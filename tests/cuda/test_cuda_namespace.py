@@ -56,7 +56,7 @@ def start() -> Iterator[Start]:
     running: list[Any] = []
 
     def started(**options: Any) -> Any:
-        running.append(tk.testing.cuda_emulator(**options))
+        running.append(tk.testing.cuda_emulator(**{"guard": 0} | options))
         return running[-1]
 
     yield started

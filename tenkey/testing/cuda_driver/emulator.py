@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...backends.cuda.device import contexts, failures, launching
 from ...backends.cuda.device.driver import cu
+from ...backends.cuda.memory.device_memory import POOLS
 from ..cuda_libraries.emulated_device import use_stand_ins
 from .kernel_execution import Execution
 from .stub_building import load_stub
@@ -68,6 +69,7 @@ class _Settings(NamedTuple):
     seed: int
     races: bool
     execute: bool
+    guard: int
 
 
 class CudaEmulator:
@@ -100,6 +102,8 @@ class CudaEmulator:
     def _apply(self, settings: _Settings) -> None:
         execution = self._execution
         execution.order, execution.seed, execution.races = settings.order, settings.seed, settings.races
+        execution.segments = None if settings.deferred else POOLS.segments
+        POOLS.leave_between(0 if settings.deferred or not settings.execute else settings.guard)
         self._stub.stub_start(
             settings.devices, *settings.cc, settings.memory, settings.deferred, settings.execute, settings.seed
         )
@@ -247,6 +251,7 @@ def cuda_emulator(
     races: bool = False,
     *,
     execute: bool = True,
+    guard: int = 16,
 ) -> CudaEmulator:
     """Make the device ``cuda`` work in this process without a GPU: the PTX of kernels is executed on the CPU."""
     if not 1 <= devices <= _MOST_DEVICES:
@@ -258,9 +263,11 @@ def cuda_emulator(
         raise ValueError(f"[cuda_emulator] the order of threads is one of {', '.join(_ORDERS)}, got order={order!r}.")
     if memory < _LEAST_MEMORY:
         raise ValueError(f"[cuda_emulator] a device has at least {_LEAST_MEMORY} bytes of memory, got {memory!r}.")
+    if guard < 0:
+        raise ValueError(f"[cuda_emulator] leaves guard bytes after each tensor, at least 0, got {guard!r}.")
     if not 0 <= seed < 2**63:
         raise ValueError(f"[cuda_emulator] the seed is an int of at least 0 and below 2**63, got {seed!r}.")
-    settings = _Settings(devices, (cc[0], cc[1]), memory, deferred, order, seed, races, execute)
+    settings = _Settings(devices, (cc[0], cc[1]), memory, deferred, order, seed, races, execute, guard)
     return CudaEmulator(settings)
 
 

@@ -3,16 +3,25 @@
 A kernel that faults answers with the code of the driver that a device would report for it. The exception with the
 kernel's name, thread and line is kept: :class:`~tenkey.testing.CudaEmulator` gives it to the error of the next call
 that waits.
+
+Note [The memory of tensors]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The allocator cuts large allocations into blocks, so an access past the end of a tensor would hit another tensor and go
+unnoticed. Kernels that run at once may therefore use the bytes that tensors asked for, and no others of the allocator's
+segments. Deferred kernels run when their tensors may have ended, and replays of a graph use memory that no tensor holds
+any more: these may use whole segments. Guarded by ``tests/testing/cuda_driver/test_exact_memory.py``.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...backends.cuda.memory.segments import USED, Segment
 from ..ptx import KernelError, Module
 from .ptx_images import entries, ptx_of_image, variables
 from .stub_calls import Callbacks
@@ -55,6 +64,7 @@ class Execution:
     def __init__(self, stub: ctypes.CDLL) -> None:
         self.stub = stub
         self.order, self.seed, self.races = "up", 0, False
+        self.segments: Callable[[int], Iterable[Segment]] | None = None  # those of the allocator of a device
         self.failures: list[BaseException] = []
         self._images: dict[int, _Image] = {}
         self._kernels: list[_Loaded] = []
@@ -151,7 +161,24 @@ class Execution:
         return self.table(device)[:, :2]
 
     def table(self, device: int) -> np.ndarray:
-        """Return the same with a third column: that it may be written."""
+        """Return the same with a third column: that it may be written. Note [The memory of tensors]."""
+        whole = self._whole_table(device)
+        segments = {segment.address: segment for segment in self.segments(device)} if self.segments else {}
+        rows: list[tuple[int, int]] = []
+        for begin, end in whole[:, :2].tolist():
+            segment = segments.get(begin)
+            if segment is None or segment.arena.pool is not None:
+                rows.append((begin, end))
+            else:
+                rows += [(b.address, b.address + b.requested) for b in segment.blocks() if b.state == USED]
+        if not segments:
+            return whole
+        table = np.ones((len(rows), 3), np.int64)
+        table[:, :2] = np.array(rows, np.int64).reshape(-1, 2)
+        return table
+
+    def _whole_table(self, device: int) -> np.ndarray:
+        """Return the allocations of the driver."""
         generation = self.stub.stub_generation()
         known = self._ranges.get(device)
         if known is not None and known[0] == generation:

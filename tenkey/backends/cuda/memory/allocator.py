@@ -88,6 +88,7 @@ class DeviceAllocator:
         self.counters = Counters()
         self.history: History | None = None
         self.fraction: float | None = None
+        self.guard = 0  # bytes between tensors, so that an emulator notices an access past the end
         self.returned: deque[Block] = deque()
         self.counts = counts or Counts()  # the limits that tk.backends.set_memory_limit sets
         self._arenas: dict[int, Arena] = {}
@@ -106,7 +107,7 @@ class DeviceAllocator:
 
         Raises OutOfMemoryError, a MemoryError, with what is held where.
         """
-        size = (nbytes + 511) & -512 if nbytes > 512 else 512
+        size = (nbytes + self.guard + 511) & -512 or 512
         with self._lock:
             if self._busy:  # within a request of this thread: Note [Memory of a queue]
                 return self._own_segment(size, nbytes, stream)
@@ -255,7 +256,7 @@ class DeviceAllocator:
         frames = () if self.history is None else self.history.frames()
         block = arena.add(address, wanted, frames, size)
         self._count_segment(block.segment, "segment_alloc", 1)
-        self.counters.observe(self._segments())
+        self.counters.observe(self.present_segments())
         return block
 
     def _own_segment(self, size: int, nbytes: int, stream: int) -> Block:
@@ -352,7 +353,7 @@ class DeviceAllocator:
                 self._free_segments(arena)
             if self._has_pools():
                 cu.cuMemPoolTrimTo(cu.cuDeviceGetDefaultMemPool(cu.cuDeviceGet(self.device)), 0)
-        self.counters.observe(self._segments())
+        self.counters.observe(self.present_segments())
 
     def _free_segments(self, arena: Arena) -> None:
         for segment in arena.unused():
@@ -382,7 +383,8 @@ class DeviceAllocator:
 
     # ---- questions
 
-    def _segments(self) -> list[Segment]:
+    def present_segments(self) -> list[Segment]:
+        """Return the segments as they are, also in the middle of a request."""
         arenas = [*self._arenas.values(), *self._private.values()]
         return [segment for arena in arenas for segment in arena.segments.values()]
 
@@ -391,7 +393,7 @@ class DeviceAllocator:
             self._busy = True
             try:
                 self._drain()
-                for segment in self._segments():
+                for segment in self.present_segments():
                     for block in segment.blocks():
                         if block.again:
                             self._count_again(block)
@@ -402,14 +404,14 @@ class DeviceAllocator:
         """Return the counters by PyTorch's names."""
         with self._lock:
             self._settled()
-            self.counters.observe(self._segments())
+            self.counters.observe(self.present_segments())
             return self.counters.table()
 
     def reset_peaks(self) -> None:
         """Make the present values the peaks."""
         with self._lock:
             self._settled()
-            self.counters.observe(self._segments())
+            self.counters.observe(self.present_segments())
             self.counters.reset_peaks()
 
     def reset_sums(self) -> None:
@@ -422,13 +424,13 @@ class DeviceAllocator:
         """Return the segments, after what was given back has become available."""
         with self._lock:
             self._settled()
-            return self._segments()
+            return self.present_segments()
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Return the segments and their blocks in the form of ``torch.cuda.memory_snapshot``."""
         with self._lock:
             self._settled()
-            return segment_rows(self._segments())
+            return segment_rows(self.present_segments())
 
     def trace(self) -> list[dict[str, Any]]:
         """Return the recorded events in the form of the traces of PyTorch's snapshots."""

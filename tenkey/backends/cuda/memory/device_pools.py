@@ -11,7 +11,7 @@ from ...allocation.counts import Counts
 from ..device.driver import CudaError
 from ..device.streams import _choice
 from .allocator import DeviceAllocator
-from .segments import Block, Buffer
+from .segments import Block, Buffer, Segment
 
 __all__ = ["DevicePools", "Imported"]
 
@@ -33,6 +33,7 @@ class DevicePools:
     """
 
     def __init__(self) -> None:
+        self._guard = 0
         self._counts: Callable[[int], Counts] | None = None
         self._allocators: dict[int, DeviceAllocator] = {}
         self._orphans: list[DeviceAllocator] = []  # of earlier drivers
@@ -46,7 +47,9 @@ class DevicePools:
                 found = self._allocators.get(device)
                 if found is None:
                     counts = None if self._counts is None else self._counts(device)
-                    found = self._allocators[device] = DeviceAllocator(device, counts)
+                    found = DeviceAllocator(device, counts)
+                    found.guard = self._guard
+                    self._allocators[device] = found
         return found
 
     def limit_by(self, counts: Callable[[int], Counts]) -> None:
@@ -54,6 +57,12 @@ class DevicePools:
         self._counts = counts
         for allocator in self.all():
             allocator.counts = counts(allocator.device)
+
+    def leave_between(self, nbytes: int) -> None:
+        """Leave so many bytes after each tensor that is allocated from now on."""
+        self._guard = nbytes
+        for allocator in self.all():
+            allocator.guard = nbytes
 
     def forget(self) -> None:
         """Forget all memory, after freeing what no tensor uses: another driver takes the place of the present one."""
@@ -68,6 +77,11 @@ class DevicePools:
     def all(self) -> list[DeviceAllocator]:
         """Return the allocators of the devices that were used, by the index of the device."""
         return [self._allocators[device] for device in sorted(self._allocators)]
+
+    def segments(self, device: int) -> list[Segment]:
+        """Return the segments of a device as they are, without making available what was given back."""
+        found = self._allocators.get(device)
+        return [] if found is None else found.present_segments()
 
     def take(self, nbytes: int, device: int) -> tuple[Block, Callable[[Any], None]]:
         """Return a buffer of at least ``nbytes`` bytes, and the function that gives it back."""

@@ -92,7 +92,7 @@ def test_a_misaligned_pointer_is_found(start: Any) -> None:
     kernel(1, 128, 50, out.address + 2, x.address, 1.0)
     with pytest.raises(KernelFailureError, match=r"\[tk::add_number\] the kernel 'add_number' has failed") as caught:
         tk.cuda.synchronize()
-    assert "not a multiple of the size of the access" in str(caught.value.__cause__)
+    assert "misaligned address" in str(caught.value.__cause__)
     emulator.clear_error()
 
 
