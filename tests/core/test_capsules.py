@@ -130,7 +130,8 @@ def test_taking_over() -> None:
 def test_dtypes() -> None:
     names = {
         (0, 8, 1): "int8", (1, 64, 1): "uint64", (2, 16, 1): "float16", (4, 16, 1): "bfloat16",
-        (5, 128, 1): "complex128", (6, 8, 1): "bool", (2, 32, 4): None, (3, 64, 1): None, (2, 12, 1): None, (7, 8, 1): None,
+        (5, 128, 1): "complex128", (6, 8, 1): "bool", (2, 32, 4): None, (3, 64, 1): None,
+        (2, 12, 1): None, (7, 8, 1): None,
     }  # fmt: skip
     for described, name in names.items():
         assert capsules.dtype_of(capsules.take(Producer(described).capsule).array) == name
