@@ -225,7 +225,7 @@ class CheckedCublasLt(StandIn):
             name, address, (batch, rows, columns), _numpy(dtype), (offset, 1, leading), shared=shared
         )  # fmt: skip
         if not shared and batch > 1:
-            apart = offset >= leading * (columns - 1) + rows or leading >= offset * (batch - 1) + rows
+            apart = offset >= leading * (columns - 1) + rows or leading >= offset * (batch - 1) + rows >= 2 * rows
             call.require(apart, f"the matrices of {name} overlap: they are {offset} elements apart.")
         return found
 

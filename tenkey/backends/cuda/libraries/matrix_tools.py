@@ -25,7 +25,7 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor, make_tensor, word_for
 from ....ops.builtin.creation import arange, eye
-from ....ops.builtin.elementwise.comparison import where
+from ....ops.builtin.elementwise.comparison import logical_and, where
 from ....ops.builtin.linalg.common import inexact
 from ....ops.builtin.reductions.reduction import any as any_
 from ....ops.builtin.shape.copying import cast
@@ -130,7 +130,7 @@ def report(site: Site, failed: Tensor, given: tuple[Tensor, ...], rule: str) -> 
     code = backend.error_code(site.operator, f"got shape {shapes}: {rule}", np.linalg.LinAlgError)
     window = backend.error_word(device)
     word = make_tensor(window, word_for(site.device, window.dtype))
-    move(site, word, where(any_(failed != 0), code, word))
+    move(site, word, where(logical_and(any_(failed != 0), word == 0), code, word))  # the first error remains
     error_words(backend).mark(device)
     if not backend.asynchronous:
         settle(backend, device)

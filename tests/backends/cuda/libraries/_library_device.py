@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -68,9 +68,8 @@ class LibraryDevice(Reference):
 
 
 @contextlib.contextmanager
-def device(enqueue: Callable[[int, Callable[[], None]], None] | None = None) -> Iterator[LibraryDevice]:
+def device(kind: type[LibraryDevice] = LibraryDevice) -> Iterator[LibraryDevice]:
     """Register the device, with the stand-ins in place of the libraries."""
-    backend = LibraryDevice()
-    options = {} if enqueue is None else {"enqueue": enqueue}
-    with installed(stand_ins(backend.allocations, **options)), tk.backends.register(backend):
+    backend = kind()
+    with installed(stand_ins(backend.allocations)), tk.backends.register(backend):
         yield backend
