@@ -78,8 +78,9 @@ class Context(IntEnum):
     DATA_ROWS = 47  # the variables of the module: begin, end and whether they may be written
     DATA_ROW_COUNT = 48
     LENIENT = 49  # whether uninitialised shared memory may be read
-    BARRIERS = 50  # 16 barriers of `BARRIER_WORDS` words
-    SIZE = 50 + 16 * 4
+    FUEL = 50  # jumps backwards that a thread makes before others run
+    BARRIERS = 51  # 16 barriers of `BARRIER_WORDS` words
+    SIZE = 51 + 16 * 4
 
 
 class Frame(IntEnum):

@@ -6,9 +6,9 @@ Each byte of shared and global memory has a cell: the last write and two reads, 
 barriers that the block had passed and of operations that its warps had done. An access is ordered after one in the cell
 if its thread has passed a barrier since, or, in the same warp, an operation of the warp. Atomic operations do not race
 with one another, and neither do ``volatile``, ``relaxed``, ``acquire`` and ``release`` accesses. Two stores of the same
-value are not a race: that is how threads agree that something was found. Barriers of a part of the block count as those of all, so that a race
-between threads of two such barriers may be missed; races between blocks are not looked for.
-Guarded by ``tests/testing/ptx/test_races.py``.
+value are not a race: that is how threads agree that something was found. Barriers of a part of the block count as those
+of all, so that a race between threads of two such barriers may be missed; races between blocks are not looked for.
+Guarded by ``tests/testing/ptx/test_wrong_kernels.py``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A thread runs until it waits or ends. ``up`` runs the threads of a warp in the o
 warp, and so on up to the barrier that all reach; ``down`` begins with the last. ``random`` chooses another order of the
 lanes each time, and lets a warp go on after each of its operations only when others had their turn. Blocks run one
 after the other, in the same kind of order. A correct kernel gives the same result in every order, except for the
-rounding of atomic sums; one that lacks a barrier usually does not. Guarded by ``tests/testing/ptx/test_orders.py``.
+rounding of atomic sums; one that lacks a barrier usually does not. Guarded by ``tests/testing/ptx/test_warps_and_orders.py``.
 
 The functions are written in the language of loops (``tenkey/backends/llvm/language.py``).
 """
@@ -25,19 +25,21 @@ bytes_: Final = pointer(u8)
 
 _C: Final = {one.name: int(one) for one in Context}
 _WRITE, _GENERIC, _DATA, _PARAMETER = 2, 4, 8, 16  # as in opcodes/memory_opcodes.py
-_TURNS: Final = 1 << 14  # how often threads may wait for others in a loop
+_PATIENCE: Final = 1 << 10  # jumps backwards of a thread before others run, at first
+_GROWTH: Final = 16  # turns after which it is twice as many
+_JUMPS: Final = 1 << 27  # of all threads of a block while none goes on otherwise
 
 # The language of loops reads plain numbers; members of enumerations are objects to it.
 (
     SHARED, SHARED_SIZE, SHARED_STATE, DATA, DATA_SIZE, DATA_ROWS, DATA_ROW_COUNT, TABLE, TABLE_SIZE, PARAMETERS,
     PARAMETERS_SIZE, THREADS, NTID, NCTAID, CTAID, BLOCKS, ORDER, STATE, LOCAL_AT, FRAMES, FRAME_WORDS, STEPPING, ERROR,
-    ERROR_LINE, ERROR_ADDRESS, ERROR_SIZE, ERROR_THREAD, ERROR_BLOCK, EPOCH, WARP_EPOCH, BLOCK, LENIENT, BARRIERS,
+    ERROR_LINE, ERROR_ADDRESS, ERROR_SIZE, ERROR_THREAD, ERROR_BLOCK, EPOCH, WARP_EPOCH, BLOCK, LENIENT, BARRIERS, FUEL,
 ) = (
     _C[name] for name in (
         "SHARED", "SHARED_SIZE", "SHARED_STATE", "DATA", "DATA_SIZE", "DATA_ROWS", "DATA_ROW_COUNT", "TABLE",
         "TABLE_SIZE", "PARAMETERS", "PARAMETERS_SIZE", "THREADS", "NTID", "NCTAID", "CTAID", "BLOCKS", "ORDER", "STATE",
         "LOCAL_AT", "FRAMES", "FRAME_WORDS", "STEPPING", "ERROR", "ERROR_LINE", "ERROR_ADDRESS", "ERROR_SIZE",
-        "ERROR_THREAD", "ERROR_BLOCK", "EPOCH", "WARP_EPOCH", "BLOCK", "LENIENT", "BARRIERS",
+        "ERROR_THREAD", "ERROR_BLOCK", "EPOCH", "WARP_EPOCH", "BLOCK", "LENIENT", "BARRIERS", "FUEL",
     )
 )  # fmt: skip
 PC, STATUS, WORD, COUNT, LINE, F_EPOCH, F_WARP_EPOCH, RESULT, COPIED, GROUPS, DEPOSIT, PUBLISHED = (
@@ -287,7 +289,9 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
     for k in range(16 * BARRIER_WORDS):
         context[BARRIERS + k] = 0
     waited: i64 = 0
-    while waited < _TURNS:
+    jumps: i64 = 0
+    context[FUEL] = _PATIENCE
+    while jumps < _JUMPS:
         turns: i64 = warps
         factor: i64 = 1
         shift: i64 = 0
@@ -307,6 +311,9 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
             released = release_barriers(context)
             if released < 0:
                 return 1
+            if released != 0:
+                jumps = 0
+                context[FUEL] = _PATIENCE
             if released == 0:
                 state = after_all_wait(context)
                 if state == 0:
@@ -314,6 +321,9 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
                 if state < 0:
                     return 1
                 waited += 1
+                jumps += state * context[FUEL]
+                if waited % _GROWTH == 0:
+                    context[FUEL] = 2 * context[FUEL]
     frame = frame_of(context, context[ERROR_THREAD])
     report(context, K_ENDLESS, 0, 0, frame[LINE], context[ERROR_THREAD])
     return 1
@@ -469,7 +479,7 @@ def release_one(context: words, barrier: i64, participants: i64) -> void:
 
 @loop(inline=False)
 def after_all_wait(context: words) -> i64:
-    """Return 0 if all threads have ended, 1 if some that let others run go on now, and -1 if none ever will."""
+    """Return 0 if all threads have ended, how many that let others run go on now, or -1 if none ever will."""
     n = context[THREADS]
     left: i64 = 0
     went_on: i64 = 0
@@ -484,6 +494,6 @@ def after_all_wait(context: words) -> i64:
     if left == 0:
         return 0
     if went_on != 0:
-        return 1
+        return went_on
     report(context, K_DIVERGENT, 0, 0, 0, -1)
     return -1

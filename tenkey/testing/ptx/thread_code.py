@@ -9,7 +9,7 @@ one after the other. A kernel without such places is a plain function, called on
 
 A register is a variable of integers of its width, from which LLVM makes what it likes. Which registers are needed after
 a place is found from the events that are noted while instructions are translated (``liveness.py``).
-Guarded by ``tests/testing/ptx/test_flow.py``.
+Guarded by ``tests/testing/ptx/test_flow_of_control.py``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from .ptx_types import PtxType, signed_of, type_of, unsigned
 __all__ = ["Place", "Register", "Translation", "words"]
 
 words: Final = pointer(u64)
-_FUEL: Final = 1 << 28  # backward jumps of a thread that does not wait
-_PATIENCE: Final = 1 << 12  # the same, of one that lets others run in between
+_FUEL: Final = 1 << 28  # jumps backwards of a thread that never waits
 _NUMBER: Final = re.compile(r"[-+]?(?:\d|\.\d)")
 _SUM: Final = re.compile(r"(.+?)\s*(?:\+\s*([-+]?\w+))?$")
 
@@ -554,7 +553,10 @@ class Translation:
         if body.open:
             self.finish()
         body.lines += ["stop:", "  ret i32 1"]
-        head = ["  store i64 " + str(_PATIENCE if self.waits else _FUEL) + f", ptr {self.fuel}"]
+        head = [f"  store i64 {_FUEL}, ptr {self.fuel}"]
+        if self.waits:
+            head = [f"  %at = getelementptr i64, ptr %context, i64 {int(Context.FUEL)}", "  %fuel = load i64, ptr %at"]
+            head.append(f"  store i64 %fuel, ptr {self.fuel}")
         lines = body.lines
         if self.waits:
             lines = self.with_frames(lines)

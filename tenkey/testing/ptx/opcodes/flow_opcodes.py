@@ -81,9 +81,16 @@ def trap(t: Translation, i: Instruction) -> None:
         t.unreachable()
 
 
-@opcode("membar", "fence", "nanosleep", "griddepcontrol", "pmevent", "setmaxnreg")
+@opcode("membar", "fence", "griddepcontrol", "pmevent", "setmaxnreg")
 def nothing(t: Translation, i: Instruction) -> None:
     """Do nothing: the threads of a block run one after the other, and see what others have written."""
+
+
+@opcode("nanosleep")
+def sleep(t: Translation, i: Instruction) -> None:
+    """Let other threads run."""
+    if t.waits:
+        t.suspend(Status.YIELD, constant(u64, 0))
 
 
 # ---- barriers

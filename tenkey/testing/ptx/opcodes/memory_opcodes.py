@@ -41,9 +41,10 @@ def address_of(t: Translation, operand: str) -> Value:
     found = _ADDRESS.match(operand)
     assert found is not None
     base = found[1].partition(",")[0].strip()
-    value = t.raw(base, 64)
+    register = t.register(base)
+    value = t.raw(base, register.type.bits if register is not None else 64)  # a sum of 32 bits stays one
     more = int(found[2] or "0", 0)
-    return value + more if more else value
+    return convert(value + more if more else value, u64)
 
 
 def _named(t: Translation, operand: str) -> Value | None:
