@@ -36,7 +36,8 @@ TABLE: Final = Path(__file__).resolve().parents[1] / "tests" / "backends" / "cud
 ARCHITECTURES: Final = ((8, 0), (9, 0), (10, 0))
 OPERATORS: Final = {
     "float32": (
-        "add", "argmax", "astype", "clip", "copy_", "cumulative_sum", "erf", "exp", "gelu", "lgamma", "log_softmax",
+        "add", "argmax", "astype", "clip", "copy_", "cummax", "cumulative_sum", "erf", "exp", "gelu", "lgamma",
+        "log_softmax",
         "matmul", "max", "mean", "pow", "prod", "put", "sin", "softmax", "sort", "sum", "take", "tanh", "var", "where",
     ),
     "float64": ("add", "exp", "sum"),

@@ -105,29 +105,6 @@ def test_the_device_of_numba_is_asked_as_before() -> None:
     assert dispatcher.get_current_device is before
 
 
-def test_variables_that_nvvm_does_not_describe() -> None:
-    """NVVM 7 refuses lines together with the places of variables in such a kernel."""
-    text = """
-def front(n, out, x):
-    shared = cuda.shared.array(8, int32)
-    t = uint32(cuda.threadIdx.x)
-    shared[t] = x[t]
-    cuda.syncthreads()
-    total = shared[0]
-    w = uint32(1)
-    before = total
-    while w < uint32(8):
-        if w == t:
-            before = total
-        other = shared[w]
-        total = select(total > other, total, other)
-        w = uint32(w + uint32(1))
-    out[t] = before
-"""
-    ptx = python_to_ptx(KernelSource("front", text, ("uint32", "int32*", "int32*"), 8), (9, 0))
-    assert ".loc" in ptx
-
-
 def test_what_nvvm_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba_compiler, "_VARIABLES", re.compile("ret void"))
     with pytest.raises(numba_compiler.NvvmError, match=r"(?s)\[scale\] NVVM refuses the kernel for sm_90.*parse"):
