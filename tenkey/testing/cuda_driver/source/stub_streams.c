@@ -168,25 +168,29 @@ API cuStreamCopyAttributes(void *target, void *handle) { ENTER STREAM_VALUE(code
 API cuStreamAttachMemAsync(void *handle, CUdeviceptr address, size_t bytes, unsigned flags) { ENTER STREAM_VALUE(); }
 
 /* ---- events */
+/* Destroyed events are used again late and never given back, so that a use of the handle is an error code. */
+static Event *graveyard[1024];
+static unsigned buried;
+
 API cuEventCreate(Event **event, unsigned flags) {
   ENTER
   if (!event || flags > 7) return INVALID_VALUE;
   if ((flags & 4) && !(flags & 2)) return INVALID_VALUE; /* between processes: only without timing */
   if (flags & 4) return NOT_SUPPORTED;
-  Event *made = calloc(1, sizeof *made);
+  lock();
+  unsigned place = buried % 1024;
+  Event *made = graveyard[place]; /* the one that was destroyed first, if there are many */
+  if (!made) made = malloc(sizeof *made);
+  graveyard[place] = NULL;
+  memset(made, 0, sizeof *made);
   made->magic = EVENT;
   made->context = current_context();
   made->flags = flags;
   made->id = next_id();
-  lock();
   counts.events++;
   *event = made;
   RETURN(OK);
 }
-
-/* Destroyed events are used again late, so that a use of the handle is an error code and not a crash. */
-static Event *graveyard[1024];
-static unsigned buried;
 
 API cuEventDestroy_v2(Event *event) {
   ENTER_AS(AFTER_ERROR)
@@ -197,8 +201,7 @@ API cuEventDestroy_v2(Event *event) {
   event->recorded = NULL;
   event->magic = 0;
   unsigned place = buried++ % 1024;
-  free(graveyard[place]);
-  graveyard[place] = event;
+  if (!graveyard[place]) graveyard[place] = event; /* else a few bytes are lost */
   RETURN(OK);
 }
 
