@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from .context_layout import KINDS, Context, Frame, Kind, Status
+from .device_printing import text_at
 from .kernel_errors import KernelError
 from .ptx_text import SIZES, plain_name, source_place
 
@@ -91,6 +92,8 @@ def _described(kind: Kind, address: int, instruction: str, context: np.ndarray, 
             return "loops without an end, or waits for a thread that does not come"
         case Kind.NOT_MEMBER:
             return f"takes part in a warp operation whose mask does not name the lane {address}"
+        case Kind.ASSERTION:
+            return f"fails the assertion {text_at(address)!r}"
         case Kind.CALL:
             return "jumps or calls to what is not in the table"
         case Kind.BARRIER:

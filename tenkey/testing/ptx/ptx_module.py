@@ -14,6 +14,7 @@ from ...backends.llvm import images
 from ...backends.llvm.compiled import address_of
 from . import race_detection, scheduler
 from .context_layout import COPY_WORDS, LARGEST_BLOCK, MOST_COPIES, SITE_WORDS, Context
+from .device_printing import printer
 from .error_reports import explained
 from .ptx_compiler import Compiled, Entry, compiled
 from .ptx_text import parse, plain_name
@@ -153,7 +154,9 @@ class Kernel:
         self.local_at = entry.frame_words + (entry.frame_words & 1)
         self.frame_words = self.local_at + found.local_words + (found.local_words & 1)
         self.template = np.zeros(int(Context.SIZE) + SITE_WORDS * found.sites, np.int64)
+        printing = ctypes.cast(printer(), ctypes.c_void_p).value or 0
         values = {
+            Context.HOST_CALL: printing,
             Context.LOOKUP: address_of(scheduler.look),
             Context.DATA: module.data.ctypes.data, Context.DATA_SIZE: len(found.data),
             Context.DATA_ROWS: module.rows.ctypes.data, Context.DATA_ROW_COUNT: len(module.rows),

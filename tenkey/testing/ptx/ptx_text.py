@@ -238,10 +238,13 @@ def variable(text: str, line: int = 0) -> Variable:
     natural = size
     for one in re.findall(r"\[\s*(\d*)\s*\]", found["dims"] or ""):
         size *= int(one or 0)
-    values = tuple(re.sub(r"[{}]", "", found["values"]).replace("\n", " ").split(",")) if found["values"] else ()
+    given = tuple(re.sub(r"[{}]", "", found["values"]).replace("\n", " ").split(",")) if found["values"] else ()
+    values = tuple(one.strip() for one in given if one.strip())
+    if values and not size:
+        size = natural * len(values)
     return Variable(
         found["name"], found["space"], type_, int(align[1]) if align else natural, size,
-        tuple(one.strip() for one in values if one.strip()), ".extern" in found["linkage"],
+        values, ".extern" in found["linkage"],
     )  # fmt: skip
 
 

@@ -6,7 +6,8 @@ A thread runs until it waits or ends. ``up`` runs the threads of a warp in the o
 warp, and so on up to the barrier that all reach; ``down`` begins with the last. ``random`` chooses another order of the
 lanes each time, and lets a warp go on after each of its operations only when others had their turn. Blocks run one
 after the other, in the same kind of order. A correct kernel gives the same result in every order, except for the
-rounding of atomic sums; one that lacks a barrier usually does not. Guarded by ``tests/testing/ptx/test_warps_and_orders.py``.
+rounding of atomic sums; one that lacks a barrier usually does not. Guarded by
+``tests/testing/ptx/test_warps_and_orders.py``.
 
 The functions are written in the language of loops (``tenkey/backends/llvm/language.py``).
 """

@@ -105,8 +105,8 @@ def nearby(dtype: str, seed: int = 0, count: int = 500, spread: int = 12) -> np.
     info = np.finfo(dtype)
     rng = np.random.default_rng(seed)
     special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny, -info.tiny,
-               info.smallest_subnormal, -info.smallest_subnormal, info.tiny * 3, 1 + info.eps, 1 - info.epsneg, 0.5, 2.0,
-               1.5, 3.0]  # fmt: skip
+               info.smallest_subnormal, -info.smallest_subnormal, info.tiny * 3, 1 + info.eps, 1 - info.epsneg, 0.5,
+               2.0, 1.5, 3.0]  # fmt: skip
     numbers = rng.standard_normal(count - len(special)) * 2.0 ** rng.integers(-spread, spread, count - len(special))
     with np.errstate(over="ignore"):
         return rng.permutation(np.concatenate([special, numbers]).astype(dtype))

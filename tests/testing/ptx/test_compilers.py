@@ -136,7 +136,8 @@ extern "C" __global__ void late(int n, float* out) {
   out[threadIdx.x] = s[63 - threadIdx.x];
 }
 extern "C" __global__ void counted(unsigned long long* count, const int* x) {
-  if (__syncthreads_or(x[threadIdx.x] == 7)) atomicAdd(count, (unsigned long long)__popc(__ballot_sync(~0u, x[threadIdx.x] & 1)));
+  if (__syncthreads_or(x[threadIdx.x] == 7))
+    atomicAdd(count, (unsigned long long)__popc(__ballot_sync(~0u, x[threadIdx.x] & 1)));
   switch (x[threadIdx.x] & 7) {
     case 0: atomicAdd(count, 1ull << 20); break;
     case 1: atomicAdd(count, 1ull << 24); break;
@@ -183,7 +184,7 @@ def test_cuda_c(cc: tuple[int, int]) -> None:
     for order in ("up", "down", "random"):
         module.kernel("scan").launch(1, 128, [100, out, x], shared=512, order=order)
         assert np.array_equal(out, np.cumsum(np.ldexp(x, np.arange(100) & 3) * 3, dtype="f4"))
-    with pytest.raises(ptx.KernelError, match="late: .* barrier that not all threads reach") as caught:
+    with pytest.raises(ptx.KernelError, match=r"late: .* barrier that not all threads reach") as caught:
         module.kernel("late").launch(1, 64, [64, np.zeros(64, "f4")])
     line = next(k for k, text in enumerate(source.split("\n"), 1) if "< 32) __syncthreads" in text)
     assert (caught.value.kind, caught.value.line) == ("divergent barrier", line)

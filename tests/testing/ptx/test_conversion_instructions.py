@@ -146,9 +146,10 @@ def test_floats_to_integers(source: str) -> None:
                 return high if v > 0 else low
             return min(max(WHOLE[how](Fraction(v)), low), high)
 
-        for how in WHOLE:
-            cases.append(case(f"cvt.{how}.{kind}.{source} d, a;", (x,),
-                              per_element(lambda v, h=how, f=one: f(v, h), dtype(kind))))  # fmt: skip
+        cases += [
+            case(f"cvt.{how}.{kind}.{source} d, a;", (x,), per_element(lambda v, h=how, f=one: f(v, h), dtype(kind)))
+            for how in WHOLE
+        ]
     check(cases)
 
 

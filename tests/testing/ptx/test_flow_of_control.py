@@ -403,5 +403,5 @@ def test_what_is_not_supported_is_said() -> None:
         ptx.Module("int main() {}")
     with pytest.raises(ptx.UnsupportedError, match="calls itself"):
         ptx.Module(HEAD + ".func f()\n{\ncall f;\nret;\n}\n" + entry("k", "", "call f;"))
-    with pytest.raises(KeyError, match="1 kernels named|0 kernels named"):
+    with pytest.raises(KeyError, match="0 kernels named"):
         kernel("", "").module.kernel("other")

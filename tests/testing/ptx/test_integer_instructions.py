@@ -252,6 +252,7 @@ def test_funnels_bytes_and_tables() -> None:
         (t >> ((x >> k & 1) << 2 | (y >> k & 1) << 1 | (z >> k & 1)) & 1) << k for k in range(32)), "u4")
         for t in (0x00, 0x80, 0x96, 0xE8, 0xCA, 0xFE, 0x1B, 0xFF)}  # fmt: skip
     u32 = lambda f: wrapped("u32", f)  # noqa: E731
+    nth = np.resize(np.arange(-9, 10), 500).astype("i4")
     check([
         case("shf.l.wrap.b32 d, a, b, c;", (a, b, n), u32(lambda x, y, k: (y << 32 | x) << (k & 31) >> 32)),
         case("shf.r.wrap.b32 d, a, b, c;", (a, b, n), u32(lambda x, y, k: (y << 32 | x) >> (k & 31))),
@@ -263,7 +264,7 @@ def test_funnels_bytes_and_tables() -> None:
         case("bmsk.clamp.b32 d, a, b;", (n, np.roll(n, 3)), u32(lambda p, k: ((1 << min(k, 32)) - 1) << min(p, 32))),
         case("bmsk.wrap.b32 d, a, b;", (n, np.roll(n, 3)), u32(lambda p, k: ((1 << (k & 31)) - 1) << (p & 31))),
         case("szext.wrap.u32 d, a, b;", (a, n), u32(lambda x, k: x & ((1 << (k & 31)) - 1))),
-        case("fns.b32 d, a, b, c;", (a, n & 31, np.resize(np.arange(-9, 10), 500).astype("i4")), per_element(fns, "u4")),
+        case("fns.b32 d, a, b, c;", (a, n & 31, nth), per_element(fns, "u4")),
     ])  # fmt: skip
 
 
@@ -319,10 +320,11 @@ def test_comparisons(kind: str) -> None:
              (want.astype("u4"), (~want).astype("u4")))
         for word, want in table.items()
     ]  # fmt: skip
+    both = "selp.u32 d0, 1, 0, p;\nselp.u32 d1, 1, 0, q;"
     for word, combine in (("and", np.logical_and), ("or", np.logical_or), ("xor", np.logical_xor)):
-        cases.append(
-            case(f"setp.ne.u32 r, c, 0;\nsetp.lt.{word}.{kind} p|q, a, b, r;\nselp.u32 d0, 1, 0, p;\nselp.u32 d1, 1, 0, q;",
-                 (x, y, p), (combine(x < y, p).astype("u4"), combine(x >= y, p).astype("u4"))))  # fmt: skip
+        code = f"setp.ne.u32 r, c, 0;\nsetp.lt.{word}.{kind} p|q, a, b, r;\n{both}"
+        want = combine(x < y, p).astype("u4"), combine(x >= y, p).astype("u4")
+        cases.append(case(code, (x, y, p), want))
     cases += [
         case(f"setp.ne.u32 r, c, 0;\nsetp.gt.and.{kind} p, a, b, !r;\nselp.u32 d, 1, 0, p;", (x, y, p),
              ((x > y) & (p == 0)).astype("u4")),

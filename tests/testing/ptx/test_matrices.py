@@ -69,7 +69,7 @@ def run(
 ) -> np.ndarray:
     """Run one ``mma`` and return D; a, b and c are matrices of the bits."""
     rows, _, depth = shape
-    result, ka, kb, kc = kinds.split(".")
+    result, ka, _, kc = kinds.split(".")
     bits = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8}[ka]
     ra, rb = packed(a, fragment_a(bits, rows, depth)), packed(b, fragment_b(bits, depth))
     places = fragment_c(rows)
@@ -83,8 +83,8 @@ def run(
     step = 8 if bits == 64 else 4
     lines = [f".reg .{wide} a<{ra.shape[1]}>, b<{rb.shape[1]}>;", f".reg .{kind} c<{rc.shape[1]}>, d<{nd}>;",
              ".reg .b64 p<5>;", ".reg .b32 t;", "mov.u32 t, %tid.x;"]  # fmt: skip
-    for k, (name, count, width) in enumerate((("a", ra.shape[1], step), ("b", rb.shape[1], step), ("c", rc.shape[1], size),
-                                              ("d", nd, size))):  # fmt: skip
+    operands = ("a", ra.shape[1], step), ("b", rb.shape[1], step), ("c", rc.shape[1], size), ("d", nd, size)
+    for k, (name, count, width) in enumerate(operands):
         lines += [f"ld.param.u64 p{k}, [q{k}];", f"mad.wide.u32 p{k}, t, {count * width}, p{k};"]
         if name != "d":
             lines += [f"ld.global.b{8 * width} {name}{n}, [p{k}+{n * width}];" for n in range(count)]

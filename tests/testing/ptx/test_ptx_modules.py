@@ -123,6 +123,10 @@ def test_a_module_without_kernels() -> None:
 
 
 def test_importing_tenkey_does_not_import_the_executor() -> None:
-    code = "import sys, tenkey; assert not any('testing.ptx' in m for m in sys.modules); import tenkey.testing.ptx; " \
-           "assert not any(m.split('.')[0] in {'numba', 'cuda', 'nvmath'} for m in sys.modules)"  # fmt: skip
+    code = """
+import sys, tenkey
+assert not any("testing.ptx" in name for name in sys.modules)
+import tenkey.testing.ptx
+assert not any(name.split(".")[0] in {"numba", "cuda", "nvmath"} for name in sys.modules)
+"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

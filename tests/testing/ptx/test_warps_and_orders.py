@@ -182,8 +182,13 @@ def test_a_missing_barrier_shows_in_another_order() -> None:
 
 
 def test_random_orders_differ_by_seed_and_repeat() -> None:
-    body = ".shared .align 4 .b8 s[4];\nsetp.ne.u32 p, t, 0;\n@!p st.shared.u32 [s], 0;\nbar.sync 0;\n" \
-           "atom.shared.add.u32 d, [s], 1;"  # fmt: skip
+    body = """
+    .shared .align 4 .b8 s[4];
+    setp.ne.u32 p, t, 0;
+    @!p st.shared.u32 [s], 0;
+    bar.sync 0;
+    atom.shared.add.u32 d, [s], 1;
+    """
     data = np.zeros(64, "u4")
     runs = [run(body, data, "random", seed=seed) for seed in (1, 2, 3, 1)]
     assert sorted(runs[0].tolist()) == list(range(64))

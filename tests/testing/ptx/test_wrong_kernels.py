@@ -77,7 +77,8 @@ KERNELS = [
           "cp.async.commit_group;\nld.shared.u32 c, [b]; // WRONG"),
     Wrong("wrong_group_awaited", "uninitialised", f"{OUT}\n{SHARED}\ncp.async.ca.shared.global [b], [x], 4;\n"
           "cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 c, [b]; // WRONG"),
-    Wrong("divergent", "divergent barrier", "setp.lt.u32 p, t, 20;\n@p bar.sync 0; // WRONG", words="44 threads have ended"),
+    Wrong("divergent", "divergent barrier", "setp.lt.u32 p, t, 20;\n@p bar.sync 0; // WRONG",
+          words="44 threads have ended"),
     Wrong("two_barriers", "divergent barrier", "setp.lt.u32 p, t, 32;\n@p bra $one;\nbar.sync 0; // WRONG\nbra $end;\n"
           "$one:\nbar.sync 0;\n$end:", words="wait at another one"),
     Wrong("early_exit", "divergent barrier", "setp.eq.u32 p, t, 63;\n@p ret;\nbar.sync 0; // WRONG"),
