@@ -118,7 +118,11 @@ def test_a_plan_merges_nothing_anew(device: Reference, monkeypatch: pytest.Monke
     monkeypatch.setattr(templates, "fused", counted)
     monkeypatch.setattr(call_plans, "fused", counted)
     x, y = there(X), there(X)
-    for operation in (lambda: x + y, lambda: x * 2.5, lambda: tk.exp(x), lambda: x.__iadd__(y)):
+    operations: list[Callable[[], Any]] = [
+        lambda: x + y, lambda: x * 2.5, lambda: 2.5 * x, lambda: tk.exp(x), lambda: tk.elu(x, 0.5),
+        lambda: x.__iadd__(y),
+    ]  # fmt: skip
+    for operation in operations:
         for _ in range(3):
             operation()
         calls.clear()
@@ -214,7 +218,7 @@ class TestReductions:
             with pytest.raises((IndexError, ValueError)):
                 x.sum(axis=2)
             with pytest.raises(TypeError):
-                x.sum(axis=1.5)
+                x.sum(axis=1.5)  # type: ignore[arg-type]
 
 
 def test_windows_of_an_earlier_backend_are_refused() -> None:
@@ -223,11 +227,15 @@ def test_windows_of_an_earlier_backend_are_refused() -> None:
     with tk.backends.register(Reference()):
         new = there(X)
         for _ in ROUNDS:
-            for call in (lambda: -new, lambda: new + new, lambda: new * 2, lambda: new.sum(), lambda: new.__imul__(1)):
+            for call in _calls(new, new):
                 call()
-        for call in (lambda: -old, lambda: new + old, lambda: old * 2, lambda: old.sum(), lambda: old.__imul__(1)):
+        for call in _calls(old, new):
             with pytest.raises(RuntimeError, match=r"removed|backend"):
                 call()
+
+
+def _calls(x: tk.Tensor, y: tk.Tensor) -> list[Callable[[], Any]]:
+    return [lambda: -x, lambda: y + x, lambda: x + y, lambda: x * 2, x.sum, lambda: x.__imul__(1)]
 
 
 class Preparing(Reference):

@@ -247,9 +247,9 @@ class Derived:
         runner = self._runner(operator.name, facet, compute)
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         backend, name = self.backend, operator.schema.base_name
-        several = len(dtypes_of(word & DTYPE_MASK)) > 1 or bool(word & WEAK_MASK)
         plain = runner if isinstance(runner, PointwiseRunner) else None  # without index variables
-        plans = Plans(backend, result, several=several)
+        mixed = len(dtypes_of(word & DTYPE_MASK)) > 1 or len(operator.tensor_arguments) < len(flags)
+        plans = Plans(backend, result, arity=len(flags), mixed=mixed, numbers=bool(word & WEAK_MASK))
 
         def kernel(*args: Any) -> Tensor:
             operands, device = _operands(operator, args, flags, compute)
@@ -262,7 +262,7 @@ class Derived:
                 plans.remember(args, plain, out._data, windows)
             return out
 
-        return kernel if plain is None else plans.kernel(len(facet.parameters), kernel)
+        return kernel if plain is None else plans.kernel(kernel)
 
     def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | IndexedRunner:
         scalar = ScalarFunction(name, facet.parameters, facet.expression, compute)

@@ -65,13 +65,14 @@ def prepared(
 
     def renew() -> None:
         nonlocal epoch, kernel, launch, function, configuration, allocator, take_last, owner
-        epoch = _epoch[0]
+        now = _epoch[0]
         slots.clear()
         kernel = kernel_of()
         launch, function, configuration = kernel.launch, kernel.function, kernel.configuration(grid, block)
         allocator = POOLS.of(device)
         take_last = allocator.returned.pop
         owner = owner_class(backend, allocator)
+        epoch = now  # last: other threads may come meanwhile
 
     def run(a: StridedArray, b: StridedArray | None = None, *more: StridedArray) -> StridedArray | None:
         bases = base = a.buffer.address

@@ -44,22 +44,25 @@ def _seen_once(*windows: StridedArray) -> None:
 
 
 class Plans:
-    """The plans of a pointwise operator for one dispatch word: a function of the operator's arguments.
+    """The plans of a pointwise operator for one dispatch word.
 
-    ``slow(*args)`` is the call without a plan, which calls :meth:`remember`.
+    ``mixed``: the arguments have several dtypes, or plain numbers are among them; ``numbers``: weak scalars are.
     """
 
-    def __init__(self, backend: Backend, result: np.dtype, *, several: bool) -> None:
+    def __init__(self, backend: Backend, result: np.dtype, *, arity: int, mixed: bool, numbers: bool) -> None:
         self._backend = backend
         self._result = result
-        self._several = several  # dtypes or numbers among the operands
         self._plans: dict[Any, _Plan] = {}
+        if mixed or arity > 2 or (numbers and arity < 2):
+            self._key, self._followed = self._key_of_any, self._general
+        elif numbers:
+            self._key, self._followed = self._key_with_number, self._with_number
+        else:
+            self._key, self._followed = self._key_of_windows, self._unary if arity == 1 else self._binary
 
-    def kernel(self, arity: int, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """Return the function that follows a plan, or calls ``slow`` where there is none."""
-        if self._several or arity > 2:
-            return self._general(slow)
-        return self._unary(slow) if arity == 1 else self._binary(slow)
+    def kernel(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Return the function that follows a plan, or calls ``slow``, which calls :meth:`remember`, without one."""
+        return self._followed(slow)
 
     def _unary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         plans, backend, words = self._plans, self._backend, _Words(self._result)
@@ -112,6 +115,33 @@ class Plans:
 
         return kernel
 
+    def _with_number(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        plans, backend, words = self._plans, self._backend, _Words(self._result)
+
+        def kernel(x: Tensor, y: Tensor) -> Tensor:
+            try:
+                is_second = bool(y._word & WEAK_MASK)
+                a, n = (x._data, y._data) if is_second else (y._data, x._data)
+                device = a.device
+                plan = plans[
+                    a.shape, a.strides, a.offset & _ALIGNED, device.index, is_second, n.dtype.num, n.tobytes()
+                ]  # fmt: skip
+                known = a.owner._backend is backend
+            except (AttributeError, KeyError):
+                pass
+            else:
+                data = plan(a) if known else None
+                if data is not None:
+                    made: Tensor = _new(Tensor)
+                    made._data = data
+                    made._word = words[device.type]
+                    made._storage = None
+                    made._autograd = None
+                    return made
+            return slow(x, y)
+
+        return kernel
+
     def _general(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         plans, backend, words = self._plans, self._backend, _Words(self._result)
 
@@ -142,16 +172,9 @@ class Plans:
         """
         if not out.size:
             return
-        if self._several or len(args) > 2:
-            found = _key_and_windows(args, self._backend)
-            if found is None:
-                return
-            key = found[0]
-        else:
-            windows = [x._data for x in args if isinstance(x, Tensor)]
-            if len(windows) < len(args) or any(w.__class__ is not StridedArray for w in windows):
-                return
-            key = tuple([part for w in windows for part in (w.shape, w.strides, w.offset & _ALIGNED, w.device.index)])
+        key = self._key(args)
+        if key is None:
+            return
         plans = self._plans
         if key not in plans:
             if len(plans) >= _MOST:
@@ -160,6 +183,25 @@ class Plans:
         elif plans[key] is _seen_once:
             kernel = runner.kernel(out, operands)
             plans[key] = kernel.prepared("prepare", out, operands) or self._merged(kernel, out, operands)
+
+    def _key_of_any(self, args: Sequence[Any]) -> Any:
+        found = _key_and_windows(args, self._backend)
+        return None if found is None else found[0]
+
+    def _key_of_windows(self, args: Sequence[Any]) -> Any:
+        windows = [x._data for x in args if isinstance(x, Tensor)]
+        if len(windows) < len(args) or any(w.__class__ is not StridedArray for w in windows):
+            return None
+        return tuple([part for w in windows for part in (w.shape, w.strides, w.offset & _ALIGNED, w.device.index)])
+
+    def _key_with_number(self, args: Sequence[Any]) -> Any:
+        if not all(isinstance(x, Tensor) for x in args):
+            return None
+        is_second = bool(args[1]._word & WEAK_MASK)
+        w, n = (args[0]._data, args[1]._data) if is_second else (args[1]._data, args[0]._data)
+        if w.__class__ is not StridedArray or n.__class__ is not np.ndarray or n.dtype.hasobject:
+            return None
+        return w.shape, w.strides, w.offset & _ALIGNED, w.device.index, is_second, n.dtype.num, n.tobytes()
 
     def _merged(self, kernel: TemplateKernel, out: StridedArray, operands: Sequence[Any]) -> _Plan:
         """Return a plan for a kernel that takes windows."""
