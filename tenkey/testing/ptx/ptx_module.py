@@ -32,7 +32,21 @@ _launches: Final = itertools.count(1)
 
 
 class Memory(Protocol):
-    """Says which addresses of this process kernels may access."""
+    """Says which addresses of this process kernels may access: what ``launch(memory=...)`` takes.
+
+    >>> import numpy as np
+    >>> class Allocations:
+    ...     def __init__(self, *arrays):
+    ...         self.arrays = sorted(arrays, key=lambda a: a.ctypes.data)
+    ...
+    ...     def table(self):
+    ...         return np.array([(a.ctypes.data, a.ctypes.data + a.nbytes, 1) for a in self.arrays], np.int64)
+    ...
+    ...     def describe(self, address):
+    ...         return None
+    >>> Allocations(np.zeros(3), np.zeros(4, np.float32)).table().shape
+    (2, 3)
+    """
 
     def table(self) -> np.ndarray:
         """Return the allocations, an int64 array of shape (n, 3): begin, end and 1 if it may be written, sorted."""
@@ -144,7 +158,29 @@ def _runner() -> Any:
 
 
 class Kernel:
-    """A kernel of a module, which can be launched."""
+    """A kernel of a module, which can be launched: ``Module.kernel`` returns it.
+
+    >>> import numpy as np
+    >>> from tenkey.testing import ptx
+    >>> kernel = ptx.Module('''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .visible .entry set_all(.param .u64 x, .param .f32 value) {
+    ...     .reg .b64 %rd<3>;
+    ...     .reg .b32 %r<3>;
+    ...     ld.param.u64 %rd1, [x];
+    ...     ld.param.u32 %r1, [value];
+    ...     mov.u32 %r2, %tid.x;
+    ...     mad.wide.u32 %rd2, %r2, 4, %rd1;
+    ...     st.global.u32 [%rd2], %r1;
+    ...     ret;
+    ... }''').kernel("set_all")
+    >>> x = np.zeros(3, np.float32)
+    >>> kernel.launch(grid=1, block=3, args=[x, 1.5], order="random", seed=1)
+    >>> x
+    array([1.5, 1.5, 1.5], dtype=float32)
+    """
 
     def __init__(self, module: Module, found: Compiled, entry: Entry, address: int) -> None:
         self.module = module

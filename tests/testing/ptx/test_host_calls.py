@@ -67,7 +67,7 @@ def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_assertion_that_fails() -> None:
     with pytest.raises(
-        ptx.KernelError, match="thread .2, 0, 0. of block .0, 0, 0. fails the assertion 'x > 0'"
+        ptx.KernelError, match=r"thread \(2, 0, 0\) of block \(0, 0, 0\) fails the assertion 'x > 0'"
     ) as caught:
         kernel("", ASSERT, head=HEAD).launch(1, 3)
     assert caught.value.kind == "assertion"
