@@ -73,7 +73,18 @@ class _Settings(NamedTuple):
 
 
 class CudaEmulator:
-    """An emulator that runs; :func:`cuda_emulator` starts it. As a context manager it stops at the end of the block."""
+    """An emulator that runs; :func:`cuda_emulator` starts it. As a context manager it stops at the end of the block.
+
+    If the block ends without an exception, work that is left is done, and an error of a kernel that no call has reported
+    is raised as RuntimeError, with the exception of the executor as its cause.
+
+    >>> with tk.testing.cuda_emulator(memory=2**24) as emulator:
+    ...     emulator.fail_next("cuMemAlloc*", 2, times=9)
+    ...     tk.ones(4, device="cuda")
+    Traceback (most recent call last):
+    ...
+    tenkey.backends.cuda.device.driver.OutOfMemoryError: ...
+    """
 
     def __init__(self, settings: _Settings) -> None:
         self._stub = declare(load_stub())
@@ -253,7 +264,36 @@ def cuda_emulator(
     execute: bool = True,
     guard: int = 16,
 ) -> CudaEmulator:
-    """Make the device ``cuda`` work in this process without a GPU: the PTX of kernels is executed on the CPU."""
+    """Make the device ``cuda`` work in this process without a GPU: the PTX of kernels is executed on the CPU.
+
+    The emulator is active until the end of the process, or of the ``with`` block that it is used in. It takes the place
+    of NVIDIA's driver, on which ``cuda.bindings`` and ``cuda.core`` run; ``docs/cuda_driver.md`` says what it has, what
+    it finds and what it cannot show. An emulator within another one with the same devices changes the other options
+    until its end.
+
+    Args:
+        devices: the number of devices, 1 to 16.
+        cc: their compute capability: (8, 0), (9, 0) or (10, 0).
+        memory: bytes of memory of each.
+        deferred: whether work is done as late as possible, in an order that the program leaves open, so that a missing
+            order shows. Freed memory is then in use until the work that was queued before is done.
+        order: of the threads of a kernel: "up", "down" or "random".
+        seed: of the random orders.
+        races: whether kernels are watched for races between threads of a block, which takes several times longer.
+        execute: whether kernels are executed; otherwise launches do nothing, to measure the host alone.
+        guard: bytes between two tensors that no kernel may use, so that an access past the end of one is found.
+
+    Raises:
+        ValueError: an option is out of its range.
+        CompilerMissingError: the machine has no C compiler, or is not a Linux machine.
+        RuntimeError: NVIDIA's driver is loaded in this process already, or another emulator with other devices is
+            active.
+
+    >>> with tk.testing.cuda_emulator() as emulator:
+    ...     x = tk.asarray([1.0, 2.0], device="cuda")
+    ...     print((x + 1).tolist(), emulator.counts.launches)
+    [2.0, 3.0] 1
+    """
     if not 1 <= devices <= _MOST_DEVICES:
         raise ValueError(f"[cuda_emulator] has 1 to {_MOST_DEVICES} devices, got devices={devices!r}.")
     if tuple(cc) not in _ARCHITECTURES:

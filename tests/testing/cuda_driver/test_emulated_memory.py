@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def test_many_allocations_do_not_overlap(program: Program) -> None:
                 assert int(address) not in held
                 held[int(address)] = size
     places = sorted(held.items())
-    assert all(a + n <= b for (a, n), (b, _) in zip(places, places[1:], strict=False))
+    assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(places))
     for address in held:
         checked(driver.cuMemFree(address))
 

@@ -123,16 +123,24 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
 
 
 def test_an_error_that_nobody_saw_is_raised_at_the_end() -> None:
-    with pytest.raises(RuntimeError, match="scale: thread"), tk.testing.cuda_emulator(memory=2**26):
-        program = Program()
-        program.scale(program.device_array(np.ones(N)), 2, N + 1)
+    def run() -> None:
+        with tk.testing.cuda_emulator(memory=2**26):
+            program = Program()
+            program.scale(program.device_array(np.ones(N)), 2, N + 1)
+
+    with pytest.raises(RuntimeError, match="scale: thread"):
+        run()
 
 
 def test_an_exception_in_the_block_is_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError), tk.testing.cuda_emulator(memory=2**26):
-        program = Program()
-        program.scale(program.device_array(np.ones(N)), 2, N + 1)
-        raise ZeroDivisionError
+    def run() -> None:
+        with tk.testing.cuda_emulator(memory=2**26):
+            program = Program()
+            program.scale(program.device_array(np.ones(N)), 2, N + 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
 
 
 @pytest.mark.parametrize("order", ["up", "down", "random"])
