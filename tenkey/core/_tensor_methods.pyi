@@ -24,6 +24,9 @@ class TensorMethods:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __copy__(self) -> Tensor:
         """Return a copy with its own memory, recorded in the graph like ``clone()``."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
     def __divmod__(self, other: Any) -> Any:
