@@ -51,7 +51,9 @@ def _cuda_examples(request: pytest.FixtureRequest) -> Iterator[None]:
     path = request.node.path
     starts_one = path == _CUDA / "testing" / "cuda_driver" / "emulator.py"
     if not isinstance(request.node, pytest.DoctestItem) or not (
-        starts_one or path == _CUDA / "cuda.py" or path.is_relative_to(_CUDA / "backends" / "cuda" / "memory")
+        starts_one
+        or path == _CUDA / "cuda.py"
+        or any(path.is_relative_to(_CUDA / "backends" / "cuda" / folder) for folder in ("device", "memory"))
     ):
         yield
         return

@@ -89,6 +89,15 @@ class Stream(runtime.Stream):
     ``device`` is an index, a device or its name, by default the current device. A stream with a lower ``priority``, an
     int from ``cuCtxGetStreamPriorityRange``, is served first where both wait. ``with stream:`` makes it the current one
     (Note [The current stream]). Raises ValueError for a device that does not exist.
+
+    >>> side = tk.cuda.Stream()
+    >>> x = tk.ones(3, device="cuda")
+    >>> side.wait_stream(tk.cuda.current_stream())
+    >>> with side:
+    ...     y = x + 1
+    >>> tk.cuda.current_stream().wait_stream(side)
+    >>> y.tolist()
+    [2.0, 2.0, 2.0]
     """
 
     __slots__ = ("_handle", "_idle", "device", "priority")
@@ -189,7 +198,12 @@ class Stream(runtime.Stream):
 
 
 class ExternalStream(Stream):
-    """A stream that another library has made and that it destroys: ``handle`` is its ``CUstream``, an int."""
+    """A stream that another library has made and that it destroys: ``handle`` is its ``CUstream``, an int.
+
+    >>> side = tk.cuda.Stream()
+    >>> tk.cuda.ExternalStream(side.handle) == side
+    True
+    """
 
     __slots__ = ()
 
@@ -202,6 +216,14 @@ class Event(runtime.Event):
 
     ``enable_timing``: whether :meth:`elapsed_time` can be asked, which makes recording slower. ``device``: that of the
     streams in which it is recorded.
+
+    >>> begin, end = [tk.cuda.Event(enable_timing=True) for _ in range(2)]
+    >>> begin.record()
+    >>> x = tk.ones(3, device="cuda") + 1
+    >>> end.record()
+    >>> end.synchronize()
+    >>> begin.elapsed_time(end) >= 0.0
+    True
     """
 
     __slots__ = ("_flags", "_handle", "_idle", "_stream", "device")
