@@ -16,6 +16,7 @@ from tenkey import (
     ops as ops,
     random as random,
     special as special,
+    testing as testing,
     transforms as transforms,
 )
 from tenkey.autograd.grad_mode import (
@@ -365,6 +366,7 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "testing",
     "tile",
     "topk",
     "trace",

@@ -491,6 +491,8 @@ class TensorMethods:
         """Return ``1 / x``; integers give floats."""
     def reciprocal_(self) -> Self:
         """``reciprocal`` written into its first argument, which is returned."""
+    def record_stream(self, stream: Any) -> None:
+        """Say that work in another stream than the one the tensor was made in uses its memory."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return a new gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:

@@ -1,4 +1,4 @@
-"""Pinned memory: ``x.pin_memory()`` and ``x.is_pinned()``.
+"""Memory that is used while the program goes on: ``x.pin_memory()``, ``x.is_pinned()`` and ``x.record_stream(...)``.
 
 Pinned memory is not paged, so that a device copies it by itself while the program goes on
 (``x.to("cuda", non_blocking=True)``). The backend of the device provides it (``Backend.pinned_array``).
@@ -15,7 +15,7 @@ from ..device import CPU, Device, to_device
 from ..storage import HostMemory
 from ..tensor import Tensor, add_methods, cpu_word, make_tensor
 
-__all__ = ["is_pinned", "is_pinned_array", "pin_memory"]
+__all__ = ["is_pinned", "is_pinned_array", "pin_memory", "record_stream"]
 
 
 def is_pinned_array(array: np.ndarray) -> bool:
@@ -65,4 +65,16 @@ def pin_memory(self: Tensor, device: Device | str = "cuda") -> Tensor:
     return registry.find("tk::copy_").call(made, self)  # type: ignore[no-any-return]
 
 
-add_methods(pin_memory=pin_memory, is_pinned=is_pinned)
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Say that work in another stream than the one the tensor was made in uses its memory.
+
+    Without it the memory may serve another tensor as soon as this one ends, while that work still reads it. On the CPU
+    it does nothing.
+
+    >>> tk.zeros(2).record_stream(None)
+    """
+    if self.device.backend is not None and self._data.size:
+        self.device.backend.record_stream(self._data.buffer, stream)
+
+
+add_methods(pin_memory=pin_memory, is_pinned=is_pinned, record_stream=record_stream)
