@@ -75,8 +75,8 @@ class _Settings(NamedTuple):
 class CudaEmulator:
     """An emulator that runs; :func:`cuda_emulator` starts it. As a context manager it stops at the end of the block.
 
-    If the block ends without an exception, work that is left is done, and an error of a kernel that no call has reported
-    is raised as RuntimeError, with the exception of the executor as its cause.
+    If the block ends without an exception, work that is left is done, and an error of a kernel that no call has
+    reported is raised as RuntimeError, with the exception of the executor as its cause.
 
     >>> with tk.testing.cuda_emulator(memory=2**24) as emulator:
     ...     emulator.fail_next("cuMemAlloc*", 2, times=9)

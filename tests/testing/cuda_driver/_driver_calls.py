@@ -109,7 +109,7 @@ class Program:
         checked(driver.cuMemcpyDtoH(values.ctypes.data, address, values.nbytes))
         return values
 
-    def device_array(self, values: Sequence[float]) -> int:
+    def device_array(self, values: Any) -> int:
         array = np.asarray(values, np.float32)
         address = self.allocate(len(array))
         self.upload(address, array)

@@ -3,7 +3,8 @@
    Note [Locks of the stub driver]
    One mutex guards all state. It is never held while code of the user runs (a kernel, a host function, a destructor of
    a user object), because such code takes Python's global lock, which another thread may hold while it waits for the
-   mutex. One thread at a time runs the work of the queues; a thread that must wait for it gives up Python's lock first. */
+   mutex. One thread at a time runs the work of the queues;
+       a thread that must wait for it gives up Python's lock first. */
 #ifndef STUB_H
 #define STUB_H
 #define _GNU_SOURCE
@@ -154,7 +155,8 @@ struct Kernel {
 
 typedef struct Global { char *name; CUdeviceptr address; size_t size; struct Global *next; } Global;
 
-struct Library { unsigned magic; long long id; int module; Context *context; Kernel *kernels; Global *globals; Library *next; };
+struct Library { unsigned magic; long long id; int module; Context *context; Kernel *kernels; Global *globals;
+    Library *next; };
 
 typedef struct Retained { UserObject *object; unsigned count; struct Retained *next; } Retained;
 

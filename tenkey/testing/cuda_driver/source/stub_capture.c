@@ -1,9 +1,9 @@
 /* Capture of streams into graphs.
 
    Note [What a capture follows]
-   Each stream of a capture has a frontier: the nodes that its next node depends on. Recording an event saves the frontier,
-   waiting for the event adds it to that of another stream, which joins the capture. At the end, the frontiers of all
-   streams must lead to that of the stream in which the capture began; else work would be left unjoined. */
+   Each stream of a capture has a frontier: the nodes that its next node depends on. Recording an event saves the
+   frontier, waiting for the event adds it to that of another stream, which joins the capture. At the end, the frontiers
+   of all streams must lead to that of the stream in which the capture began; else work would be left unjoined. */
 #include "stub.h"
 
 struct Capture {
@@ -46,7 +46,7 @@ CUresult invalidate(Capture *capture, CUresult code) {
   return code;
 }
 
-/* Calls that may wait or change memory are not permitted while this thread captures, or any thread in the global mode. */
+/* Calls that may wait or change memory are not permitted while this thread captures, or any one in the global mode. */
 CUresult unsafe_call_locked(void) {
   CUresult code = OK;
   if (thread_mode == RELAXED_MODE) return OK;
@@ -208,7 +208,8 @@ API cuStreamEndCapture(void *handle, Graph **graph) {
   Capture *capture = stream->capture;
   *graph = NULL;
   if (!capture) RETURN(ILLEGAL_STATE);
-  if (capture->mode != RELAXED_MODE && !pthread_equal(capture->thread, pthread_self())) RETURN(invalidate(capture, CAPTURE_WRONG_THREAD));
+  if (capture->mode != RELAXED_MODE && !pthread_equal(capture->thread, pthread_self())) RETURN(invalidate(capture,
+      CAPTURE_WRONG_THREAD));
   if (capture->origin != stream) RETURN(invalidate(capture, CAPTURE_UNMATCHED));
   if (capture->invalid) code = CAPTURE_INVALIDATED;
   else if (!joined(capture)) code = CAPTURE_UNJOINED;
@@ -249,11 +250,13 @@ static CUresult info(void *handle, int *status, unsigned long long *id, Graph **
   RETURN(OK);
 }
 
-API cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id, Graph **graph, Node ***before, size_t *count) {
+API cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id, Graph **graph, Node ***before,
+                              size_t *count) {
   ENTER
   return info(stream, status, id, graph, before, count);
 }
-API cuStreamGetCaptureInfo_v3(void *stream, int *status, unsigned long long *id, Graph **graph, Node ***before, const void **data, size_t *count) {
+API cuStreamGetCaptureInfo_v3(void *stream, int *status, unsigned long long *id, Graph **graph, Node ***before,
+                              const void **data, size_t *count) {
   ENTER
   if (data) *data = NULL;
   return info(stream, status, id, graph, before, count);
@@ -273,7 +276,10 @@ static CUresult update(void *handle, Node **nodes, size_t count, unsigned flags)
   RETURN(OK);
 }
 
-API cuStreamUpdateCaptureDependencies(void *stream, Node **nodes, size_t count, unsigned flags) { ENTER return update(stream, nodes, count, flags); }
+API cuStreamUpdateCaptureDependencies(void *stream, Node **nodes, size_t count, unsigned flags) {
+  ENTER
+  return update(stream, nodes, count, flags);
+}
 API cuStreamUpdateCaptureDependencies_v2(void *stream, Node **nodes, const void *data, size_t count, unsigned flags) {
   ENTER
   return update(stream, nodes, count, flags);

@@ -122,8 +122,8 @@ CONTROL void stub_start(int devices, int major, int minor, size_t memory, int de
   unlock();
 }
 
-/* The work that is left is done, errors and captures are forgotten. Memory and handles stay valid, so that what is freed
-   late is freed correctly, and another start goes on with them. */
+/* The work that is left is done, errors and captures are forgotten. Memory and handles stay valid, so that what is
+   freed late is freed correctly, and another start goes on with them. */
 CONTROL void stub_stop(void) {
   lock();
   finish_all();

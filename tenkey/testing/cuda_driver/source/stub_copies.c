@@ -51,7 +51,8 @@ static CUresult run(const Copy *copy, void *stream, int synchronous, int to_want
   else *(on_host(from) ? &counts.host_to_device : &counts.device_to_device) += 1;
   counts.copied_bytes += bytes_of(copy);
   if (!operation) RETURN(OK); /* captured */
-  int waits = (on_host(to) && on_host(from)) || to == PAGEABLE || (synchronous && (on_host(to) || (on_host(from) && from != PAGEABLE)));
+  int waits = (on_host(to) && on_host(from)) || to == PAGEABLE || (synchronous && (on_host(to) || (on_host(from) &&
+      from != PAGEABLE)));
   if (waits) {
     if (synchronous) counts.synchronisations++;
     else counts.implicit_synchronisations++;
@@ -70,21 +71,41 @@ static Copy line(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 
 #define LINE(to, from) Copy copy = line((CUdeviceptr)(to), (CUdeviceptr)(from), bytes)
 
-API cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { ENTER LINE(to, from); return run(&copy, NULL, 1, ANY, ANY); }
-API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream) { ENTER LINE(to, from); return run(&copy, stream, 0, ANY, ANY); }
-API cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) { ENTER LINE(to, from); return run(&copy, NULL, 1, DEVICE_ONLY, HOST_ONLY); }
+API cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  ENTER
+  LINE(to, from);
+  return run(&copy, NULL, 1, ANY, ANY);
+}
+API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream) {
+  ENTER
+  LINE(to, from);
+  return run(&copy, stream, 0, ANY, ANY);
+}
+API cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  ENTER
+  LINE(to, from);
+  return run(&copy, NULL, 1, DEVICE_ONLY, HOST_ONLY);
+}
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, void *stream) {
   ENTER
   LINE(to, from);
   return run(&copy, stream, 0, DEVICE_ONLY, HOST_ONLY);
 }
-API cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) { ENTER LINE(to, from); return run(&copy, NULL, 1, HOST_ONLY, DEVICE_ONLY); }
+API cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  ENTER
+  LINE(to, from);
+  return run(&copy, NULL, 1, HOST_ONLY, DEVICE_ONLY);
+}
 API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, void *stream) {
   ENTER
   LINE(to, from);
   return run(&copy, stream, 0, HOST_ONLY, DEVICE_ONLY);
 }
-API cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) { ENTER LINE(to, from); return run(&copy, NULL, 1, DEVICE_ONLY, DEVICE_ONLY); }
+API cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  ENTER
+  LINE(to, from);
+  return run(&copy, NULL, 1, DEVICE_ONLY, DEVICE_ONLY);
+}
 API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream) {
   ENTER
   LINE(to, from);
@@ -101,7 +122,8 @@ API cuMemcpyPeer(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context 
   CUresult code = peers(to_context, from_context);
   return code ? code : run(&copy, NULL, 1, DEVICE_ONLY, DEVICE_ONLY);
 }
-API cuMemcpyPeerAsync(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context *from_context, size_t bytes, void *stream) {
+API cuMemcpyPeerAsync(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context *from_context, size_t bytes,
+                      void *stream) {
   ENTER
   LINE(to, from);
   CUresult code = peers(to_context, from_context);
@@ -140,10 +162,12 @@ static CUresult plane(const Plane *given, void *stream, int synchronous) {
   if (code) return code;
   copy.from_pitch = given->from_pitch ? given->from_pitch : given->from_x + given->width;
   copy.to_pitch = given->to_pitch ? given->to_pitch : given->to_x + given->width;
-  if (given->from_x + given->width > copy.from_pitch || given->to_x + given->width > copy.to_pitch) return INVALID_VALUE;
+  if (given->from_x + given->width > copy.from_pitch ||
+      given->to_x + given->width > copy.to_pitch) return INVALID_VALUE;
   copy.from += given->from_y * copy.from_pitch + given->from_x;
   copy.to += given->to_y * copy.to_pitch + given->to_x;
-  return run(&copy, stream, synchronous, given->to_kind == FROM_DEVICE ? DEVICE_ONLY : ANY, given->from_kind == FROM_DEVICE ? DEVICE_ONLY : ANY);
+  return run(&copy, stream, synchronous, given->to_kind == FROM_DEVICE ? DEVICE_ONLY : ANY,
+             given->from_kind == FROM_DEVICE ? DEVICE_ONLY : ANY);
 }
 
 API cuMemcpy2D_v2(const Plane *copy) { ENTER return plane(copy, NULL, 1); }
@@ -161,7 +185,8 @@ CUresult copy_of_space(const Space *given, Copy *copy) {
   copy->depth = given->depth;
   copy->from_pitch = given->from_pitch ? given->from_pitch : given->from_x + given->width;
   copy->to_pitch = given->to_pitch ? given->to_pitch : given->to_x + given->width;
-  if (given->from_x + given->width > copy->from_pitch || given->to_x + given->width > copy->to_pitch) return INVALID_VALUE;
+  if (given->from_x + given->width > copy->from_pitch ||
+      given->to_x + given->width > copy->to_pitch) return INVALID_VALUE;
   copy->from_slice = copy->from_pitch * (given->from_height ? given->from_height : given->from_y + given->height);
   copy->to_slice = copy->to_pitch * (given->to_height ? given->to_height : given->to_y + given->height);
   copy->from += given->from_z * copy->from_slice + given->from_y * copy->from_pitch + given->from_x;
@@ -180,7 +205,8 @@ API cuMemcpy3D_v2(const Space *copy) { ENTER return space(copy, NULL, 1); }
 API cuMemcpy3DAsync_v2(const Space *copy, void *stream) { ENTER return space(copy, stream, 0); }
 
 /* Several copies in one call; they have no order among each other, so they are queued in the given one. */
-API cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes, size_t *which, size_t kinds, void *stream) {
+API cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes,
+                          size_t *which, size_t kinds, void *stream) {
   ENTER
   if (!to || !from || !bytes || !count || !stream) return INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
@@ -193,7 +219,8 @@ API cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, siz
 
 /* ---- memsets */
 CUresult check_set(const Set *set, Context *context, int *kind) {
-  if (set->to % set->element || (set->height > 1 && (set->pitch < set->width * set->element || set->pitch % set->element))) return INVALID_VALUE;
+  if (set->to % set->element || (set->height > 1 && (set->pitch < set->width * set->element ||
+                                                     set->pitch % set->element))) return INVALID_VALUE;
   CUresult code = check_range(set->to, (set->height - 1) * set->pitch + set->width * set->element, context, kind);
   return code ? code : *kind == PAGEABLE ? INVALID_VALUE : OK;
 }
@@ -231,9 +258,21 @@ API cuMemsetD32_v2(CUdeviceptr to, unsigned v, size_t n) { FILL(to, 0, v, 4, n, 
 API cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, void *s) { FILL(to, 0, v, 1, n, 1, s, 0) }
 API cuMemsetD16Async(CUdeviceptr to, unsigned short v, size_t n, void *s) { FILL(to, 0, v, 2, n, 1, s, 0) }
 API cuMemsetD32Async(CUdeviceptr to, unsigned v, size_t n, void *s) { FILL(to, 0, v, 4, n, 1, s, 0) }
-API cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char v, size_t w, size_t h) { FILL(to, pitch, v, 1, w, h, NULL, 1) }
-API cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short v, size_t w, size_t h) { FILL(to, pitch, v, 2, w, h, NULL, 1) }
-API cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned v, size_t w, size_t h) { FILL(to, pitch, v, 4, w, h, NULL, 1) }
-API cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char v, size_t w, size_t h, void *s) { FILL(to, pitch, v, 1, w, h, s, 0) }
-API cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short v, size_t w, size_t h, void *s) { FILL(to, pitch, v, 2, w, h, s, 0) }
-API cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned v, size_t w, size_t h, void *s) { FILL(to, pitch, v, 4, w, h, s, 0) }
+API cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char v, size_t w, size_t h) {
+  FILL(to, pitch, v, 1, w, h, NULL, 1)
+}
+API cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short v, size_t w, size_t h) {
+  FILL(to, pitch, v, 2, w, h, NULL, 1)
+}
+API cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned v, size_t w, size_t h) {
+  FILL(to, pitch, v, 4, w, h, NULL, 1)
+}
+API cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char v, size_t w, size_t h, void *s) {
+  FILL(to, pitch, v, 1, w, h, s, 0)
+}
+API cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short v, size_t w, size_t h, void *s) {
+  FILL(to, pitch, v, 2, w, h, s, 0)
+}
+API cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned v, size_t w, size_t h, void *s) {
+  FILL(to, pitch, v, 4, w, h, s, 0)
+}

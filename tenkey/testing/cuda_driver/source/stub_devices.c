@@ -98,7 +98,8 @@ API cuDeviceGetName(char *name, int room, CUdevice device) {
   ENTER_AS(NO_CONTEXT)
   if (!name || room < 1) return INVALID_VALUE;
   if (unknown(device)) return INVALID_DEVICE;
-  const char *model = settings.major == 8 ? "A100" : settings.major == 9 ? "H100" : settings.major == 10 ? "B200" : "GPU";
+  const char *model = settings.major == 8 ? "A100" : settings.major == 9 ? "H100" : settings.major == 10 ? "B200"
+      : "GPU";
   snprintf(name, room, "Emulated %s", model);
   return OK;
 }
@@ -158,7 +159,8 @@ CUresult device_value(CUdevice device, int attribute, int *value) {
   case 111: *value = 1024; break;             /* reserved shared memory */
   case 120: *value = settings.major >= 9; break; /* clusters */
   /* What these devices have: copies during kernels, mapped host memory, concurrent kernels, ECC, one address space, stream
-     priorities, caches, managed memory, preemption, registered memory, cooperative launches, pools on device and host. */
+     priorities, caches, managed memory, preemption, registered memory, cooperative launches,
+         pools on device and host. */
   case 15: case 19: case 31: case 32: case 41: case 78: case 79: case 80: case 83: case 89: case 90: case 91: case 95:
   case 99: case 113: case 115: case 142: case 144: *value = 1; break;
   default: if (attribute < 1 || attribute > 200) return INVALID_VALUE; *value = 0;
@@ -273,7 +275,10 @@ static CUresult create(Context **context, unsigned flags, CUdevice device) {
   return push(*context);
 }
 
-API cuCtxCreate_v2(Context **context, unsigned flags, CUdevice device) { ENTER_AS(NO_CONTEXT) return create(context, flags, device); }
+API cuCtxCreate_v2(Context **context, unsigned flags, CUdevice device) {
+  ENTER_AS(NO_CONTEXT)
+  return create(context, flags, device);
+}
 API cuCtxCreate_v3(Context **context, void *affinity, int count, unsigned flags, CUdevice device) {
   ENTER_AS(NO_CONTEXT)
   return count ? NOT_SUPPORTED : create(context, flags, device);
@@ -346,7 +351,12 @@ API cuCtxGetDevice_v2(CUdevice *device, Context *context) {
 }
 
 API cuCtxGetFlags(unsigned *flags) { ENTER *flags = current_context()->flags; return OK; }
-API cuCtxSetFlags(unsigned flags) { ENTER if (flags > 0x7f) return INVALID_VALUE; current_context()->flags = flags; return OK; }
+API cuCtxSetFlags(unsigned flags) {
+  ENTER
+  if (flags > 0x7f) return INVALID_VALUE;
+  current_context()->flags = flags;
+  return OK;
+}
 
 API cuCtxGetId(Context *context, unsigned long long *id) {
   ENTER_AS(NO_CONTEXT)

@@ -1,11 +1,14 @@
 /* Parameters of nodes: how they are added, read and changed, in graphs and in executable ones. */
 #include "stub.h"
 
-typedef struct { Kernel *function; unsigned sizes[7]; void **parameters, **extra; Kernel *kernel; Context *context; } KernelParameters;
-typedef struct { CUdeviceptr to; size_t pitch; unsigned value, element; size_t width, height; Context *context; } SetParameters;
+typedef struct { Kernel *function; unsigned sizes[7]; void **parameters, **extra; Kernel *kernel; Context *context;
+    } KernelParameters;
+typedef struct { CUdeviceptr to; size_t pitch; unsigned value, element; size_t width, height; Context *context;
+    } SetParameters;
 typedef struct { HostFunction function; void *data; } HostParameters;
 typedef struct { int flags, reserved; Context *context; Space space; } CopyParameters;
-typedef struct { unsigned char pool[88]; const void *access; size_t access_count, bytes; CUdeviceptr address; } AllocationParameters;
+typedef struct { unsigned char pool[88]; const void *access; size_t access_count, bytes; CUdeviceptr address;
+    } AllocationParameters;
 typedef struct {
   int type, reserved[3];
   union {
@@ -26,7 +29,8 @@ typedef struct {
 static CUresult kernel_work(const KernelParameters *given, Work *work) {
   if (!given) return INVALID_VALUE;
   Kernel *kernel = given->function ? given->function : given->kernel;
-  Context *context = alive(kernel, FUNCTION) ? kernel->context : alive(given->context, CONTEXT) ? given->context : current_context();
+  Context *context = alive(kernel, FUNCTION) ? kernel->context : alive(given->context, CONTEXT) ? given->context
+      : current_context();
   if (!context) return INVALID_CONTEXT;
   *work = (Work){.kind = LAUNCH, .context = context};
   return launch_checks(&kernel, given->sizes, given->parameters, given->extra, &work->as.launch, context, 0);
@@ -50,7 +54,8 @@ static CUresult copy_node_work(const Space *given, Context *context, Work *work)
 
 static CUresult set_work(const SetParameters *given, Context *context, Work *work) {
   int kind;
-  if (!given || (given->element != 1 && given->element != 2 && given->element != 4) || !given->width || !given->height) return INVALID_VALUE;
+  if (!given || (given->element != 1 && given->element != 2 && given->element != 4) || !given->width ||
+      !given->height) return INVALID_VALUE;
   *work = (Work){.kind = SET, .context = chosen(context)};
   if (!work->context) return INVALID_CONTEXT;
   work->as.set = (Set){given->to, given->pitch, given->width, given->height, given->value, given->element};
@@ -88,8 +93,14 @@ static CUresult add(Node **node, Graph *graph, Node **before, size_t count, Work
 #define FRONT Node **node, Graph *graph, Node **before, size_t count
 
 API cuGraphAddKernelNode_v2(FRONT, const KernelParameters *given) { ENTER ADD(kernel_work(given, &work)); }
-API cuGraphAddMemcpyNode(FRONT, const Space *given, Context *context) { ENTER ADD(copy_node_work(given, context, &work)); }
-API cuGraphAddMemsetNode(FRONT, const SetParameters *given, Context *context) { ENTER ADD(set_work(given, context, &work)); }
+API cuGraphAddMemcpyNode(FRONT, const Space *given, Context *context) {
+  ENTER
+  ADD(copy_node_work(given, context, &work));
+}
+API cuGraphAddMemsetNode(FRONT, const SetParameters *given, Context *context) {
+  ENTER
+  ADD(set_work(given, context, &work));
+}
 API cuGraphAddHostNode(FRONT, const HostParameters *given) { ENTER ADD(host_work(given, &work)); }
 API cuGraphAddEmptyNode(FRONT) { ENTER ADD((work.context = current_context(), OK)); }
 API cuGraphAddEventRecordNode(FRONT, Event *event) { ENTER ADD(event_work(event, RECORD, &work)); }
@@ -144,8 +155,14 @@ static CUresult any_work(NodeParameters *given, Work *work) {
   }
 }
 
-API cuGraphAddNode_v2(Node **node, Graph *graph, Node **before, const void *data, size_t count, NodeParameters *given) { ENTER ADD(any_work(given, &work)); }
-API cuGraphAddNode_v3(Node **node, Graph *graph, Node **before, const void *data, size_t count, NodeParameters *given) { ENTER ADD(any_work(given, &work)); }
+API cuGraphAddNode_v2(Node **node, Graph *graph, Node **before, const void *data, size_t count, NodeParameters *given) {
+  ENTER
+  ADD(any_work(given, &work));
+}
+API cuGraphAddNode_v3(Node **node, Graph *graph, Node **before, const void *data, size_t count, NodeParameters *given) {
+  ENTER
+  ADD(any_work(given, &work));
+}
 
 /* ---- reading and changing */
 static CUresult replace(Node *node, Work *work, CUresult code) {
@@ -172,7 +189,8 @@ API cuGraphKernelNodeGetParams_v2(Node *node, KernelParameters *given) {
   Launch *launch = &node->work.as.launch;
   free(node->addresses);
   node->addresses = calloc(launch->kernel->count + 1, sizeof(void *));
-  for (unsigned i = 0; i < launch->kernel->count; i++) node->addresses[i] = launch->parameters + launch->kernel->offsets[i];
+  for (unsigned i = 0; i < launch->kernel->count;
+       i++) node->addresses[i] = launch->parameters + launch->kernel->offsets[i];
   memset(given, 0, sizeof *given);
   given->function = launch->kernel;
   memcpy(given->sizes, launch->grid, sizeof launch->grid);
@@ -188,7 +206,8 @@ API cuGraphMemcpyNodeGetParams(Node *node, Space *given) {
   ENTER_AS(NO_CONTEXT)
   CHECKED(COPY);
   Copy *copy = &node->work.as.copy;
-  *given = (Space){.from_kind = 4, .from_device = copy->from, .from_pitch = copy->from_pitch, .to_kind = 4, .to_device = copy->to,
+  *given = (Space){.from_kind = 4, .from_device = copy->from, .from_pitch = copy->from_pitch, .to_kind = 4,
+      .to_device = copy->to,
                    .to_pitch = copy->to_pitch, .width = copy->width, .height = copy->height, .depth = copy->depth};
   if (copy->from_pitch) given->from_height = copy->from_slice / copy->from_pitch;
   if (copy->to_pitch) given->to_height = copy->to_slice / copy->to_pitch;
@@ -215,10 +234,30 @@ API cuGraphHostNodeGetParams(Node *node, HostParameters *given) {
   return OK;
 }
 
-API cuGraphChildGraphNodeGetGraph(Node *node, Graph **given) { ENTER_AS(NO_CONTEXT) CHECKED(CHILD); *given = node->work.as.child; return OK; }
-API cuGraphEventRecordNodeGetEvent(Node *node, Event **given) { ENTER_AS(NO_CONTEXT) CHECKED(RECORD); *given = node->work.as.event; return OK; }
-API cuGraphEventWaitNodeGetEvent(Node *node, Event **given) { ENTER_AS(NO_CONTEXT) CHECKED(WAIT); *given = node->work.as.event; return OK; }
-API cuGraphMemFreeNodeGetParams(Node *node, CUdeviceptr *given) { ENTER_AS(NO_CONTEXT) CHECKED(RELEASE); *given = node->work.as.block->base; return OK; }
+API cuGraphChildGraphNodeGetGraph(Node *node, Graph **given) {
+  ENTER_AS(NO_CONTEXT)
+  CHECKED(CHILD);
+  *given = node->work.as.child;
+  return OK;
+}
+API cuGraphEventRecordNodeGetEvent(Node *node, Event **given) {
+  ENTER_AS(NO_CONTEXT)
+  CHECKED(RECORD);
+  *given = node->work.as.event;
+  return OK;
+}
+API cuGraphEventWaitNodeGetEvent(Node *node, Event **given) {
+  ENTER_AS(NO_CONTEXT)
+  CHECKED(WAIT);
+  *given = node->work.as.event;
+  return OK;
+}
+API cuGraphMemFreeNodeGetParams(Node *node, CUdeviceptr *given) {
+  ENTER_AS(NO_CONTEXT)
+  CHECKED(RELEASE);
+  *given = node->work.as.block->base;
+  return OK;
+}
 API cuGraphMemAllocNodeGetParams(Node *node, AllocationParameters *given) {
   ENTER_AS(NO_CONTEXT)
   CHECKED(ALLOCATE);
@@ -228,9 +267,18 @@ API cuGraphMemAllocNodeGetParams(Node *node, AllocationParameters *given) {
   return OK;
 }
 
-API cuGraphKernelNodeSetParams_v2(Node *node, const KernelParameters *given) { ENTER CHANGE(node, kernel_work(given, &work)); }
-API cuGraphMemcpyNodeSetParams(Node *node, const Space *given) { ENTER CHANGE(node, copy_node_work(given, NULL, &work)); }
-API cuGraphMemsetNodeSetParams(Node *node, const SetParameters *given) { ENTER CHANGE(node, set_work(given, NULL, &work)); }
+API cuGraphKernelNodeSetParams_v2(Node *node, const KernelParameters *given) {
+  ENTER
+  CHANGE(node, kernel_work(given, &work));
+}
+API cuGraphMemcpyNodeSetParams(Node *node, const Space *given) {
+  ENTER
+  CHANGE(node, copy_node_work(given, NULL, &work));
+}
+API cuGraphMemsetNodeSetParams(Node *node, const SetParameters *given) {
+  ENTER
+  CHANGE(node, set_work(given, NULL, &work));
+}
 API cuGraphHostNodeSetParams(Node *node, const HostParameters *given) { ENTER CHANGE(node, host_work(given, &work)); }
 API cuGraphEventRecordNodeSetEvent(Node *node, Event *event) { ENTER CHANGE(node, event_work(event, RECORD, &work)); }
 API cuGraphEventWaitNodeSetEvent(Node *node, Event *event) { ENTER CHANGE(node, event_work(event, WAIT, &work)); }
@@ -238,11 +286,35 @@ API cuGraphNodeSetParams(Node *node, NodeParameters *given) { ENTER CHANGE(node,
 API cuGraphNodeSetParams_v2(Node *node, NodeParameters *given) { ENTER CHANGE(node, any_work(given, &work)); }
 
 #define IN(executable, node) copy_in(executable, node)
-API cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, const KernelParameters *given) { ENTER CHANGE(IN(executable, node), kernel_work(given, &work)); }
-API cuGraphExecMemcpyNodeSetParams(Executable *executable, Node *node, const Space *given, Context *context) { ENTER CHANGE(IN(executable, node), copy_node_work(given, context, &work)); }
-API cuGraphExecMemsetNodeSetParams(Executable *executable, Node *node, const SetParameters *given, Context *context) { ENTER CHANGE(IN(executable, node), set_work(given, context, &work)); }
-API cuGraphExecHostNodeSetParams(Executable *executable, Node *node, const HostParameters *given) { ENTER CHANGE(IN(executable, node), host_work(given, &work)); }
-API cuGraphExecEventRecordNodeSetEvent(Executable *executable, Node *node, Event *event) { ENTER CHANGE(IN(executable, node), event_work(event, RECORD, &work)); }
-API cuGraphExecEventWaitNodeSetEvent(Executable *executable, Node *node, Event *event) { ENTER CHANGE(IN(executable, node), event_work(event, WAIT, &work)); }
-API cuGraphExecChildGraphNodeSetParams(Executable *executable, Node *node, Graph *child) { ENTER CHANGE(IN(executable, node), child_work(child, &work)); }
-API cuGraphExecNodeSetParams(Executable *executable, Node *node, NodeParameters *given) { ENTER CHANGE(IN(executable, node), any_work(given, &work)); }
+API cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, const KernelParameters *given) {
+  ENTER
+  CHANGE(IN(executable, node), kernel_work(given, &work));
+}
+API cuGraphExecMemcpyNodeSetParams(Executable *executable, Node *node, const Space *given, Context *context) {
+  ENTER
+  CHANGE(IN(executable, node), copy_node_work(given, context, &work));
+}
+API cuGraphExecMemsetNodeSetParams(Executable *executable, Node *node, const SetParameters *given, Context *context) {
+  ENTER
+  CHANGE(IN(executable, node), set_work(given, context, &work));
+}
+API cuGraphExecHostNodeSetParams(Executable *executable, Node *node, const HostParameters *given) {
+  ENTER
+  CHANGE(IN(executable, node), host_work(given, &work));
+}
+API cuGraphExecEventRecordNodeSetEvent(Executable *executable, Node *node, Event *event) {
+  ENTER
+  CHANGE(IN(executable, node), event_work(event, RECORD, &work));
+}
+API cuGraphExecEventWaitNodeSetEvent(Executable *executable, Node *node, Event *event) {
+  ENTER
+  CHANGE(IN(executable, node), event_work(event, WAIT, &work));
+}
+API cuGraphExecChildGraphNodeSetParams(Executable *executable, Node *node, Graph *child) {
+  ENTER
+  CHANGE(IN(executable, node), child_work(child, &work));
+}
+API cuGraphExecNodeSetParams(Executable *executable, Node *node, NodeParameters *given) {
+  ENTER
+  CHANGE(IN(executable, node), any_work(given, &work));
+}

@@ -7,7 +7,8 @@ typedef struct { unsigned grid[3], block[3], shared; void *stream; Attribute *at
 static size_t static_limit(void) { return 49152; }
 
 /* What a launch is refused for at once; it also collects the parameters. The mutex is held. */
-CUresult launch_checks(Kernel **function, const unsigned *sizes, void **parameters, void **extra, Launch *launch, Context *context, int cooperative) {
+CUresult launch_checks(Kernel **function, const unsigned *sizes, void **parameters, void **extra, Launch *launch,
+                       Context *context, int cooperative) {
   Kernel *kernel = *function;
   if (alive(kernel, KERNEL)) kernel = *function = function_of(kernel, context);
   else if (!alive(kernel, FUNCTION) || kernel->context != context) return INVALID_HANDLE;
@@ -65,7 +66,8 @@ CUresult launch_checks(Kernel **function, const unsigned *sizes, void **paramete
   return OK;
 }
 
-static CUresult launch(Kernel *kernel, const unsigned *sizes, void *handle, void **parameters, void **extra, int cooperative) {
+static CUresult launch(Kernel *kernel, const unsigned *sizes, void *handle, void **parameters, void **extra,
+                       int cooperative) {
   Stream *stream;
   lock();
   CUresult code = find_stream(handle, &stream);
@@ -79,7 +81,8 @@ static CUresult launch(Kernel *kernel, const unsigned *sizes, void *handle, void
   RETURN(code);
 }
 
-API cuLaunchKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+API cuLaunchKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra) {
   ENTER
   unsigned sizes[7] = {gx, gy, gz, bx, by, bz, shared};
   return launch(kernel, sizes, stream, parameters, extra, 0);
@@ -99,11 +102,13 @@ API cuLaunchKernelEx(const Config *config, Kernel *kernel, void **parameters, vo
       return NOT_SUPPORTED; /* the executor has no clusters */
     }
   }
-  unsigned sizes[7] = {config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2], config->shared};
+  unsigned sizes[7] = {config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+      config->block[2], config->shared};
   return launch(kernel, sizes, config->stream, parameters, extra, cooperative);
 }
 
-API cuLaunchCooperativeKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters) {
+API cuLaunchCooperativeKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared, void *stream, void **parameters) {
   ENTER
   unsigned sizes[7] = {gx, gy, gz, bx, by, bz, shared};
   return launch(kernel, sizes, stream, parameters, NULL, 1);
@@ -117,7 +122,10 @@ static CUresult host(void *stream, HostFunction function, void *data, int callba
 }
 
 API cuLaunchHostFunc(void *stream, HostFunction function, void *data) { ENTER return host(stream, function, data, 0); }
-API cuLaunchHostFunc_v2(void *stream, HostFunction function, void *data, unsigned mode) { ENTER return host(stream, function, data, 0); }
+API cuLaunchHostFunc_v2(void *stream, HostFunction function, void *data, unsigned mode) {
+  ENTER
+  return host(stream, function, data, 0);
+}
 API cuStreamAddCallback(void *stream, HostFunction function, void *data, unsigned flags) {
   ENTER
   return flags ? INVALID_VALUE : host(stream, function, data, 1);
@@ -139,8 +147,12 @@ static CUresult occupancy(int *blocks, Kernel *kernel, int threads, size_t dynam
   return OK;
 }
 
-API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel *kernel, int threads, size_t shared) { ENTER return occupancy(blocks, kernel, threads, shared); }
-API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, Kernel *kernel, int threads, size_t shared, unsigned flags) {
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel *kernel, int threads, size_t shared) {
+  ENTER
+  return occupancy(blocks, kernel, threads, shared);
+}
+API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, Kernel *kernel, int threads, size_t shared,
+                                                         unsigned flags) {
   ENTER
   return flags > 1 ? INVALID_VALUE : occupancy(blocks, kernel, threads, shared);
 }
@@ -165,11 +177,13 @@ static CUresult best(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(
   return OK;
 }
 
-API cuOccupancyMaxPotentialBlockSize(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(int), size_t shared, int limit) {
+API cuOccupancyMaxPotentialBlockSize(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(int), size_t shared,
+                                     int limit) {
   ENTER
   return best(grid, block, kernel, shared_of, shared, limit);
 }
-API cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(int), size_t shared, int limit, unsigned flags) {
+API cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(int),
+                                              size_t shared, int limit, unsigned flags) {
   ENTER
   return flags > 1 ? INVALID_VALUE : best(grid, block, kernel, shared_of, shared, limit);
 }
@@ -184,5 +198,9 @@ API cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, Kernel *kernel, int b
   *bytes = each < 0 ? 0 : each > optin ? (size_t)optin : (size_t)each;
   return OK;
 }
-API cuOccupancyMaxPotentialClusterSize(int *size, Kernel *kernel, const Config *config) { ENTER *size = settings.major >= 9 ? 8 : 1; return OK; }
+API cuOccupancyMaxPotentialClusterSize(int *size, Kernel *kernel, const Config *config) {
+  ENTER
+  *size = settings.major >= 9 ? 8 : 1;
+  return OK;
+}
 API cuOccupancyMaxActiveClusters(int *count, Kernel *kernel, const Config *config) { ENTER *count = 1; return OK; }

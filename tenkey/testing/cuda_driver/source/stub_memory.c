@@ -70,7 +70,8 @@ static CUdeviceptr find_room(struct Arena *arena, size_t room) {
         char *end = (char *)blocks[place - 1]->base + blocks[place - 1]->room + GAP;
         if (end > at && (char *)blocks[place - 1]->base < arena->end) at = end;
       }
-      char *limit = place < block_count && (char *)blocks[place]->base < arena->end ? (char *)blocks[place]->base : arena->end;
+      char *limit = place < block_count && (char *)blocks[place]->base < arena->end ? (char *)blocks[place]->base
+          : arena->end;
       if (at + room + GAP <= limit) {
         arena->next = at + room + GAP;
         return (CUdeviceptr)at;
@@ -182,14 +183,16 @@ const char *describe_range(CUdeviceptr address, size_t bytes, char *text, size_t
   Block *block = block_of(address);
   if (block && block->valid && address + bytes <= block->base + block->size) return NULL;
   if (block && !block->valid)
-    snprintf(text, room, "is in %s of %zu bytes at 0x%llx, which is freed or not yet allocated at this place of the queues: "
+    snprintf(text, room,
+             "is in %s of %zu bytes at 0x%llx, which is freed or not yet allocated at this place of the queues: "
              "order the work by an event", kind_name(block->kind), block->size, block->base);
   else if (block)
     snprintf(text, room, "ends beyond %s of %zu bytes at 0x%llx", kind_name(block->kind), block->size, block->base);
   else {
     for (unsigned i = 1; i <= TOMBSTONES; i++) {
       unsigned at = (tombstone - i) % TOMBSTONES;
-      if (tombstones[at].size && address >= tombstones[at].base && address < tombstones[at].base + tombstones[at].size) {
+      if (tombstones[at].size && address >= tombstones[at].base &&
+          address < tombstones[at].base + tombstones[at].size) {
         snprintf(text, room, "is in %s of %zu bytes at 0x%llx, which has been freed: use after free",
                  kind_name(tombstones[at].kind), tombstones[at].size, tombstones[at].base);
         return text;
@@ -279,7 +282,10 @@ API cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {
   return allocated(address, bytes, MANAGED, current_context()->device, flags);
 }
 
-API cuMemAllocHost_v2(void **address, size_t bytes) { ENTER return allocated((CUdeviceptr *)address, bytes, PINNED, -1, 0); }
+API cuMemAllocHost_v2(void **address, size_t bytes) {
+  ENTER
+  return allocated((CUdeviceptr *)address, bytes, PINNED, -1, 0);
+}
 
 API cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
   ENTER
@@ -293,11 +299,13 @@ static CUresult freed(CUdeviceptr address, int on_host) {
   lock();
   Block *block = block_of(address);
   int ours = block && block->base == address && block->held &&
-             (on_host ? block->kind == PINNED : block->kind != PINNED && block->kind != REGISTERED && block->kind != GLOBAL);
+             (on_host ? block->kind == PINNED : block->kind != PINNED && block->kind != REGISTERED &&
+              block->kind != GLOBAL);
   if (!ours) RETURN(INVALID_VALUE);
   if (on_host) counts.pinned_frees++;
   else counts.frees++;
-  if (block->kind == POOL_MEMORY || block->kind == GRAPH_MEMORY) RETURN(release_in_order(block, NULL)); /* waits for nothing */
+  if (block->kind == POOL_MEMORY || block->kind == GRAPH_MEMORY) RETURN(release_in_order(block, NULL));
+      /* waits for nothing */
   block->held = 0;
   counts.implicit_synchronisations++;
   finish_all(); /* as the driver does */
@@ -309,7 +317,10 @@ static CUresult freed(CUdeviceptr address, int on_host) {
 }
 
 API cuMemFree_v2(CUdeviceptr address) { ENTER_AS(AFTER_ERROR) return address ? freed(address, 0) : OK; }
-API cuMemFreeHost(void *address) { ENTER_AS(AFTER_ERROR) return address ? freed((CUdeviceptr)address, 1) : INVALID_VALUE; }
+API cuMemFreeHost(void *address) {
+  ENTER_AS(AFTER_ERROR)
+  return address ? freed((CUdeviceptr)address, 1) : INVALID_VALUE;
+}
 
 API cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
   ENTER
@@ -357,7 +368,8 @@ API cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
   lock();
   CUdeviceptr base = (CUdeviceptr)host;
   size_t place = first_after(base);
-  if (block_of(base) || (place < block_count && blocks[place]->base < base + bytes)) RETURN(HOST_MEMORY_ALREADY_REGISTERED);
+  if (block_of(base) || (place < block_count &&
+                         blocks[place]->base < base + bytes)) RETURN(HOST_MEMORY_ALREADY_REGISTERED);
   adopt(base, bytes, -1, REGISTERED, current_context())->flags = flags;
   RETURN(OK);
 }
@@ -383,7 +395,8 @@ static CUresult pointer_value(void *data, int attribute, CUdeviceptr address) {
   case 1: if (!block) return INVALID_VALUE; *(void **)data = block->context; return OK;
   case 2: if (!block) return INVALID_VALUE; *(unsigned *)data = on_host ? 1 : 2; return OK;
   case 3: if (!block) return INVALID_VALUE; *(CUdeviceptr *)data = address; return OK;
-  case 4: if (!block || (!on_host && block->kind != MANAGED)) return INVALID_VALUE; *(void **)data = (void *)address; return OK;
+  case 4: if (!block || (!on_host && block->kind != MANAGED)) return INVALID_VALUE; *(void **)data = (void *)address;
+      return OK;
   case 6: if (!block) return INVALID_VALUE; *(int *)data = 1; return OK;
   case 7: if (!block) return INVALID_VALUE; *(unsigned long long *)data = block->id; return OK;
   case 8: *(int *)data = block && block->kind == MANAGED; return OK;
@@ -419,7 +432,8 @@ API cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdevic
     if (!data[i]) RETURN(INVALID_VALUE);
     if (!pointer_value(data[i], attributes[i], address)) continue;
     int a = attributes[i];
-    size_t width = a == 1 || a == 3 || a == 4 || a == 7 || a == 11 || a == 12 || a == 14 || (a >= 17 && a <= 20) ? 8 : 4;
+    size_t width = a == 1 || a == 3 || a == 4 || a == 7 || a == 11 || a == 12 || a == 14 || (a >= 17 && a <= 20) ? 8
+        : 4;
     memset(data[i], 0, width); /* of an address that the driver does not know */
     if (attributes[i] == 9) *(int *)data[i] = -2;
   }
@@ -433,7 +447,8 @@ API cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr address)
   RETURN(block && block->held && attribute == 6 ? OK : INVALID_VALUE);
 }
 
-API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, unsigned long long location, unsigned flags, void *stream) {
+API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, unsigned long long location, unsigned flags,
+                          void *stream) {
   ENTER
   lock();
   Block *block = block_of(address);

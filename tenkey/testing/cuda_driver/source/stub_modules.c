@@ -4,8 +4,10 @@
 static Library *libraries;
 
 /* ---- called by Python while it loads an image */
-__attribute__((visibility("default"))) void stub_define_kernel(Library *library, const char *name, long long id, unsigned count,
-                                                               const size_t *offsets, const size_t *sizes, size_t size, int registers,
+__attribute__((visibility("default"))) void stub_define_kernel(Library *library, const char *name, long long id,
+    unsigned count,
+                                                               const size_t *offsets, const size_t *sizes, size_t size,
+                                                                   int registers,
                                                                int shared, int local, int constant, int threads) {
   Kernel *kernel = calloc(1, sizeof *kernel);
   kernel->magic = KERNEL;
@@ -125,7 +127,10 @@ Kernel *function_of(Kernel *kernel, Context *context) { /* of this context; the 
 }
 
 API cuModuleLoadData(Library **module, const void *image) { ENTER return load(module, image, 1); }
-API cuModuleLoadDataEx(Library **module, const void *image, unsigned n, void *options, void *values) { ENTER return load(module, image, 1); }
+API cuModuleLoadDataEx(Library **module, const void *image, unsigned n, void *options, void *values) {
+  ENTER
+  return load(module, image, 1);
+}
 API cuModuleLoadFatBinary(Library **module, const void *image) { ENTER return load(module, image, 1); }
 API cuModuleLoad(Library **module, const char *path) { ENTER return load_file(module, path, 1); }
 API cuModuleUnload(Library *module) { ENTER_AS(AFTER_ERROR) return unload(module, 1); }
@@ -148,13 +153,20 @@ static unsigned kernel_count(Library *library) {
   return count;
 }
 
-API cuModuleGetFunctionCount(unsigned *count, Library *module) { ENTER if (!alive(module, LIBRARY)) return INVALID_HANDLE; *count = kernel_count(module); return OK; }
+API cuModuleGetFunctionCount(unsigned *count, Library *module) {
+  ENTER
+  if (!alive(module, LIBRARY)) return INVALID_HANDLE;
+  *count = kernel_count(module);
+  return OK;
+}
 
-API cuLibraryLoadData(Library **library, const void *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
+API cuLibraryLoadData(Library **library, const void *image, void *a, void *b, unsigned c, void *d, void *e,
+                      unsigned f) {
   ENTER_AS(NO_CONTEXT)
   return load(library, image, 0);
 }
-API cuLibraryLoadFromFile(Library **library, const char *path, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
+API cuLibraryLoadFromFile(Library **library, const char *path, void *a, void *b, unsigned c, void *d, void *e,
+                          unsigned f) {
   ENTER_AS(NO_CONTEXT)
   return load_file(library, path, 0);
 }
@@ -167,16 +179,36 @@ API cuLibraryGetKernel(Kernel **kernel, Library *library, const char *name) {
   *kernel = find(library, name);
   return *kernel ? OK : NOT_FOUND;
 }
-API cuLibraryGetKernelCount(unsigned *count, Library *library) { ENTER_AS(NO_CONTEXT) if (!alive(library, LIBRARY)) return INVALID_HANDLE; *count = kernel_count(library); return OK; }
+API cuLibraryGetKernelCount(unsigned *count, Library *library) {
+  ENTER_AS(NO_CONTEXT)
+  if (!alive(library, LIBRARY)) return INVALID_HANDLE;
+  *count = kernel_count(library);
+  return OK;
+}
 API cuLibraryEnumerateKernels(Kernel **kernels, unsigned count, Library *library) {
   ENTER_AS(NO_CONTEXT)
   if (!alive(library, LIBRARY) || !kernels) return INVALID_HANDLE;
   for (Kernel *kernel = library->kernels; kernel && count; kernel = kernel->next, count--) *kernels++ = kernel;
   return OK;
 }
-API cuLibraryGetModule(Library **module, Library *library) { ENTER if (!alive(library, LIBRARY)) return INVALID_HANDLE; *module = library; return OK; }
-API cuKernelGetLibrary(Library **library, Kernel *kernel) { ENTER_AS(NO_CONTEXT) if (!alive(kernel, KERNEL)) return INVALID_HANDLE; *library = kernel->library; return OK; }
-API cuFuncGetModule(Library **module, Kernel *function) { ENTER if (!alive(function, FUNCTION)) return INVALID_HANDLE; *module = function->library; return OK; }
+API cuLibraryGetModule(Library **module, Library *library) {
+  ENTER
+  if (!alive(library, LIBRARY)) return INVALID_HANDLE;
+  *module = library;
+  return OK;
+}
+API cuKernelGetLibrary(Library **library, Kernel *kernel) {
+  ENTER_AS(NO_CONTEXT)
+  if (!alive(kernel, KERNEL)) return INVALID_HANDLE;
+  *library = kernel->library;
+  return OK;
+}
+API cuFuncGetModule(Library **module, Kernel *function) {
+  ENTER
+  if (!alive(function, FUNCTION)) return INVALID_HANDLE;
+  *module = function->library;
+  return OK;
+}
 
 static CUresult global(CUdeviceptr *address, size_t *bytes, Library *library, const char *name) {
   if (!alive(library, LIBRARY)) return INVALID_HANDLE;
@@ -187,7 +219,8 @@ static CUresult global(CUdeviceptr *address, size_t *bytes, Library *library, co
       CUdeviceptr place = callbacks.variable ? callbacks.variable(library->id, name) : 0; /* the executor has it */
       if (!place) return NOT_FOUND;
       lock();
-      if (!found->address && !block_of(place)) adopt(place, found->size, current_context()->device, GLOBAL, current_context());
+      if (!found->address && !block_of(place)) adopt(place, found->size, current_context()->device, GLOBAL,
+                                                     current_context());
       found->address = place;
       unlock();
     }
@@ -198,9 +231,18 @@ static CUresult global(CUdeviceptr *address, size_t *bytes, Library *library, co
   return NOT_FOUND;
 }
 
-API cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, Library *module, const char *name) { ENTER return global(address, bytes, module, name); }
-API cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, Library *library, const char *name) { ENTER return global(address, bytes, library, name); }
-API cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, Library *library, const char *name) { ENTER return NOT_FOUND; }
+API cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, Library *module, const char *name) {
+  ENTER
+  return global(address, bytes, module, name);
+}
+API cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, Library *library, const char *name) {
+  ENTER
+  return global(address, bytes, library, name);
+}
+API cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, Library *library, const char *name) {
+  ENTER
+  return NOT_FOUND;
+}
 API cuLibraryGetUnifiedFunction(void **function, Library *library, const char *name) { ENTER return NOT_FOUND; }
 
 /* ---- attributes */
@@ -242,15 +284,45 @@ static CUresult set_value(Kernel *kernel, int attribute, int value) {
   }
 }
 
-API cuFuncGetAttribute(int *value, int attribute, Kernel *function) { ENTER return value_of(value, attribute, function); }
-API cuKernelGetAttribute(int *value, int attribute, Kernel *kernel, CUdevice device) { ENTER_AS(NO_CONTEXT) return value_of(value, attribute, kernel); }
-API cuFuncSetAttribute(Kernel *function, int attribute, int value) { ENTER return set_value(function, attribute, value); }
-API cuKernelSetAttribute(int attribute, int value, Kernel *kernel, CUdevice device) { ENTER_AS(NO_CONTEXT) return set_value(kernel, attribute, value); }
+API cuFuncGetAttribute(int *value, int attribute, Kernel *function) {
+  ENTER
+  return value_of(value, attribute, function);
+}
+API cuKernelGetAttribute(int *value, int attribute, Kernel *kernel, CUdevice device) {
+  ENTER_AS(NO_CONTEXT)
+  return value_of(value, attribute, kernel);
+}
+API cuFuncSetAttribute(Kernel *function, int attribute, int value) {
+  ENTER
+  return set_value(function, attribute, value);
+}
+API cuKernelSetAttribute(int attribute, int value, Kernel *kernel, CUdevice device) {
+  ENTER_AS(NO_CONTEXT)
+  return set_value(kernel, attribute, value);
+}
 API cuFuncSetCacheConfig(Kernel *function, int config) { ENTER return either(function) ? OK : INVALID_HANDLE; }
-API cuKernelSetCacheConfig(Kernel *kernel, int config, CUdevice device) { ENTER_AS(NO_CONTEXT) return either(kernel) ? OK : INVALID_HANDLE; }
-API cuFuncGetName(const char **name, Kernel *function) { ENTER if (!either(function)) return INVALID_HANDLE; *name = function->name; return OK; }
-API cuKernelGetName(const char **name, Kernel *kernel) { ENTER_AS(NO_CONTEXT) if (!either(kernel)) return INVALID_HANDLE; *name = kernel->name; return OK; }
-API cuFuncIsLoaded(int *state, Kernel *function) { ENTER if (!either(function)) return INVALID_HANDLE; *state = 1; return OK; }
+API cuKernelSetCacheConfig(Kernel *kernel, int config, CUdevice device) {
+  ENTER_AS(NO_CONTEXT)
+  return either(kernel) ? OK : INVALID_HANDLE;
+}
+API cuFuncGetName(const char **name, Kernel *function) {
+  ENTER
+  if (!either(function)) return INVALID_HANDLE;
+  *name = function->name;
+  return OK;
+}
+API cuKernelGetName(const char **name, Kernel *kernel) {
+  ENTER_AS(NO_CONTEXT)
+  if (!either(kernel)) return INVALID_HANDLE;
+  *name = kernel->name;
+  return OK;
+}
+API cuFuncIsLoaded(int *state, Kernel *function) {
+  ENTER
+  if (!either(function)) return INVALID_HANDLE;
+  *state = 1;
+  return OK;
+}
 API cuFuncLoad(Kernel *function) { ENTER return either(function) ? OK : INVALID_HANDLE; }
 
 static CUresult parameter(Kernel *kernel, size_t index, size_t *offset, size_t *size) {
@@ -260,10 +332,26 @@ static CUresult parameter(Kernel *kernel, size_t index, size_t *offset, size_t *
   if (size) *size = kernel->sizes[index];
   return OK;
 }
-API cuFuncGetParamInfo(Kernel *function, size_t index, size_t *offset, size_t *size) { ENTER return parameter(function, index, offset, size); }
-API cuKernelGetParamInfo(Kernel *kernel, size_t index, size_t *offset, size_t *size) { ENTER_AS(NO_CONTEXT) return parameter(kernel, index, offset, size); }
-API cuFuncGetParamCount(Kernel *function, size_t *count) { ENTER if (!either(function)) return INVALID_HANDLE; *count = function->count; return OK; }
-API cuKernelGetParamCount(Kernel *kernel, size_t *count) { ENTER_AS(NO_CONTEXT) if (!either(kernel)) return INVALID_HANDLE; *count = kernel->count; return OK; }
+API cuFuncGetParamInfo(Kernel *function, size_t index, size_t *offset, size_t *size) {
+  ENTER
+  return parameter(function, index, offset, size);
+}
+API cuKernelGetParamInfo(Kernel *kernel, size_t index, size_t *offset, size_t *size) {
+  ENTER_AS(NO_CONTEXT)
+  return parameter(kernel, index, offset, size);
+}
+API cuFuncGetParamCount(Kernel *function, size_t *count) {
+  ENTER
+  if (!either(function)) return INVALID_HANDLE;
+  *count = function->count;
+  return OK;
+}
+API cuKernelGetParamCount(Kernel *kernel, size_t *count) {
+  ENTER_AS(NO_CONTEXT)
+  if (!either(kernel)) return INVALID_HANDLE;
+  *count = kernel->count;
+  return OK;
+}
 
 API cuKernelGetFunction(Kernel **function, Kernel *kernel) {
   ENTER

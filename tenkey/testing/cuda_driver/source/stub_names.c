@@ -53,11 +53,14 @@ static const struct { CUresult code; const char *name, *text; } errors[] = {
   ERROR(903, "ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began")
   ERROR(904, "ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work")
   ERROR(905, "ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream")
-  ERROR(906, "ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream")
+  ERROR(906, "ERROR_STREAM_CAPTURE_IMPLICIT",
+        "operation would make the legacy stream depend on a capturing blocking stream")
   ERROR(907, "ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream")
-  ERROR(908, "ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread")
+  ERROR(908, "ERROR_STREAM_CAPTURE_WRONG_THREAD",
+        "attempt to terminate a thread-local capture sequence from another thread")
   ERROR(909, "ERROR_TIMEOUT", "wait operation timed out")
-  ERROR(910, "ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update")
+  ERROR(910, "ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+        "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update")
   ERROR(911, "ERROR_EXTERNAL_DEVICE", "an async error has occured in external entity outside of CUDA")
   ERROR(912, "ERROR_INVALID_CLUSTER_SIZE", "a kernel launch error has occurred due to cluster misconfiguration")
   ERROR(999, "ERROR_UNKNOWN", "unknown error")
@@ -94,10 +97,14 @@ API cuGetErrorString(CUresult code, const char **text) {
 
 /* The newest function of a name that is not newer than the version that the caller was written for. */
 static const struct { const char *name; int version, number; } versions[] = {
-  {"cuCtxCreate", 12050, 4}, {"cuCtxCreate", 11040, 3}, {"cuCtxCreate", 3020, 2}, {"cuCtxGetDevice", 13000, 2}, {"cuCtxGetDevice", 2000, 1},
-  {"cuCtxSynchronize", 13000, 2}, {"cuCtxSynchronize", 2000, 1}, {"cuStreamGetCtx", 12050, 2}, {"cuStreamGetCtx", 9020, 1},
-  {"cuStreamGetCaptureInfo", 12030, 3}, {"cuStreamGetCaptureInfo", 11030, 2}, {"cuLaunchHostFunc", 13020, 2}, {"cuLaunchHostFunc", 10000, 1},
-  {"cuEventElapsedTime", 12080, 2}, {"cuEventElapsedTime", 2000, 1}, {"cuGraphAddNode", 13041, 3}, {"cuGraphAddNode", 12030, 2},
+  {"cuCtxCreate", 12050, 4}, {"cuCtxCreate", 11040, 3}, {"cuCtxCreate", 3020, 2}, {"cuCtxGetDevice", 13000, 2},
+      {"cuCtxGetDevice", 2000, 1},
+  {"cuCtxSynchronize", 13000, 2}, {"cuCtxSynchronize", 2000, 1}, {"cuStreamGetCtx", 12050, 2}, {"cuStreamGetCtx", 9020,
+      1},
+  {"cuStreamGetCaptureInfo", 12030, 3}, {"cuStreamGetCaptureInfo", 11030, 2}, {"cuLaunchHostFunc", 13020, 2},
+      {"cuLaunchHostFunc", 10000, 1},
+  {"cuEventElapsedTime", 12080, 2}, {"cuEventElapsedTime", 2000, 1}, {"cuGraphAddNode", 13041, 3}, {"cuGraphAddNode",
+      12030, 2},
 };
 
 static int find(const char *name, void **function, int version) {
@@ -128,6 +135,13 @@ API cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
   if (status) *status = found ? 0 : 1;
   return found ? OK : NOT_FOUND;
 }
-API cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) { return cuGetProcAddress_v2(name, function, version, flags, NULL); }
+API cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}
 API cuGetExportTable(const void **table, const void *id) { ENTER_AS(ANYTIME) return NOT_FOUND; }
-API cuDeviceGetUuid(unsigned char *uuid, CUdevice device) { ENTER_AS(ANYTIME) memset(uuid, 0x7e, 16); uuid[15] = device; return OK; }
+API cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
+  ENTER_AS(ANYTIME)
+  memset(uuid, 0x7e, 16);
+  uuid[15] = device;
+  return OK;
+}

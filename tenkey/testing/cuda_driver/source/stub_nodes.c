@@ -61,7 +61,8 @@ Graph *clone_graph(Graph *graph) {
     node->enabled = graph->nodes[i]->enabled;
   }
   for (size_t i = 0; i < graph->count; i++)
-    for (size_t j = 0; j < graph->nodes[i]->before_size; j++) depend(copy->nodes[i], copy->nodes[place_of(graph, graph->nodes[i]->before[j])]);
+    for (size_t j = 0; j < graph->nodes[i]->before_size; j++) depend(copy->nodes[i], copy->nodes[place_of(graph,
+        graph->nodes[i]->before[j])]);
   for (Retained *held = graph->objects; held; held = held->next) retain_object(copy, held->object, held->count);
   return copy;
 }
@@ -80,7 +81,8 @@ int acyclic(const Graph *graph) {
     before = left;
     for (size_t i = 0; i < graph->count; i++) {
       int free_now = !done[i];
-      for (size_t j = 0; j < graph->nodes[i]->before_size && free_now; j++) free_now = done[place_of(graph, graph->nodes[i]->before[j])];
+      for (size_t j = 0; j < graph->nodes[i]->before_size && free_now; j++) free_now = done[place_of(graph,
+          graph->nodes[i]->before[j])];
       if (free_now) {
         done[i] = 1;
         left--;
@@ -125,7 +127,8 @@ API cuGraphNodeFindInClone(Node **node, Node *original, Graph *clone) {
   return INVALID_VALUE;
 }
 
-static const int types[] = {[NOTHING] = 5, [COPY] = 1, [SET] = 2, [LAUNCH] = 0, [HOST] = 3, [RECORD] = 7, [WAIT] = 6, [ALLOCATE] = 10, [RELEASE] = 11, [CHILD] = 4};
+static const int types[] = {[NOTHING] = 5, [COPY] = 1, [SET] = 2, [LAUNCH] = 0, [HOST] = 3, [RECORD] = 7, [WAIT] = 6,
+    [ALLOCATE] = 10, [RELEASE] = 11, [CHILD] = 4};
 
 API cuGraphNodeGetType(Node *node, int *type) {
   ENTER_AS(NO_CONTEXT)
@@ -204,7 +207,8 @@ API cuGraphNodeGetDependentNodes_v2(Node *node, Node **nodes, unsigned char *dat
 static CUresult edges(Graph *graph, Node **from, Node **to, size_t count, int adding) {
   if (!alive(graph, GRAPH) || (count && (!from || !to))) return INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
-    if (!alive(from[i], NODE) || !alive(to[i], NODE) || from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i]) return INVALID_VALUE;
+    if (!alive(from[i], NODE) || !alive(to[i], NODE) || from[i]->graph != graph || to[i]->graph != graph ||
+        from[i] == to[i]) return INVALID_VALUE;
     size_t at = 0;
     while (at < to[i]->before_size && to[i]->before[at] != from[i]) at++;
     if ((at < to[i]->before_size) == adding) return INVALID_VALUE; /* it exists already, or does not */
@@ -214,8 +218,14 @@ static CUresult edges(Graph *graph, Node **from, Node **to, size_t count, int ad
   return OK;
 }
 
-API cuGraphAddDependencies_v2(Graph *graph, Node **from, Node **to, const void *data, size_t count) { ENTER_AS(NO_CONTEXT) return edges(graph, from, to, count, 1); }
-API cuGraphRemoveDependencies_v2(Graph *graph, Node **from, Node **to, const void *data, size_t count) { ENTER_AS(NO_CONTEXT) return edges(graph, from, to, count, 0); }
+API cuGraphAddDependencies_v2(Graph *graph, Node **from, Node **to, const void *data, size_t count) {
+  ENTER_AS(NO_CONTEXT)
+  return edges(graph, from, to, count, 1);
+}
+API cuGraphRemoveDependencies_v2(Graph *graph, Node **from, Node **to, const void *data, size_t count) {
+  ENTER_AS(NO_CONTEXT)
+  return edges(graph, from, to, count, 0);
+}
 
 API cuGraphDestroyNode(Node *node) {
   ENTER_AS(NO_CONTEXT)
@@ -235,21 +245,39 @@ API cuGraphDestroyNode(Node *node) {
   RETURN(OK);
 }
 
-API cuGraphGetId(Graph *graph, unsigned *id) { ENTER_AS(NO_CONTEXT) if (!alive(graph, GRAPH)) return INVALID_VALUE; *id = (unsigned)graph->id; return OK; }
-API cuGraphNodeGetContainingGraph(Node *node, Graph **graph) { ENTER_AS(NO_CONTEXT) if (!alive(node, NODE)) return INVALID_VALUE; *graph = node->graph; return OK; }
-API cuGraphNodeGetLocalId(Node *node, unsigned *id) { ENTER_AS(NO_CONTEXT) if (!alive(node, NODE)) return INVALID_VALUE; *id = (unsigned)place_of(node->graph, node); return OK; }
+API cuGraphGetId(Graph *graph, unsigned *id) {
+  ENTER_AS(NO_CONTEXT)
+  if (!alive(graph, GRAPH)) return INVALID_VALUE;
+  *id = (unsigned)graph->id;
+  return OK;
+}
+API cuGraphNodeGetContainingGraph(Node *node, Graph **graph) {
+  ENTER_AS(NO_CONTEXT)
+  if (!alive(node, NODE)) return INVALID_VALUE;
+  *graph = node->graph;
+  return OK;
+}
+API cuGraphNodeGetLocalId(Node *node, unsigned *id) {
+  ENTER_AS(NO_CONTEXT)
+  if (!alive(node, NODE)) return INVALID_VALUE;
+  *id = (unsigned)place_of(node->graph, node);
+  return OK;
+}
 
 API cuGraphDebugDotPrint(Graph *graph, const char *path, unsigned flags) {
   ENTER_AS(NO_CONTEXT)
-  const char *names[] = {[NOTHING] = "empty", [COPY] = "memcpy", [SET] = "memset", [LAUNCH] = "kernel", [HOST] = "host", [RECORD] = "record", [WAIT] = "wait", [ALLOCATE] = "alloc", [RELEASE] = "free", [CHILD] = "graph"};
+  const char *names[] = {[NOTHING] = "empty", [COPY] = "memcpy", [SET] = "memset", [LAUNCH] = "kernel", [HOST] = "host",
+      [RECORD] = "record", [WAIT] = "wait", [ALLOCATE] = "alloc", [RELEASE] = "free", [CHILD] = "graph"};
   if (!alive(graph, GRAPH) || !path) return INVALID_VALUE;
   FILE *file = fopen(path, "w");
   if (!file) return 304;
   fprintf(file, "digraph dot {\n");
   for (size_t i = 0; i < graph->count; i++) {
     Node *node = graph->nodes[i];
-    fprintf(file, "  n%zu [label=\"%s%s%s\"];\n", i, names[node->work.kind], node->work.kind == LAUNCH ? " " : "", node->work.kind == LAUNCH ? node->work.as.launch.kernel->name : "");
-    for (size_t j = 0; j < node->before_size; j++) fprintf(file, "  n%zu -> n%zu;\n", place_of(graph, node->before[j]), i);
+    fprintf(file, "  n%zu [label=\"%s%s%s\"];\n", i, names[node->work.kind], node->work.kind == LAUNCH ? " " : "",
+            node->work.kind == LAUNCH ? node->work.as.launch.kernel->name : "");
+    for (size_t j = 0; j < node->before_size; j++) fprintf(file, "  n%zu -> n%zu;\n", place_of(graph, node->before[j]),
+                                                           i);
   }
   fprintf(file, "}\n");
   fclose(file);

@@ -71,7 +71,8 @@ static void trim(Pool *pool, CUdevice device, uint64_t keep) {
   for (size_t i = 0; i < free_count;) {
     Block *block = free_blocks[i];
     int matches = pool ? block->pool == pool : block->device == device;
-    if (matches && !block->pending && !block->valid && !block->held && block->pool->reserved > keep) give_back_from_pool(block);
+    if (matches && !block->pending && !block->valid && !block->held &&
+        block->pool->reserved > keep) give_back_from_pool(block);
     else i++;
   }
 }
@@ -122,7 +123,8 @@ static CUresult allocate_in_order(CUdeviceptr *address, size_t bytes, Pool *pool
   lock();
   CUresult code = find_stream(handle, &stream);
   if (code) RETURN(code);
-  if (pool->device >= 0 && stream->context->device != pool->device && !(pool->access >> stream->context->device & 1)) RETURN(INVALID_VALUE);
+  if (pool->device >= 0 && stream->context->device != pool->device &&
+      !(pool->access >> stream->context->device & 1)) RETURN(INVALID_VALUE);
   if (pool->maximum && pool->used + bytes > pool->maximum) RETURN(OUT_OF_MEMORY);
   if (stream->capture) { /* memory of the graph: allocated now, usable in the order of its nodes */
     Block *block = allocate(bytes, pool->device, GRAPH_MEMORY, stream->context);
@@ -186,7 +188,8 @@ API cuMemFreeAsync(CUdeviceptr address, void *handle) {
   CUresult code = find_stream(handle, &stream);
   if (code) RETURN(code);
   Block *block = block_of(address);
-  if (!block || block->base != address || !block->held || block->device < 0 || block->kind == GLOBAL) RETURN(INVALID_VALUE);
+  if (!block || block->base != address || !block->held || block->device < 0 ||
+      block->kind == GLOBAL) RETURN(INVALID_VALUE);
   if (stream->capture) {
     if (block->kind != GRAPH_MEMORY) RETURN(INVALID_VALUE);
     block->graphs++;
@@ -241,8 +244,14 @@ static CUresult located(Pool **pool, const Location *location) {
   RETURN(OK);
 }
 
-API cuMemGetDefaultMemPool(Pool **pool, const Location *location, int kind) { ENTER_AS(NO_CONTEXT) return located(pool, location); }
-API cuMemGetMemPool(Pool **pool, const Location *location, int kind) { ENTER_AS(NO_CONTEXT) return located(pool, location); }
+API cuMemGetDefaultMemPool(Pool **pool, const Location *location, int kind) {
+  ENTER_AS(NO_CONTEXT)
+  return located(pool, location);
+}
+API cuMemGetMemPool(Pool **pool, const Location *location, int kind) {
+  ENTER_AS(NO_CONTEXT)
+  return located(pool, location);
+}
 
 API cuMemPoolCreate(Pool **pool, const PoolProperties *properties) {
   ENTER_AS(NO_CONTEXT)
@@ -341,7 +350,13 @@ API cuMemPoolGetAccess(int *flags, Pool *pool, const Location *location) {
   return OK;
 }
 
-API cuMemPoolExportToShareableHandle(void *handle, Pool *pool, int kind, unsigned long long flags) { ENTER return NOT_SUPPORTED; }
-API cuMemPoolImportFromShareableHandle(Pool **pool, void *handle, int kind, unsigned long long flags) { ENTER return NOT_SUPPORTED; }
+API cuMemPoolExportToShareableHandle(void *handle, Pool *pool, int kind, unsigned long long flags) {
+  ENTER
+  return NOT_SUPPORTED;
+}
+API cuMemPoolImportFromShareableHandle(Pool **pool, void *handle, int kind, unsigned long long flags) {
+  ENTER
+  return NOT_SUPPORTED;
+}
 API cuMemPoolExportPointer(void *data, CUdeviceptr address) { ENTER return NOT_SUPPORTED; }
 API cuMemPoolImportPointer(CUdeviceptr *address, Pool *pool, void *data) { ENTER return NOT_SUPPORTED; }

@@ -1,7 +1,8 @@
 /* The work of the device: operations with what must be done before them, and the order in which they run.
 
    Note [Adversarial order]
-   An operation waits for the one before it in its stream, for those that events name, and for those of the legacy default
+   An operation waits for the one before it in its stream, for those that events name,
+       and for those of the legacy default
    stream. Nothing else orders it. With deferred work, operations run when the host waits for one of them, and each wait
    chooses between three orders, all of which a device may show: only what is needed, everything else first, or any
    operation that can run. Work that lacks an event therefore meets memory that is not written yet, or not any more. */
@@ -14,7 +15,8 @@ static size_t ready_count, ready_room, queued_count;
 static int running;
 static pthread_t runner;
 static unsigned long long epoch, numbers;
-static struct Destructor { HostFunction function; void *data; struct Destructor *next; } *destructors, **last_destructor = &destructors;
+static struct Destructor { HostFunction function; void *data; struct Destructor *next; } *destructors,
+    **last_destructor = &destructors;
 
 /* ---- what work holds */
 Work copy_work(const Work *work) {
@@ -174,7 +176,8 @@ static void run_copy(Operation *operation) {
   Copy *copy = &operation->work.as.copy;
   CUdeviceptr from = operation->staged ? (CUdeviceptr)operation->staged : copy->from;
   if (bad(operation, copy->to, extent(copy->to_pitch, copy->to_slice, copy), "the target of a copy")) return;
-  if (!operation->staged && bad(operation, copy->from, extent(copy->from_pitch, copy->from_slice, copy), "the source of a copy"))
+  if (!operation->staged && bad(operation, copy->from, extent(copy->from_pitch, copy->from_slice, copy),
+                                "the source of a copy"))
     return;
   for (size_t plane = 0; plane < copy->depth; plane++)
     for (size_t row = 0; row < copy->height; row++)

@@ -36,7 +36,10 @@ static CUresult instantiate(Executable **executable, Graph *graph, uint64_t flag
   RETURN(OK);
 }
 
-API cuGraphInstantiateWithFlags(Executable **executable, Graph *graph, unsigned long long flags) { ENTER return instantiate(executable, graph, flags); }
+API cuGraphInstantiateWithFlags(Executable **executable, Graph *graph, unsigned long long flags) {
+  ENTER
+  return instantiate(executable, graph, flags);
+}
 
 typedef struct { uint64_t flags; void *stream; Node *error; int result; } InstantiateParameters;
 
@@ -133,7 +136,8 @@ API cuGraphLaunch(Executable *executable, void *handle) {
   Operation *start = queue(&work, stream);
   if (executable->last && !executable->last->done) {
     Operation *before[2] = {start, executable->last};
-    Operation *later = queue_after(&(Work){.kind = NOTHING, .context = stream->context}, stream->context, before, 2, NULL);
+    Operation *later = queue_after(&(Work){.kind = NOTHING, .context = stream->context}, stream->context, before, 2,
+                                   NULL);
     release(start);
     start = later;
   }
@@ -202,7 +206,8 @@ API cuGraphExecUpdate_v2(Executable *executable, Graph *graph, UpdateResult *res
 API cuGraphNodeSetEnabled(Executable *executable, Node *node, unsigned enabled) {
   ENTER_AS(NO_CONTEXT)
   Node *found = copy_in(executable, node);
-  if (!found || (found->work.kind != LAUNCH && found->work.kind != COPY && found->work.kind != SET)) return INVALID_VALUE;
+  if (!found || (found->work.kind != LAUNCH && found->work.kind != COPY &&
+                 found->work.kind != SET)) return INVALID_VALUE;
   found->enabled = enabled != 0;
   return OK;
 }
@@ -229,4 +234,7 @@ API cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, uint64_t *value
   *value = 0;
   return OK;
 }
-API cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const uint64_t *value) { ENTER_AS(NO_CONTEXT) return value && !*value ? OK : INVALID_VALUE; }
+API cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const uint64_t *value) {
+  ENTER_AS(NO_CONTEXT)
+  return value && !*value ? OK : INVALID_VALUE;
+}

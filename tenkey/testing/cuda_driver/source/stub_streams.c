@@ -88,7 +88,10 @@ static CUresult create(Stream **stream, unsigned flags, int priority) {
 }
 
 API cuStreamCreate(Stream **stream, unsigned flags) { ENTER return create(stream, flags, 0); }
-API cuStreamCreateWithPriority(Stream **stream, unsigned flags, int priority) { ENTER return create(stream, flags, priority); }
+API cuStreamCreateWithPriority(Stream **stream, unsigned flags, int priority) {
+  ENTER
+  return create(stream, flags, priority);
+}
 
 API cuStreamDestroy_v2(void *handle) {
   ENTER_AS(AFTER_ERROR)
@@ -146,25 +149,56 @@ API cuStreamQuery(void *handle) {
   statement; \
   RETURN(OK)
 
-API cuStreamGetPriority(void *handle, int *value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(*value = stream->priority); }
-API cuStreamGetFlags(void *handle, unsigned *value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(*value = stream->flags); }
-API cuStreamGetId(void *handle, unsigned long long *value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(*value = stream->id); }
-API cuStreamGetCtx(void *handle, Context **value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(*value = stream->context); }
-API cuStreamGetDevice(void *handle, CUdevice *value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(*value = stream->context->device); }
+API cuStreamGetPriority(void *handle, int *value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE(*value = stream->priority);
+}
+API cuStreamGetFlags(void *handle, unsigned *value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE(*value = stream->flags);
+}
+API cuStreamGetId(void *handle, unsigned long long *value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE(*value = stream->id);
+}
+API cuStreamGetCtx(void *handle, Context **value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE(*value = stream->context);
+}
+API cuStreamGetDevice(void *handle, CUdevice *value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE(*value = stream->context->device);
+}
 API cuStreamGetCtx_v2(void *handle, Context **value, void **green) {
   ENTER
   if (!value) return INVALID_VALUE;
   if (green) *green = NULL;
   STREAM_VALUE(*value = stream->context);
 }
-API cuStreamGetGreenCtx(void *handle, void **green) { ENTER if (!green) return INVALID_VALUE; STREAM_VALUE(*green = NULL); }
+API cuStreamGetGreenCtx(void *handle, void **green) {
+  ENTER
+  if (!green) return INVALID_VALUE;
+  STREAM_VALUE(*green = NULL);
+}
 API cuStreamGetAttribute(void *handle, int attribute, void *value) {
   ENTER
   if (!value) return INVALID_VALUE;
   STREAM_VALUE(memset(value, 0, 64); if (attribute == 8) *(int *)value = stream->priority);
 }
-API cuStreamSetAttribute(void *handle, int attribute, const void *value) { ENTER if (!value) return INVALID_VALUE; STREAM_VALUE(); }
-API cuStreamCopyAttributes(void *target, void *handle) { ENTER STREAM_VALUE(code = find_stream(target, &stream); if (code) RETURN(code)); }
+API cuStreamSetAttribute(void *handle, int attribute, const void *value) {
+  ENTER
+  if (!value) return INVALID_VALUE;
+  STREAM_VALUE();
+}
+API cuStreamCopyAttributes(void *target, void *handle) {
+  ENTER
+  STREAM_VALUE(code = find_stream(target, &stream); if (code) RETURN(code));
+}
 API cuStreamAttachMemAsync(void *handle, CUdeviceptr address, size_t bytes, unsigned flags) { ENTER STREAM_VALUE(); }
 
 /* ---- events */
@@ -286,4 +320,7 @@ API cuEventElapsedTime_v2(float *milliseconds, Event *begin, Event *end) {
   *milliseconds = (float)((end->recorded->end - begin->recorded->end) * 1e-3);
   RETURN(OK);
 }
-API cuEventElapsedTime(float *milliseconds, Event *begin, Event *end) { ENTER return cuEventElapsedTime_v2(milliseconds, begin, end); }
+API cuEventElapsedTime(float *milliseconds, Event *begin, Event *end) {
+  ENTER
+  return cuEventElapsedTime_v2(milliseconds, begin, end);
+}
