@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.storage import StridedArray
+from ....ops.scalar import topological_order
 from ...external.scalar_function import ScalarFunction
 from ...external.templates import identity
 from ..compiling import KernelSource
@@ -37,6 +38,7 @@ _WARPS: Final = 8  # of a block
 _THREADS: Final = _WARP * _WARPS
 _WARP_ROW: Final = 1024  # the longest row of a single warp
 _WORD: Final = (1 << 64) - 1
+_SHORT_FUNCTIONS: Final = 10  # operations of which loops are unrolled
 _SHORT: Final = 8  # a row of so many elements is one thread's
 _OCCUPYING: Final = 2048  # blocks that fill a large device
 _LEAST_CHUNK: Final = 1024  # elements of a block, if there are several to a row
@@ -50,6 +52,7 @@ class _Text:
         self.kind = TYPES[str(combine.dtype)]
         self.parts = parts_count(str(combine.dtype))
         self.operand = operand
+        self.is_short = len(topological_order([scalar.expression, combine.expression])) <= _SHORT_FUNCTIONS
         self.head = "\n".join([
             element_source(scalar, [operand], combine.dtype, "element"),
             element_source(combine, [combine.dtype] * 2, combine.dtype, "combine"),
@@ -80,6 +83,32 @@ class _Text:
             return [f"out[{at}] = {name}"]
         first, second = self.names(name)
         return [f"place = shift_left({at}, uint64(1))", f"out[place] = {first}", f"out[place + uint64(1)] = {second}"]
+
+    def walk(self, end: str, stride: int) -> list[str]:
+        """Return the statements that join to ``total`` the elements at every ``stride``-th place after ``k``.
+
+        ``at`` is the place of the element ``k``, which ``total`` holds. Elements of short functions are loaded four at
+        a time, so that the memory has more to do while they arrive.
+        """
+        lines = [
+            f"step = wrap_multiply(column_step, uint64({stride}))",
+            f"k = wrap_add(k, uint64({stride}))",
+            "at = wrap_add(at, step)",
+        ]
+        if self.is_short:
+            lines.append(f"while wrap_add(k, uint64({3 * stride})) < {end}:")
+            body = []
+            for n in range(4):
+                body += [self.element(f"value{n}", "at"), "at = wrap_add(at, step)"]
+            for a, b in ((0, 1), (2, 3), (0, 2)):
+                body.append(self.join(f"value{a}", f"value{a}", f"value{b}"))
+            body += [self.join("total", "total", "value0"), f"k = wrap_add(k, uint64({4 * stride}))"]
+            lines += _indented(body)
+        rest = [
+            self.element("value", "at"), self.join("total", "total", "value"), "at = wrap_add(at, step)",
+            f"k = wrap_add(k, uint64({stride}))",
+        ]  # fmt: skip
+        return [*lines, f"while k < {end}:", *_indented(rest)]
 
     def tree(self, count: str) -> list[str]:
         """Return the statements that join ``total`` of the first ``count`` lanes of a warp in its first lane."""
@@ -115,12 +144,8 @@ def warp_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dty
         "base = wrap_multiply(row, row_step)",
         "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
         text.element("total", "at"),
-        "k = wrap_add(lane64, uint64(32))",
-        "while k < columns:",
-        "    at = wrap_add(base, wrap_multiply(k, column_step))",
-        f"    {text.element('value', 'at')}",
-        f"    {text.join('total', 'total', 'value')}",
-        "    k = wrap_add(k, uint64(32))",
+        "k = lane64",
+        *text.walk("columns", _WARP),
         *text.tree("columns"),
         "if lane == 0:",
         *_indented(text.stored("total", "row")),
@@ -152,12 +177,7 @@ def block_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dt
         "k = wrap_add(start, uint64(thread))",
         "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
         text.element("total", "at"),
-        f"k = wrap_add(k, uint64({_THREADS}))",
-        "while k < end:",
-        "    at = wrap_add(base, wrap_multiply(k, column_step))",
-        f"    {text.element('value', 'at')}",
-        f"    {text.join('total', 'total', 'value')}",
-        f"    k = wrap_add(k, uint64({_THREADS}))",
+        *text.walk("end", _THREADS),
         "first = uint64(thread & 0x7FFFFFE0)",
         "valid = select(count > first, wrap_subtract(count, first), uint64(0))",
         *text.tree("valid"),
@@ -192,17 +212,12 @@ def column_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.d
         "k = wrap_add(start, uint64(ty))",
         "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
         text.element("total", "at"),
-        f"k = wrap_add(k, uint64({_WARPS}))",
-        "while k < end:",
-        "    at = wrap_add(base, wrap_multiply(k, column_step))",
-        f"    {text.element('value', 'at')}",
-        f"    {text.join('total', 'total', 'value')}",
-        f"    k = wrap_add(k, uint64({_WARPS}))",
+        *text.walk("end", _WARPS),
         *[f"{name}_shared[ty, tx] = {name}" for name in text.names("total")],
         "cuda.syncthreads()",
         "if (ty == 0) & (row < rows):",
-        "    count = int32(wrap_subtract(end, start))",
-        f"    count = select(count < int32({_WARPS}), count, int32({_WARPS}))",
+        "    count = wrap_subtract(end, start)",
+        f"    count = int32(select(count < uint64({_WARPS}), count, uint64({_WARPS})))",
         "    j = int32(1)",
         "    while j < count:",
         *[f"        {value} = {total}_shared[j, tx]" for value, total in
