@@ -408,6 +408,8 @@ def memory_of(data: StridedArray) -> Backend:
 def read(data: StridedArray) -> np.ndarray:
     """Return the elements of a window as a new array; the buffer is copied up to the last of them."""
     if not data.size:  # the window may lie beyond the end of the buffer
+        if data.device.backend.asynchronous:  # a call without results may have found an error too
+            settle(memory_of(data), data.device.index)
         return np.empty(data.shape, data.dtype)
     backend = memory_of(data)
     settle(backend, data.device.index)

@@ -29,7 +29,7 @@ from .kernel_source import Source
 __all__ = ["SOURCES", "compiler_versions", "load", "load_prebuilt", "prebuilt_folder", "store", "store_prebuilt"]
 
 SOURCES: Final = ("cuda/compiling/numba_compiler", "cuda/compiling/nvrtc_compiler", "cuda/compiling/linking",
-                  "cuda/kernels/intrinsics", "cuda/kernels/atomics")  # fmt: skip
+                  "cuda/kernels/intrinsics", "cuda/kernels/atomics", "cuda/kernels/tuples")  # fmt: skip
 """What the compiled code of a text is made from: modules in ``tenkey/backends``."""
 _DISTRIBUTIONS: Final = ("cuda_bindings", "llvmlite", "numba", "numba_cuda", "nvidia_cuda_nvrtc", "nvidia_nvjitlink",
                          "nvidia_nvvm")  # fmt: skip

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["atomic_add", "atomic_exchange_if", "atomic_maximum", "atomic_minimum"]
+__all__ = ["atomic_add", "atomic_exchange", "atomic_exchange_if", "atomic_maximum", "atomic_minimum"]
 
 _ADD = "llvm.nvvm.atomic.load.add.f{bits}.p0f{bits}"
 _SIXTEEN = "atom.cas.b16 $0, [$1], $2, $3;"
@@ -46,6 +46,7 @@ def _whole(name: str) -> Any:
     return intrinsic(define)
 
 
+atomic_exchange = _whole("xchg")
 atomic_minimum = _whole("min")
 atomic_maximum = _whole("max")
 

@@ -30,7 +30,7 @@ def {name}(size, count, inner, n, code, out, x, x_0, x_1, x_2, index, index_0, i
             out[at] = x[{source}]
         else:
             out[at] = {word}(0)
-            error[0] = code
+            atomic_exchange(error, 0, code)
 """
 
 

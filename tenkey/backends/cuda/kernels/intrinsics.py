@@ -20,13 +20,23 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from .atomics import atomic_add, atomic_exchange_if, atomic_maximum, atomic_minimum
-from .tuples import add_products, shared_vector1, shared_vector2, shared_vector4, subtract_products
+from .atomics import atomic_add, atomic_exchange, atomic_exchange_if, atomic_maximum, atomic_minimum
+from .tuples import (
+    add_products,
+    multiply_bfloat16,
+    multiply_float16,
+    shared_vector1,
+    shared_vector2,
+    shared_vector4,
+    subtract_products,
+)
 
 __all__ = [
-    "INFINITY", "NAN", "add_products", "atomic_add", "atomic_exchange_if", "atomic_maximum", "atomic_minimum",
+    "INFINITY", "NAN", "add_products", "atomic_add", "atomic_exchange", "atomic_exchange_if",
+    "atomic_maximum", "atomic_minimum",
     "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
-    "from_float16", "load_vector2", "load_vector4", "negative", "round_odd", "select",
+    "from_float16", "load_vector2", "load_vector4", "multiply_bfloat16",
+    "multiply_float16", "negative", "round_odd", "select",
     "shared_vector1", "shared_vector2", "shared_vector4", "shift_left", "shift_right",
     "shuffle_down", "store_vector2", "store_vector4", "subtract_products", "to_bfloat16",
     "to_float16", "to_int64", "to_uint64",

@@ -31,10 +31,14 @@ def steps(window: StridedArray) -> list[int]:
 
 
 def offset_type(*windows: StridedArray) -> str:
-    """Return the type for positions and offsets: "uint32" if they fit for all windows, else "int64"."""
+    """Return the type for positions and offsets: "uint32" if they fit for all windows, else "int64".
+
+    Negative steps need a type with a sign.
+    """
     for window in windows:
-        last = sum([(n - 1) * abs(step) for n, step in zip(window.shape, steps(window))])
-        if max(last, prod(window.shape)) + THREADS >= _NARROW:
+        away = steps(window)
+        last = sum([(n - 1) * step for n, step in zip(window.shape, away)])
+        if min(away, default=0) < 0 or max(last, prod(window.shape)) + THREADS >= _NARROW:
             return "int64"
     return "uint32"
 

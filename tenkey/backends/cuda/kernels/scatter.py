@@ -74,7 +74,7 @@ def _each_source(
     return KernelSource(name, f"{head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n", types, THREADS)
 
 
-_FAIL: Final = ["error[0] = code"]
+_FAIL: Final = ["atomic_exchange(error, 0, code)"]
 
 
 @functools.cache
@@ -86,7 +86,8 @@ def set_source(step: str, word: str, kind: str, wide: tuple[bool, ...]) -> Kerne
     """
     write = ["out[to] = source[at]"]
     lines = {
-        "only": write, "mark": ["out[to] = uint32(j)"], "claim": ["atomic_maximum(out, to, uint32(j))"], "write": write,
+        "only": write, "mark": ["atomic_exchange(out, to, uint32(j))"],
+        "claim": ["atomic_maximum(out, to, uint32(j))"], "write": write,
     }[step]  # fmt: skip
     made = _each_source(
         f"scatter_{step}", kind, wide, lines, "", word, _FAIL if step in ("only", "write") else ["pass"]
@@ -151,7 +152,7 @@ def ordered_source(mode: str, dtype: str, kind: str) -> KernelSource:
         *[f"        {line}" for line in register.load("b", "source", at)],
         *[f"        {line}" for line in register.call("c", "combine", "a", "b")],
         *[f"        {line}" for line in register.store("out", "to", "c")],
-        "    else:", "        error[0] = code", f"    j = {kind}(j + {kind}(1))",
+        "    else:", "        atomic_exchange(error, 0, code)", f"    j = {kind}(j + {kind}(1))",
     ]  # fmt: skip
     names, types = _parameters(kind, register.kind, register.kind)
     text = f"{_combine(mode, dtype)}\ndef scatter_ordered({', '.join(names)}):\n{indented(body, 1)}\n"
@@ -174,7 +175,7 @@ def scatter_keys(size, count, inner, n, code, keys, index, index_0, index_1, ind
             keys[flat] = uint32(found)
         else:
             keys[flat] = uint32(n)
-            error[0] = code
+            atomic_exchange(error, 0, code)
 """
     types = (kind, kind, kind, "int64", "int64", "uint32*", "int64*", kind, kind, kind, "int64*")
     return KernelSource("scatter_keys", text, types, THREADS)

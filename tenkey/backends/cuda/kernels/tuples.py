@@ -13,7 +13,10 @@ from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["add_products", "shared_vector1", "shared_vector2", "shared_vector4", "subtract_products"]
+__all__ = [
+    "add_products", "multiply_bfloat16", "multiply_float16", "shared_vector1", "shared_vector2", "shared_vector4",
+    "subtract_products",
+]  # fmt: skip
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -77,3 +80,49 @@ def _products(sign: int) -> Any:
 
 add_products = _products(1)
 subtract_products = _products(-1)
+
+
+_MMA = (
+    "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+    "{{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, $9}}, {{$10, $11, $12, $13}};"
+)
+
+
+def _tensor_products(kind: str) -> Any:
+    """Return ``f(sums, a, b)``, which multiplies fragments by tensor cores and adds the products to float32 sums.
+
+    ``a`` has 4 words for each of its fragments of 16 x 16 elements, ``b`` 2 for each of 16 x 8, and ``sums`` 4 for each
+    pair of them; the elements of a lane are those of the PTX manual, 9.7.14.5.8 (mma.m16n8k16).
+    """
+
+    def define(context: Any, sums: Any, a: Any, b: Any) -> Any:
+        if not all(isinstance(one, types.UniTuple) for one in (sums, a, b)) or sums.dtype != types.float32:
+            return None
+        if a.dtype != types.uint32 or b.dtype != types.uint32 or 2 * sums.count != a.count * b.count:
+            return None
+
+        def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+            totals, left, right = given
+            number = ir.FloatType()
+            results = ir.LiteralStructType([number] * 4)
+            function = ir.FunctionType(results, [_I32] * 6 + [number] * 4)
+            code = ir.InlineAsm(function, _MMA.format(kind=kind), "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", side_effect=True)
+            columns = b.count // 2
+            for i in range(a.count // 4):
+                x = [builder.extract_value(left, 4 * i + n) for n in range(4)]
+                for j in range(columns):
+                    y = [builder.extract_value(right, 2 * j + n) for n in range(2)]
+                    first = 4 * (i * columns + j)
+                    added = [builder.extract_value(totals, first + n) for n in range(4)]
+                    made = builder.call(code, [*x, *y, *added])
+                    for n in range(4):
+                        totals = builder.insert_value(totals, builder.extract_value(made, n), first + n)
+            return totals
+
+        return sums(sums, a, b), generate
+
+    return intrinsic(define)
+
+
+multiply_float16 = _tensor_products("f16")
+multiply_bfloat16 = _tensor_products("bf16")
