@@ -312,8 +312,36 @@ def cuda_emulator(
 
 
 def emulator_from_environment() -> CudaEmulator | None:
-    """Start the emulator if ``TENKEY_CUDA_EMULATOR`` is set and none is active; return the one that is."""
-    value = os.environ.get(_ENVIRONMENT, "0")
+    """Start the emulator if ``TENKEY_CUDA_EMULATOR`` is set and none is active; return the one that is.
+
+    The value is 1, or options of :func:`cuda_emulator` divided by commas: ``deferred,seed=3,devices=2,cc=8.0``.
+    """
+    value = os.environ.get(_ENVIRONMENT, "0").strip()
     if not _active and value not in ("", "0"):
-        return cuda_emulator()
+        return cuda_emulator(**({} if value == "1" else _options(value)))
     return _active[-1] if _active else None
+
+
+def _options(text: str) -> dict[str, Any]:
+    """Return the options that a text such as ``"deferred,seed=3"`` names."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        try:
+            if name in ("devices", "memory", "seed", "guard"):
+                found[name] = int(value)
+            elif name in ("deferred", "races", "execute"):
+                found[name] = {"": True, "1": True, "0": False}[value]
+            elif name == "cc":
+                major, _, minor = value.partition(".")
+                found[name] = int(major), int(minor)
+            elif name == "order":
+                found[name] = value
+            else:
+                raise ValueError(name)
+        except (ValueError, KeyError):
+            raise ValueError(
+                f"[cuda_emulator] {_ENVIRONMENT}={text!r} has the part {part!r}: it is 1, or a list of devices=, cc=, "
+                "memory=, seed=, guard=, order=, deferred, races, execute=0, divided by commas."
+            ) from None
+    return found

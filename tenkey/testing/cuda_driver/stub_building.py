@@ -26,7 +26,7 @@ from ...backends.llvm import code_cache
 __all__ = ["CompilerMissingError", "compiler", "load_stub", "source_files"]
 
 _SONAME: Final = "libcuda.so.1"
-_OPTIONS: Final = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{_SONAME}")
+_OPTIONS: Final = ("-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{_SONAME}")
 _LIBRARIES: Final = ("-ldl",)
 _loaded: Final[list[ctypes.CDLL]] = []
 

@@ -15,6 +15,7 @@ pytest.importorskip("cuda.bindings")
 from cuda.bindings import driver
 
 import tenkey as tk
+from tenkey.testing.cuda_driver import emulator_from_environment
 from tests.testing.cuda_driver._driver_calls import Program, checked, code
 
 N = 64
@@ -180,6 +181,20 @@ def test_the_environment_starts_it(value: str) -> None:
         assert done.stdout.strip() == "[2.0, 2.0, 2.0] Emulated H100", done.stderr
     else:
         assert done.returncode  # unless the machine has a GPU
+
+
+def test_the_environment_gives_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEY_CUDA_EMULATOR", "deferred,seed=3, devices=2,cc=8.0,order=down")
+    with emulator_from_environment() as emulator:  # type: ignore[union-attr]
+        assert emulator.deferred
+        assert tk.cuda.device_count() == 2
+        assert tk.cuda.get_device_capability() == (8, 0)
+    monkeypatch.setenv("TENKEY_CUDA_EMULATOR", "0")
+    assert emulator_from_environment() is None
+    for wrong in ("colour=red", "seed=x", "deferred=2", "cc=8"):
+        monkeypatch.setenv("TENKEY_CUDA_EMULATOR", wrong)
+        with pytest.raises(ValueError, match="divided by commas"):
+            emulator_from_environment()
 
 
 def test_memory_and_handles_survive_the_emulator() -> None:

@@ -158,9 +158,8 @@ CUresult device_value(CUdevice device, int attribute, int *value) {
   case 109: *value = 128 << 20; break;        /* window of access policies */
   case 111: *value = 1024; break;             /* reserved shared memory */
   case 120: *value = settings.major >= 9; break; /* clusters */
-  /* What these devices have: copies during kernels, mapped host memory, concurrent kernels, ECC, one address space, stream
-     priorities, caches, managed memory, preemption, registered memory, cooperative launches,
-         pools on device and host. */
+  /* What these devices have: copies during kernels, mapped host memory, concurrent kernels, ECC, one address space,
+     stream priorities, caches, managed memory, preemption, registered memory, cooperative launches, pools. */
   case 15: case 19: case 31: case 32: case 41: case 78: case 79: case 80: case 83: case 89: case 90: case 91: case 95:
   case 99: case 113: case 115: case 142: case 144: *value = 1; break;
   default: if (attribute < 1 || attribute > 200) return INVALID_VALUE; *value = 0;

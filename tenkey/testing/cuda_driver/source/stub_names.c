@@ -60,7 +60,8 @@ static const struct { CUresult code; const char *name, *text; } errors[] = {
         "attempt to terminate a thread-local capture sequence from another thread")
   ERROR(909, "ERROR_TIMEOUT", "wait operation timed out")
   ERROR(910, "ERROR_GRAPH_EXEC_UPDATE_FAILURE",
-        "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update")
+        "the graph update was not performed because it included changes which violated constraints specific to "
+        "instantiated graph update")
   ERROR(911, "ERROR_EXTERNAL_DEVICE", "an async error has occured in external entity outside of CUDA")
   ERROR(912, "ERROR_INVALID_CLUSTER_SIZE", "a kernel launch error has occurred due to cluster misconfiguration")
   ERROR(999, "ERROR_UNKNOWN", "unknown error")
