@@ -33,7 +33,8 @@ def pointer(capsule: Any, name: bytes) -> int:
 
 
 def tensor_at(address: int) -> Any:
-    return np.frombuffer((ctypes.c_ubyte * 48).from_address(address), DLTensor)[0]
+    memory: Any = (ctypes.c_ubyte * 48).from_address(address)
+    return np.frombuffer(memory, DLTensor)[0]
 
 
 def longs(address: int, count: int) -> list[int]:
@@ -88,7 +89,7 @@ def test_a_consumer_in_c_deletes(versioned: bool) -> None:
     del capsule
     gc.collect()
     assert len(capsules._owned) == before + 1, "the memory belongs to the consumer now"
-    deleter = ctypes.c_void_p.from_address(address + (16 if versioned else 56)).value
+    deleter: Any = ctypes.c_void_p.from_address(address + (16 if versioned else 56)).value
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)
     assert len(capsules._owned) == before
 

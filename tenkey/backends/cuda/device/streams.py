@@ -17,6 +17,7 @@ has the work that was queued in it, which comes first. Guarded by ``tests/backen
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections import deque
 from collections.abc import Iterator
@@ -195,6 +196,17 @@ class Stream(runtime.Stream):
         if made.before is not None:
             choose(made.device)
             _choice.set(made.before)
+
+    @contextlib.contextmanager
+    def within(self) -> Iterator[None]:
+        """Make the stream the current one of its device in a ``with`` block; the current device stays."""
+        made = _Choice(_choice.get(), _choice.get(), current_device())
+        made[self.device] = self
+        token = _choice.set(made)
+        try:
+            yield
+        finally:
+            _choice.reset(token)
 
 
 class ExternalStream(Stream):

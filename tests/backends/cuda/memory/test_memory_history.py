@@ -153,4 +153,4 @@ def test_tk_cuda_writes_the_file(tmp_path: Path) -> None:
         del x, y, z
         for wrong in ({"enabled": "some"}, {"context": "x"}, {"max_entries": 0}):
             with pytest.raises(ValueError, match="record_memory_history"):
-                memory_functions.record_memory_history(**wrong)  # type: ignore[arg-type]
+                memory_functions.record_memory_history(**wrong)

@@ -14,7 +14,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends.allocation.cached_buffers import Pool
-from tenkey.backends.cuda.device.driver import CudaError
+from tenkey.backends.cuda.device.contexts import context_of, enter
+from tenkey.backends.cuda.device.driver import CudaError, cu
 from tenkey.backends.cuda.device.streams import Stream, current_stream
 from tenkey.backends.cuda.memory import pinned, transfers
 from tenkey.backends.cuda.memory.allocator import DeviceAllocator
@@ -149,8 +150,6 @@ def memory_that_another_library_reads(i: int) -> bool:
     with theirs:
         copy = tk.empty(1000, device="cuda")
         current = taken.array.data
-        from tenkey.backends.cuda.device.driver import cu
-
         cu.cuMemcpyDtoDAsync(copy.data.buffer.address, current, 4000, theirs.handle)
         theirs.synchronize()
         return all_equal(copy, 2.0 * i)
@@ -233,10 +232,10 @@ def no_wait_for_a_copy_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 def copies_between_devices_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def between(target: Any, source: Any, nbytes: int) -> None:
         stream = Stream(source.device)
-        with transfers.enter(source.device):
-            transfers.cu.cuMemcpyPeerAsync(
-                target.address, transfers.context_of(target.device), source.address,
-                transfers.context_of(source.device), nbytes, stream.handle,
+        with enter(source.device):
+            cu.cuMemcpyPeerAsync(
+                target.address, context_of(target.device), source.address,
+                context_of(source.device), nbytes, stream.handle,
             )  # fmt: skip
 
     monkeypatch.setattr(transfers, "between", between)
@@ -246,10 +245,10 @@ def copies_between_devices_start_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def copies_between_devices_do_not_wait_for_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     def between(target: Any, source: Any, nbytes: int) -> None:
         stream, other = current_stream(source.device), current_stream(target.device)
-        with transfers.enter(source.device):
-            transfers.cu.cuMemcpyPeerAsync(
-                target.address, transfers.context_of(target.device), source.address,
-                transfers.context_of(source.device), nbytes, stream.handle,
+        with enter(source.device):
+            cu.cuMemcpyPeerAsync(
+                target.address, context_of(target.device), source.address,
+                context_of(source.device), nbytes, stream.handle,
             )  # fmt: skip
         other.wait_event(stream.record_event())
 
@@ -266,8 +265,8 @@ def memory_is_freed_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def release(self: DeviceAllocator, *, wait: bool) -> None:
         for arena in self._arenas.values():
             for segment in arena.unused():
-                with transfers.enter(self.device):
-                    transfers.cu.cuMemFreeAsync(segment.address, Stream(self.device).handle)
+                with enter(self.device):
+                    cu.cuMemFreeAsync(segment.address, Stream(self.device).handle)
 
     monkeypatch.setattr(DeviceAllocator, "_release", release)
 
