@@ -8,7 +8,8 @@ each array must lie in one allocation of the device, be aligned, and share no me
 must have the size that the query returned; a handle must exist, belong to the current device and have a stream. What a
 routine destroys is overwritten with NaN, what it does not promise to write stays as it is, and workspaces are filled
 with 0xFF, so that wrong uses show in the values. The sizes of workspaces are odd functions of the arguments, so that
-none is right by accident. Arguments are checked at once, and the work is done in the order of its stream.
+none is right by accident. Arguments are checked at once; the work is done in the order of its stream, and only then
+are ranges of memory compared with the allocations, which follow that order too.
 Guarded by ``tests/backends/cuda/libraries/test_standins.py``.
 """
 
@@ -72,10 +73,12 @@ class Array(NamedTuple):
 class Call:
     """The checks of one call, whose errors name the function."""
 
-    def __init__(self, function: str, surroundings: Surroundings) -> None:
+    def __init__(self, function: str, surroundings: Surroundings, *, running: bool = False) -> None:
         self._function = function
         self._surroundings = surroundings
+        self._running = running
         self._arrays: list[tuple[str, Array]] = []
+        self._used: list[tuple[str, Array]] = []
 
     def refuse(self, rule: str) -> NoReturn:
         """Raise the error of the call."""
@@ -120,16 +123,20 @@ class Call:
             steps = tuple([int(np.prod(shape[:i], dtype=np.int64)) for i in range(len(shape))])
         found = Array(int(address), shape, tuple([step * dtype.itemsize for step in steps]), dtype)
         if found.nbytes:
-            self._check_range(name, found, alignment or dtype.itemsize)
+            self._check_address(name, found.address, alignment or dtype.itemsize)
+            if self._running:
+                self._check_range(name, found)
+            self._used.append((name, found))
             if not shared:
                 self._check_overlap(name, found)
                 self._arrays.append((name, found))
         return found
 
-    def _check_range(self, name: str, array: Array, alignment: int) -> None:
-        self.require(array.address != 0, f"{name} is a null pointer.")
-        if array.address % alignment:
-            self.refuse(f"{name} is {array.address:#x}: it must be a multiple of {alignment}.")
+    def _check_address(self, name: str, address: int, alignment: int) -> None:
+        self.require(address != 0, f"{name} is a null pointer.")
+        self.require(address % alignment == 0, f"{name} is {address:#x}: it must be a multiple of {alignment}.")
+
+    def _check_range(self, name: str, array: Array) -> None:
         available = self._surroundings.memory.available(array.address)
         self.require(available > 0, f"{name} is {array.address:#x}, which lies in no allocation of the device.")
         if available < array.nbytes:
@@ -164,7 +171,7 @@ class Call:
         pointers = self.array(name, address, (batch,), np.int64)
 
         def found() -> list[Array]:
-            own = Call(self._function, self._surroundings)
+            own = Call(self._function, self._surroundings, running=True)
             places = pointers.values().tolist()
             return [
                 own.array(f"{name}[{i}]", place, (rows, columns), dtype, (1, leading)) for i, place in enumerate(places)
@@ -178,9 +185,14 @@ class Call:
         return self.array(name, address, (given,), np.uint8, alignment=_WORKSPACE_ALIGNMENT)
 
     def enqueue(self, stream: int, work: Callable[[], None], *workspaces: Array) -> None:
-        """Do the work in the order of a stream, with workspaces full of garbage."""
+        """Do the work in the order of a stream, with workspaces full of garbage.
+
+        That the arrays lie in allocations is checked then: memory is allocated and freed in the order of streams too.
+        """
 
         def run() -> None:
+            for name, array in self._used:
+                self._check_range(name, array)
             for workspace in workspaces:
                 workspace.values()[...] = 0xFF
             with np.errstate(all="ignore"):
