@@ -25,7 +25,7 @@ class Execution(Protocol):
     failures: list[BaseException]
 
     def ranges(self, device: int) -> np.ndarray:
-        """Return begin and end of the allocations of a device, sorted, shape (n, 2)."""
+        """Return begin and end of what kernels of a device may use, a sorted int64 array of shape (n, 2)."""
 
 
 class EmulatedDevice:
@@ -91,7 +91,7 @@ class EmulatedDevice:
                 self._raised[number] = error
             else:
                 self._execution.failures.append(error)
-                self._stub.stub_fail(b"cu*Synchronize", _FAILED, 0, 1)
+                self._stub.stub_host_failed(_FAILED, str(error).encode())
         finally:
             self._state.device = None
 

@@ -218,6 +218,7 @@ CUresult enter(Entry *entry, const char *name, int flags);
   static Entry entry_; \
   { CUresult status_ = enter(&entry_, __func__, flags); if (status_) return status_; }
 #define ENTER ENTER_AS(0)
+#define CONTROL __attribute__((visibility("default"))) /* what Python calls */
 #define API __attribute__((visibility("default"))) CUresult
 #define RETURN(code) do { CUresult code_ = (code); unlock(); return code_; } while (0)
 

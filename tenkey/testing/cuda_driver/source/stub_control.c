@@ -99,7 +99,6 @@ CUresult enter(Entry *entry, const char *name, int flags) {
 }
 
 /* ---- for Python */
-#define CONTROL __attribute__((visibility("default")))
 
 CONTROL void stub_connect(const Callbacks *functions) {
   callbacks = *functions;

@@ -214,6 +214,14 @@ static void run_launch(Operation *operation) {
   free(text);
 }
 
+static int host_code; /* what a host function that stands for a kernel of a library reports */
+static char host_text[TEXT];
+
+CONTROL void stub_host_failed(int code, const char *text) {
+  host_code = code;
+  snprintf(host_text, sizeof host_text, "%s", text);
+}
+
 static void run_host(Operation *operation) {
   HostFunction function = operation->work.as.host.function;
   void *data = operation->work.as.host.data, *stream = operation->work.as.host.stream;
@@ -227,6 +235,8 @@ static void run_host(Operation *operation) {
   else function(data);
   in_user_code = 0;
   lock();
+  if (host_code) fail(operation->context, host_code, "%s", host_text);
+  host_code = 0;
 }
 
 /* How long a device would take, in microseconds: rough figures, so that differences of events are plausible. */

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-pytest.importorskip("numba_cuda", reason="needs the extra cuda")
-
 import tenkey as tk
 from tenkey.backends.cuda.libraries.library_operators import ON_HOST, OPERATORS
 from tenkey.testing.cuda_libraries import LibraryCallError
+from tests.backends.cuda._emulated import emulated
 
 
 @pytest.fixture(params=["at once", "deferred"])
 def emulator(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with tk.testing.cuda_emulator(deferred=request.param == "deferred") as made, tk.backends.strict_fallback():
+    with emulated(deferred=request.param == "deferred") as made, tk.backends.strict_fallback():
         yield made
 
 
@@ -98,7 +97,7 @@ def test_graphs(emulator: Any) -> None:
 
 
 def test_several_devices() -> None:
-    with tk.testing.cuda_emulator(devices=2), tk.backends.strict_fallback():
+    with emulated(devices=2), tk.backends.strict_fallback():
         a = matrices()
         for device in ("cuda:1", "cuda:0", "cuda:1"):
             found = tk.linalg.inv(tk.asarray(a, device=device))
@@ -107,7 +106,7 @@ def test_several_devices() -> None:
 
 
 def test_a_wrong_call_is_refused_at_once() -> None:
-    with tk.testing.cuda_emulator():
+    with emulated():
         library: Any = sys.modules["nvmath.bindings.cusolverDn"]
         right = library.xgetrf
         library.xgetrf = lambda handle, params, m, n, *rest: right(handle, params, m + 9, n, *rest)
@@ -117,10 +116,10 @@ def test_a_wrong_call_is_refused_at_once() -> None:
 
 
 def test_a_call_that_reads_too_far_fails_the_next_synchronization() -> None:
-    with tk.testing.cuda_emulator(deferred=True) as emulator:
+    with emulated(deferred=True) as emulator:
         library: Any = sys.modules["nvmath.bindings.cufft"]
         right = library.exec_z2z
-        library.exec_z2z = lambda plan, idata, odata, way: right(plan, idata + 4096, odata, way)
+        library.exec_z2z = lambda plan, idata, odata, way: right(plan, idata + (1 << 40), odata, way)
         kept = tk.fft.fft(put(np.ones(4, complex)))
         with pytest.raises(RuntimeError, match="cuFFT exec_z2z"):
             tk.cuda.synchronize()
@@ -128,8 +127,18 @@ def test_a_call_that_reads_too_far_fails_the_next_synchronization() -> None:
         assert kept.shape == (4,)
 
 
+def test_memory_beside_a_tensor_is_not_used() -> None:
+    with emulated():
+        library: Any = sys.modules["nvmath.bindings.cufft"]
+        right = library.exec_z2z
+        library.exec_z2z = lambda plan, idata, odata, way: right(plan, idata + 16, odata, way)
+        x = put(np.ones(4, complex))
+        with pytest.raises(LibraryCallError, match="idata takes 64 bytes .* ends after 48"):
+            tk.fft.fft(x)
+
+
 def test_no_operator_of_linear_algebra_falls_back() -> None:
-    with tk.testing.cuda_emulator():
+    with emulated():
         assert tk.ones(1, device="cuda").device.type == "cuda"
         covered = tk.backends.coverage("cuda")
         assert {*OPERATORS} <= {*covered.implemented}
