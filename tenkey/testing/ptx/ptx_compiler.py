@@ -12,7 +12,8 @@ import struct
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...backends.llvm import code_cache, images
+from ...backends.llvm import code_cache
+from ...backends.llvm.compiled import image_of
 from ...backends.llvm.value_types import void
 from ...backends.llvm.values import Body, Function, Module, writing
 from .context_layout import Context
@@ -241,16 +242,13 @@ class _Unit:
 
     def compiled(self, optimized: bool) -> Compiled:
         """Translate all kernels and compile them."""
-        from ...backends.llvm import machine_code
-
         entries: list[Entry] = []
         for name, function in self.functions.items():
             if function.is_entry and function.body is not None:
                 words = self.translate(function, f"k{len(entries)}")
                 entries.append(_entry(function, self.waiting(name), words))
-        parts = [text for text in self.module.parts() if text]
-        code = [machine_code.object_code(text, brief=True, cold=not optimized) for text in parts]
-        image = images.build(code, [f"k{k}" for k in range(len(entries))]) if entries else b""
+        exports = [f"k{k}" for k in range(len(entries))]
+        image = image_of(self.module.parts(), exports, cold=not optimized) if entries else b""
         return Compiled(
             tuple(entries), self.shared_size, self.shared_align, -(-self.local_size // 8), self.sites, self.copies,
             bytes(self.bytes), tuple(self.rows), tuple(self.pointers), image,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.testing.ptx._exact import BF16, F16, F32, F64, bf16_bits, bf16_values, exact, nearby, rounded
-from tests.testing.ptx._instructions import case, check, per_element
+from tests.testing.ptx._instructions import case, check, evaluate, per_element
 
 FORMATS = {"f32": ("f4", F32), "f64": ("f8", F64)}
 TINY = float(np.finfo("f4").tiny)
@@ -151,6 +151,15 @@ def test_approximate_functions_are_accurate() -> None:
             case("rcp.approx.ftz.f64 d, a;", (p,), 1 / p, close=1e-6),
         ]
     )
+
+
+def test_coarse_reciprocals_of_doubles() -> None:
+    """These give the upper half only, and take subnormal numbers for zeros."""
+    x = np.array([3.0, -7.0, 1e300, 5e-324, -5e-324, 1.7e308, np.inf, 0.0])
+    ((found,),) = evaluate([case("rcp.approx.ftz.f64 d, a;", (x,), x)])
+    assert (found.view("u8") & 0xFFFFFFFF == 0).all()
+    np.testing.assert_allclose(found[:3], 1 / x[:3], rtol=1e-6)
+    assert found[3:].tolist() == [np.inf, -np.inf, 0.0, 0.0, np.inf]
 
 
 def _bits16(numbers: np.ndarray, kind: str) -> np.ndarray:

@@ -282,6 +282,13 @@ def fns(mask: int, base: int, offset: int) -> int:
     return 0xFFFFFFFF
 
 
+def test_tables_with_a_predicate() -> None:
+    a, b = np.array([0, 6, 0, 6], "u4"), np.array([0, 0, 1, 1], "u4")
+    for word, want in (("or", [0, 1, 1, 1]), ("and", [0, 0, 0, 1])):
+        code = f"setp.ne.u32 q, b, 0;\nlop3.{word}.b32 t|p, a, a, a, 0x80, q;\nselp.u32 d, 1, 0, p;"
+        check([case(code, (a, b), np.array(want, "u4"))])
+
+
 def test_dot_products() -> None:
     rng = np.random.default_rng(2)
     a, b = rng.integers(0, 1 << 32, (2, 300), np.uint64).astype("u4")

@@ -168,14 +168,17 @@ def mask(t: Translation, i: Instruction) -> None:
 def lop3(t: Translation, i: Instruction) -> None:
     """Apply a table of truth to three registers."""
     target, *others = i.operands
-    if i.has("BoolOp", "or", "and", "xor"):
-        t.unsupported(i)
     a, b, c = (t.number(one) for one in others[:3])
     table = int(others[3].rstrip("U"), 0)
     value = constant(u32, 0)
     for k in range(8):
         if table >> k & 1:
             value = value | ((a if k & 4 else ~a) & (b if k & 2 else ~b) & (c if k & 1 else ~c))
+    if len(others) > 4:  # lop3.or.b32 d|p, a, b, c, table, q: whether the result is not zero, with another predicate
+        target, _, flag = (one.strip() for one in target.partition("|"))
+        other = t.raw(others[4], 1)
+        holds = value != 0
+        t.write_raw(flag, holds | other if i.has("or") else holds & other)
     t.write_raw(target, value)
 
 

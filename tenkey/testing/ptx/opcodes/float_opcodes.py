@@ -182,6 +182,9 @@ def root(t: Translation, i: Instruction) -> None:
     type_, mode, name = t.type(i.type, i), i.one_of(_MODES), i.parts[0]
     value = inputs(t, i, i.operands[1], type_)[0]
     one = constant(value.type, 1)
+    coarse = type_.compute is f64 and i.has("approx")  # these have 20 bits after the point, and flush
+    if coarse:
+        value = _flushed_double(value)
     if name == "sqrt":
         value = directed("sqrt", mode, value) if mode else sqrt(value)
     elif name == "rcp":
@@ -190,9 +193,14 @@ def root(t: Translation, i: Instruction) -> None:
         value = convert(constant(f64, 1) / sqrt(convert(value, f64)), f32)
     else:
         value = one / sqrt(value)
-    if type_.compute is f64 and i.has("approx"):  # these have 20 bits after the point, and flush
-        value = bitcast(bitcast(value, u64) & 0xFFFFFFFF00000000, f64)
+    if coarse:
+        value = _flushed_double(bitcast(bitcast(value, u64) & 0xFFFFFFFF00000000, f64))
     results(t, i, [value], type_)
+
+
+def _flushed_double(value: Value) -> Value:
+    bits = bitcast(value, u64)
+    return select((bits & 0x7FF0000000000000) == 0, bitcast(bits & 0x8000000000000000, f64), value)
 
 
 @opcode("testp")
