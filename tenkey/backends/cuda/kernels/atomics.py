@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["atomic_add", "atomic_exchange", "atomic_exchange_if", "atomic_maximum", "atomic_minimum"]
+__all__ = ["atomic_add", "atomic_exchange", "atomic_exchange_if", "atomic_maximum", "atomic_minimum", "atomic_read"]
 
 _ADD = "llvm.nvvm.atomic.load.add.f{bits}.p0f{bits}"
 _SIXTEEN = "atom.cas.b16 $0, [$1], $2, $3;"
@@ -83,5 +83,22 @@ def _define_exchange(context: Any, pointer: Any, place: Any, expected: Any, new:
     return expected(pointer, place, expected, new), generate
 
 
+def _define_read(context: Any, pointer: Any, place: Any) -> Any:
+    """Read an unsigned integer of 16, 32 or 64 bits that other threads change by atomic operations meanwhile."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+        bits = pointer.dtype.bitwidth
+        at = _address(builder, *given, place)
+        kind = ir.FunctionType(ir.IntType(bits), [at.type])
+        letter = {16: "h", 32: "r", 64: "l"}[bits]
+        code = ir.InlineAsm(kind, f"ld.volatile.u{bits} $0, [$1];", f"={letter},l", side_effect=True)
+        return builder.call(code, [at])
+
+    if not (_is_element(pointer, place) and isinstance(pointer.dtype, types.Integer) and pointer.dtype.bitwidth >= 16):
+        return None
+    return pointer.dtype(pointer, place), generate
+
+
 atomic_add = intrinsic(_define_add)
 atomic_exchange_if = intrinsic(_define_exchange)
+atomic_read = intrinsic(_define_read)

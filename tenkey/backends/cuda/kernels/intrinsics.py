@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from .atomics import atomic_add, atomic_exchange, atomic_exchange_if, atomic_maximum, atomic_minimum
+from .atomics import atomic_add, atomic_exchange, atomic_exchange_if, atomic_maximum, atomic_minimum, atomic_read
 from .tuples import (
     add_products,
     multiply_bfloat16,
@@ -33,7 +33,7 @@ from .tuples import (
 
 __all__ = [
     "INFINITY", "NAN", "add_products", "atomic_add", "atomic_exchange", "atomic_exchange_if",
-    "atomic_maximum", "atomic_minimum",
+    "atomic_maximum", "atomic_minimum", "atomic_read",
     "bit_and", "bit_invert", "bit_or", "bit_xor", "bits_of", "divide", "float_of", "from_bfloat16",
     "from_float16", "load_vector2", "load_vector4", "multiply_bfloat16",
     "multiply_float16", "negative", "round_odd", "select",

@@ -130,7 +130,7 @@ def atomic_source(mode: str, dtype: str, kind: str, wide: tuple[bool, ...]) -> K
     new = f"combine({value}, given)"
     new = f"bits_of({new})" if is_float else f"{unsigned}({new})"
     lines = [
-        "given = float_of(source[at])" if is_float else f"given = {word}(source[at])", "old = out[to]",
+        "given = float_of(source[at])" if is_float else f"given = {word}(source[at])", "old = atomic_read(out, to)",
         "while True:", f"    new = {new}", "    if new == old:", "        break",
         "    seen = atomic_exchange_if(out, to, old, new)", "    if seen == old:", "        break", "    old = seen",
     ]  # fmt: skip
