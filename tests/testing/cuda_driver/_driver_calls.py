@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-from cuda.bindings import driver
+
+try:
+    from cuda.bindings import driver
+except ModuleNotFoundError:  # the tests that use this file are skipped
+    driver = None
 
 __all__ = ["KERNELS", "Program", "checked", "code", "driver", "host_function"]
 

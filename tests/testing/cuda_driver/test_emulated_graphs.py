@@ -14,7 +14,7 @@ pytest.importorskip("cuda.bindings")
 from cuda.bindings import driver
 
 import tenkey as tk
-from tests.testing.cuda_driver._driver_calls import Program, checked, code, host_function
+from tests.testing.cuda_driver._driver_calls import KERNELS, Program, checked, code, host_function
 
 MODE = driver.CUstreamCaptureMode
 GLOBAL, LOCAL, RELAXED = (MODE.CU_STREAM_CAPTURE_MODE_GLOBAL, MODE.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
@@ -363,3 +363,26 @@ def test_cuda_core_graphs(emulator: Any) -> None:
     graph.launch(stream)
     stream.sync()
     np.testing.assert_array_equal(program.download(x, N), np.full(N, 6))
+
+
+def test_nodes_of_cuda_core(emulator: Any) -> None:
+    core = pytest.importorskip("cuda.core")
+    graphs = pytest.importorskip("cuda.core.graph")
+    device = core.Device(0)
+    device.set_current()
+    stream, seen = device.create_stream(), list[int]()
+    kernel = core.ObjectCode.from_ptx(KERNELS.encode()).get_kernel("scale")
+    program = Program()
+    x = program.device_array(np.ones(N))
+    config = core.LaunchConfig(grid=1, block=N)
+    definition = graphs.GraphDefinition()
+    first = definition.launch(config, kernel, x, np.float32(3), np.uint32(N))
+    second = first.launch(config, kernel, x, np.float32(5), np.uint32(N))
+    scratch = second.allocate(N)
+    scratch.memset(scratch.dptr, 0, N).callback(lambda: seen.append(1)).deallocate(scratch.dptr)
+    assert len(list(definition.nodes())) == 6
+    executable = definition.instantiate()
+    executable.launch(stream)
+    stream.sync()
+    np.testing.assert_array_equal(program.download(x, N), np.full(N, 15))
+    assert seen == [1]
