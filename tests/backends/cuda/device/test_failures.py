@@ -98,16 +98,17 @@ def test_a_misaligned_pointer_is_found(start: Any) -> None:
 
 def test_memory_of_the_driver_that_is_not_aligned_takes_other_kernels(emulator: Any) -> None:
     """A kernel with accesses of 128 bits must not be prepared for memory that a driver or library gives otherwise."""
-    keep = []
-    for shift in (4, 8):
-        emulator.misalign_next(shift)
-        tk.cuda.empty_cache()
-        x = tk.asarray(X, device="cuda")
-        keep.append(x)
-        for _ in range(4):
-            np.testing.assert_array_equal((x + x).numpy(), 2 * X)
-            np.testing.assert_array_equal(tk.negative(x).numpy(), -X)
-            np.testing.assert_array_equal((x * 3).numpy(), 3 * X)
+    for shift in (0, 4, 8):  # at first what is prepared is that for aligned memory
+        if shift:
+            emulator.misalign_next(shift)
+        with tk.cuda.Stream() as stream:  # whose memory is new
+            x = tk.asarray(X, device="cuda")
+            assert x._data.buffer.address % 16 == shift
+            for _ in range(4):
+                np.testing.assert_array_equal((x + x).numpy(), 2 * X)
+                np.testing.assert_array_equal(tk.negative(x).numpy(), -X)
+                np.testing.assert_array_equal((x * 3).numpy(), 3 * X)
+            stream.synchronize()
 
 
 class TestErrorWord:
@@ -137,17 +138,20 @@ class TestErrorWord:
             wait()
 
     def test_a_stream_does_not_hide_the_error_of_another(self, start: Any) -> None:
-        start(deferred=True)
-        x = tk.asarray(X, device="cuda")
-        index = tk.asarray([0, 100], device="cuda")
-        side = tk.cuda.Stream()
-        side.wait_stream(tk.cuda.current_stream())
-        with side:
-            tk.take(x, index)
-        found = 0
-        for wait in (tk.cuda.Stream().synchronize, tk.cuda.synchronize):  # the first may come too early
-            try:
-                wait()
-            except IndexError:
-                found += 1
-        assert found == 1
+        for seed in range(6):
+            emulator = start(deferred=True, seed=seed)
+            x = tk.asarray(X, device="cuda")
+            index = tk.asarray([0, 100], device="cuda")
+            side = tk.cuda.Stream()
+            side.wait_stream(tk.cuda.current_stream())
+            with side:
+                tk.take(x, index)
+            found = 0
+            for wait in (tk.cuda.Stream().synchronize, tk.cuda.synchronize):  # the first may come too early
+                try:
+                    wait()
+                except IndexError:
+                    found += 1
+            assert found == 1
+            del x, index
+            emulator.stop()

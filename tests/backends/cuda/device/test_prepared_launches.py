@@ -65,6 +65,17 @@ def test_in_place(either: Any, prepared: list[int]) -> None:
     assert len(prepared) >= 3 * (len(ROUNDS) - 1)
 
 
+def test_in_place_with_memory_that_overlaps(emulator: Any) -> None:
+    """The threads of a kernel would read what others have written; the plan of a call without overlap is not used."""
+    for _ in ROUNDS:
+        x, y = there(X[0]), there(X[1])
+        x[1:].__iadd__(y[:-1])
+    for _ in ROUNDS:
+        x = there(X[0])
+        x[1:].__iadd__(x[:-1])
+        np.testing.assert_array_equal(x.numpy(), X[0] + np.concatenate([[0], X[0][:-1]]))
+
+
 def test_work_in_several_streams(start: Any, prepared: list[int]) -> None:
     """Memory of one stream is not taken again in another one before its work is done."""
     for seed in range(6):
@@ -104,7 +115,7 @@ def test_announced_use_in_another_stream(start: Any, prepared: list[int]) -> Non
                 z = y * y
             x.device.backend.record_stream(y._data.buffer, side)
             del y  # its memory must not be taken again before the work in the other stream
-            w = [x + k for _ in range(2)]
+            w = [x * 100 for _ in range(2)]
             current_stream().wait_stream(side)
             x.device.backend.record_stream(z._data.buffer, current_stream())
             np.testing.assert_array_equal(z.numpy(), (X + k) ** 2)
