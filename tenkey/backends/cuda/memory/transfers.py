@@ -20,11 +20,13 @@ Guarded by ``tests/backends/cuda/memory/test_transfers.py``.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Final
 
 import numpy as np
 
-from ..device.contexts import context_of, enter
+from ...._util.locks import new_lock
+from ..device.contexts import context_of, enter, forgetters
 from ..device.driver import cu
 from ..device.streams import Stream, _capturing, current_stream, refuse_in_capture
 from . import pinned
@@ -33,6 +35,9 @@ from .segments import Buffer
 
 __all__ = ["between", "fill", "from_host", "part", "to_host"]
 
+_BYTE: Final = np.dtype(np.uint8)
+_CHUNK: Final = 1 << 20
+_LINE: Final = 64
 _STAGED: Final = 1 << 16  # bytes up to which copying them costs less than waiting for the device
 
 
@@ -53,16 +58,54 @@ def from_host(buffer: Buffer, array: np.ndarray, *, wait: bool = True) -> None:
         _constant(buffer, array, stream)
         return
     block = pinned.block_of(array)
-    staged = block is None and nbytes <= _STAGED
-    if staged:
-        array = pinned.pin(array)
-        block = pinned.block_of(array)
+    if block is None and nbytes <= _STAGED:
+        _staging.copy(buffer, _address(array), nbytes, stream)
+        return
     with enter(buffer.device):
         cu.cuMemcpyHtoDAsync(buffer.address, _address(array), nbytes, stream._handle)
         if block is not None:
             pinned.record(block, stream)
-        if not staged and (wait or block is None):
+        if wait or block is None:
             cu.cuStreamSynchronize(stream._handle)
+
+
+class _Staging:
+    """Pinned memory through which small arrays go: a piece for each, until a chunk is full and another one begins.
+
+    The chunk that is full returns to the pool, which uses it again when the copies from it have ended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._chunk: np.ndarray | None = None
+        self._start = self._next = 0
+
+    def copy(self, buffer: Buffer, source: int, nbytes: int, stream: Stream) -> None:
+        """Copy bytes from an address of the host to a buffer, without waiting; the source may then change."""
+        with self._lock:  # until the copy is queued, the chunk must not return to the pool
+            start = self.reserve(nbytes)
+            pinned.record(pinned.block_of(self._chunk), stream)  # type: ignore[arg-type]
+            ctypes.memmove(start, source, nbytes)
+            with enter(buffer.device):
+                cu.cuMemcpyHtoDAsync(buffer.address, start, nbytes, stream._handle)
+
+    def reserve(self, nbytes: int) -> int:
+        """Return the address of a piece that no copy uses."""
+        if self._chunk is None or self._next + nbytes > _CHUNK:
+            self._chunk = None
+            self._chunk = pinned.allocate((_CHUNK,), _BYTE)
+            self._start, self._next = _address(self._chunk), 0
+        start = self._next
+        self._next = (start + nbytes + _LINE - 1) & -_LINE
+        return self._start + start
+
+    def forget(self) -> None:
+        """Forget the chunk: another driver takes the place of the present one."""
+        self._chunk = None
+
+
+_staging: Final = _Staging()
+forgetters.append(_staging.forget)
 
 
 def _constant(buffer: Buffer, array: np.ndarray, stream: Stream) -> None:

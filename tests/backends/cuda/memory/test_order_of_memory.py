@@ -101,6 +101,12 @@ def many_small_copies_from_the_host(i: int) -> bool:
 
 
 @program
+def more_small_copies_than_a_chunk_holds(i: int) -> bool:
+    tensors = [tk.asarray(np.full(10_000, 40 * i + k, np.float32), device="cuda") for k in range(40)]
+    return all(all_equal(x, 40.0 * i + k) for k, x in enumerate(tensors))
+
+
+@program
 def a_large_array_that_changes(i: int) -> bool:
     values = np.full(50_000, i, np.float32)
     x = tk.asarray(values, device="cuda")
@@ -212,15 +218,18 @@ def pinned_events_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect(many_small_copies_from_the_host)
 def staging_memory_is_used_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[Any, np.ndarray] = {}
-    plain = pinned.pin
+    plain = transfers._Staging.reserve
 
-    def pin(array: np.ndarray) -> np.ndarray:
-        made = kept.setdefault((array.shape, array.dtype), plain(array))
-        made[...] = array
-        return made
+    def reserve(self: transfers._Staging, nbytes: int) -> int:
+        self._next = 0
+        return plain(self, nbytes)
 
-    monkeypatch.setattr(pinned, "pin", pin)
+    monkeypatch.setattr(transfers._Staging, "reserve", reserve)
+
+
+@defect(more_small_copies_than_a_chunk_holds)
+def chunks_are_used_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "record", lambda block, stream: None)
 
 
 @defect(a_copy_to_the_host_that_is_waited_for)

@@ -105,7 +105,7 @@ def test_memory_is_used_again_after_its_copies() -> None:
         gc.collect()
         r, s = tk.full(1000, 3.0).pin_memory(), tk.full(1000, 4.0).pin_memory()
         assert first in (start(r), start(s))
-        assert emulator.counts.pinned_allocations == 1
+        assert emulator.counts.pinned_allocations <= 1
         assert set(x.tolist()) == {1.0}
 
 
