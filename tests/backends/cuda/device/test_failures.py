@@ -98,10 +98,11 @@ def test_a_misaligned_pointer_is_found(start: Any) -> None:
 
 def test_memory_of_the_driver_that_is_not_aligned_takes_other_kernels(emulator: Any) -> None:
     """A kernel with accesses of 128 bits must not be prepared for memory that a driver or library gives otherwise."""
-    for shift in (0, 4, 8):  # at first what is prepared is that for aligned memory
+    streams = [tk.cuda.Stream() for _ in range(3)]  # each has memory of its own
+    for stream, shift in zip(streams, (0, 4, 8)):  # at first what is prepared is that for aligned memory
         if shift:
             emulator.misalign_next(shift)
-        with tk.cuda.Stream() as stream:  # whose memory is new
+        with stream:
             x = tk.asarray(X, device="cuda")
             assert x._data.buffer.address % 16 == shift
             for _ in range(4):
