@@ -49,7 +49,9 @@ class CudaBackend(CudaMemory):
     pools = POOLS
 
     def __init__(self) -> None:
-        place = Place(address, lambda device: streams.current_stream(device).handle, contexts.enter)
+        place = Place(
+            address, lambda device: streams.current_stream(device).handle, contexts.enter, streams.is_captured
+        )
         self._libraries = Libraries(self, place)
 
     # ---- the devices

@@ -32,7 +32,7 @@ from .driver import CudaError, cu
 
 __all__ = [
     "CaptureError", "Event", "ExternalStream", "Stream", "current_handle", "current_stream", "default_stream",
-    "device_of", "forget", "index_of", "refuse_in_capture", "synchronize",
+    "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "synchronize",
 ]  # fmt: skip
 
 _BLOCKING: Final = 0
@@ -395,6 +395,11 @@ def refuse_in_capture(what: str, reason: str, stream: Stream | None = None) -> N
             f"[{calling_operator() or what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make "
             "the call before or after the step, or give the value to the step as an argument."
         )
+
+
+def is_captured(handle: int) -> bool:
+    """Tell whether the work of a stream is being captured."""
+    return handle in _capturing
 
 
 def forget() -> None:

@@ -22,7 +22,7 @@ def _create(site: Site) -> Handle:
 
 
 def _handle(site: Site) -> Handle:
-    return site.handles.get(cublas, site, _create)
+    return site.handles.get(cublas, site, _create, by_stream=True)
 
 
 def _refuse(site: Site, function: str, status: np.ndarray) -> None:

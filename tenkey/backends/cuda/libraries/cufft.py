@@ -1,8 +1,9 @@
 """cuFFT: transforms of many rows in one call, with plans that are kept.
 
-A plan belongs to a device and a stream and is made once for each transform: making one takes milliseconds, running one
-microseconds. The arguments follow the cuFFT documentation, https://docs.nvidia.com/cuda/cufft/, sections "Advanced Data
-Layout", ``cufftMakePlanMany64``, ``cufftSetAutoAllocation`` (before the plan is made) and ``cufftSetWorkArea`` (after).
+A plan belongs to a device and is made once for each transform: making one takes milliseconds, running one
+microseconds. It gets stream and work area with each call. The arguments follow the cuFFT documentation,
+https://docs.nvidia.com/cuda/cufft/, sections "Advanced Data Layout", ``cufftMakePlanMany64``,
+``cufftSetAutoAllocation`` (before the plan is made) and ``cufftSetWorkArea`` (after).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def transform(site: Site, x: Rows, out: Rows, points: int, count: int, direction
     with plans.lock:
         plan, nbytes = plans.get(site, (points, x.step, x.distance, out.step, out.distance, kind, count))
         memory, address = site.scratch(nbytes)
+        cufft(site.operator, "set_stream", plan, site.stream)
         if nbytes:
             cufft(site.operator, "set_work_area", plan, address)
         places = (x.address, out.address, direction) if x.dtype == out.dtype else (x.address, out.address)
@@ -53,7 +55,7 @@ def transform(site: Site, x: Rows, out: Rows, points: int, count: int, direction
 
 
 class _Plans(Handle):
-    """The plans of a device and a stream, the last used at the end."""
+    """The plans of a device, the last used at the end."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -71,7 +73,6 @@ class _Plans(Handle):
         plan = cufft(site.operator, "create")
         try:
             cufft(site.operator, "set_auto_allocation", plan, 0)
-            cufft(site.operator, "set_stream", plan, site.stream)
             # "embed" matters in several dimensions only, but without it the steps do not count
             nbytes = cufft(
                 site.operator, "make_plan_many64", plan, 1, [points], [points], step, distance, [points], out_step,

@@ -31,7 +31,7 @@ def _create(site: Site) -> Handle:
 
 
 def _handle(site: Site) -> Handle:
-    return site.handles.get(cusolver, site, _create)
+    return site.handles.get(cusolver, site, _create, by_stream=True)
 
 
 def _run(site: Site, function: str, given: tuple[Any, ...], query: tuple[Any, ...] | None = None, *tail: Any) -> None:

@@ -2,10 +2,12 @@
 
 Note [Handles of libraries]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A library keeps its state in a handle, which belongs to a device and has a stream. There is one handle for each device
-and stream, so that a stream is set once. A handle must not be used by two threads at a time: calls hold its lock while
-they are queued, which takes microseconds. Scratch memory is a tensor of the backend that is released right after the
-call: what is allocated from it later on the same stream is used later too. Handles live as long as the process.
+A library keeps its state in a handle, which belongs to a device. Those of cuSOLVER and cuBLAS own memory that calls use
+and have a stream, so there is one for each device and stream; cuFFT's plans and cuBLASLt get their memory with each
+call, so these are kept by device. A handle must not be used by two threads at a time: calls hold its lock while they
+are queued, which takes microseconds. Scratch memory is a tensor of the backend that is released right after the call:
+what is allocated from it later on the same stream is used later too. Handles live as long as the process. None can be
+made while a stream is captured: a graph takes the handle of another stream of the device, which then makes another.
 Guarded by ``tests/backends/cuda/libraries/test_wrappers.py``.
 """
 
@@ -39,11 +41,12 @@ class Matrix(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What the libraries need to know of a backend: three functions of it."""
+    """What the libraries need to know of a backend: functions of it."""
 
     address: Callable[[StridedArray], int]  # of the first element of a window
     stream: Callable[[int], int]  # the address of the current stream of a device
     entered: Callable[[int], AbstractContextManager[Any]]  # make a device current
+    captured: Callable[[int], bool] = lambda stream: False  # whether a stream is being captured
 
 
 class Handle:
@@ -75,22 +78,36 @@ class Handles:
         self._found: dict[tuple[str, int, int], Handle] = {}
         self._lock = new_lock()
 
-    def get(self, library: Library, site: Site, make: Callable[[Site], Handle]) -> Handle:
-        """Return the handle for a device and a stream; ``make`` creates it at the first use.
+    def get(self, library: Library, site: Site, make: Callable[[Site], Handle], *, by_stream: bool = False) -> Handle:
+        """Return the handle for a device, and for a stream if asked; ``make`` creates it at the first use.
 
         A handle of an emulator that has ended is replaced.
         """
-        key = (library.name, site.device.index, site.stream)
+        key = (library.name, site.device.index, site.stream if by_stream else 0)
         owner = library.functions
         found = self._found.get(key)
         if found is None or found.owner is not owner:
             with self._lock:
                 found = self._found.get(key)
                 if found is None or found.owner is not owner:
-                    made = make(site)
-                    made.owner = owner
+                    made = self._moved(library, site, owner) if by_stream else None
+                    if made is None:
+                        made = make(site)
+                        made.owner = owner
                     found = self._found[key] = made
         return found
+
+    def _moved(self, library: Library, site: Site, owner: Any) -> Handle | None:
+        """Return a handle of another stream for one that is captured, if there is one."""
+        if not site.place.captured(site.stream):
+            return None
+        for key, handle in self._found.items():
+            of_kind = key[:2] == (library.name, site.device.index) and handle.owner is owner
+            if of_kind and not site.place.captured(key[2]):
+                del self._found[key]
+                library(site.operator, "set_stream", handle.value, site.stream)
+                return handle
+        return None
 
 
 class Site(NamedTuple):

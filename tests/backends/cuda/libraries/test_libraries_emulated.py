@@ -133,7 +133,7 @@ def test_memory_beside_a_tensor_is_not_used() -> None:
         right = library.exec_z2z
         library.exec_z2z = lambda plan, idata, odata, way: right(plan, idata + 16, odata, way)
         x = put(np.ones(4, complex))
-        with pytest.raises(LibraryCallError, match="idata takes 64 bytes .* ends after 48"):
+        with pytest.raises(LibraryCallError, match=r"idata takes 64 bytes .* ends after 48"):
             tk.fft.fft(x)
 
 

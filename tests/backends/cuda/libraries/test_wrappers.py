@@ -67,6 +67,23 @@ class TestHandles:
             assert len(made) == 2
             assert [stream for _, stream in streams] == [77]
 
+    def test_a_captured_stream_takes_the_handle_of_another(self) -> None:
+        """None can be made during a capture."""
+        with device() as backend:
+            solver: Any = sys.modules["nvmath.bindings.cusolverDn"]
+            x = on_device(np.eye(2))
+            tk.linalg.det(x)
+            made, streams = counted(solver, "create"), counted(solver, "set_stream")
+            place = backend.libraries._place
+            backend.libraries._place = place._replace(stream=lambda device: 77, captured=lambda stream: stream == 77)
+            tk.linalg.det(x)
+            tk.linalg.det(x)
+            assert not made
+            assert [stream for _, stream in streams] == [77]
+            backend.libraries._place = place
+            tk.linalg.det(x)
+            assert len(made) == 1
+
     def test_they_are_made_anew_with_the_library(self) -> None:
         """An emulator that starts again has other handles."""
         backend = LibraryDevice()
