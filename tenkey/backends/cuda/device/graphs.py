@@ -93,10 +93,13 @@ class Recording:
         self._end = weakref.finalize(self, _let_go, self.pool, self._graph)
         self._end.atexit = False
 
-    def launch(self, stream: Stream) -> None:
-        """Do the captured work once more, in a stream. Launches in several streams follow one another."""
+    def follow(self, stream: Stream) -> None:
+        """Make later work in a stream wait for the last launch and what its stream did then with the results."""
         if self.last is not None and self.last is not stream:
             stream.wait_stream(self.last)
+
+    def launch(self, stream: Stream) -> None:
+        """Do the captured work once more, in a stream. The driver lets launches follow one another."""
         with enter(self.device):
             cu.cuGraphLaunch(self._graph, stream.handle)
         self.last = stream
@@ -170,6 +173,7 @@ class StepGraph:
         captured = self._captured[key]
         if captured is None:
             captured = self._captured[key] = self._capture(args, kwargs, given, stream)
+        captured.recording.follow(stream)
         for static, x in zip(captured.inputs, tensors, strict=True):
             silently(_copy, static, x)
         if captured.recording.last is not stream:

@@ -117,6 +117,22 @@ class TestResults:
         np.testing.assert_allclose(found, train("cpu", lambda step: step), rtol=1e-5)
         assert found[-1] < found[0]
 
+    def test_streams_without_an_order_of_their_own(self, start: Any) -> None:
+        """Arguments are copied to where an earlier launch may still read, and results from where a later one writes."""
+        for seed in range(12):
+            emulator = start(deferred=True, seed=seed)
+            step = tk.cuda.graph(lambda x: (x * 2 + 1) * x)
+            streams, given, results = [Stream(), Stream()], [], []
+            for k in range(8):
+                with streams[k % 2]:
+                    given.append(on_device(X + k))
+                    results.append(step(given[-1]))
+            tk.cuda.synchronize()
+            for k, result in enumerate(results):
+                np.testing.assert_array_equal(result.numpy(), (2 * (X + k) + 1) * (X + k))
+            del step, given, results, result
+            emulator.stop()
+
     def test_several_streams_follow_one_another(self, start: Any) -> None:
         for seed in range(4):
             emulator = start(deferred=True, seed=seed)
@@ -315,6 +331,25 @@ class TestRecording:
                 np.testing.assert_array_equal(
                     [m.read()[0] for m in (x, a, b, c)], [k, k + 1, k + 2, k + 5]
                 )  # fmt: skip
+            del recording
+            emulator.stop()
+
+    def test_launches_in_two_streams_follow_one_another(self, start: Any) -> None:
+        """The values between the kernels of a graph are not those of another launch of it."""
+        for seed in range(12):
+            emulator = start(deferred=True, seed=seed)
+            kernel = launching.kernel(ADD)
+            x, a = [Memory(np.zeros(100, np.float32)) for _ in range(2)]
+            streams, recording = [Stream(), Stream()], Recording()
+            with recording.of(streams[0]):
+                kernel(1, 128, 100, a.address, x.address, 1.0)
+                for _ in range(3):
+                    kernel(1, 128, 100, a.address, a.address, 1.0)
+                kernel(1, 128, 100, x.address, a.address, 1.0)
+            for k in range(6):
+                recording.launch(streams[k % 2])
+            tk.cuda.synchronize()
+            np.testing.assert_array_equal(x.read(), np.full(100, 6 * 5))
             del recording
             emulator.stop()
 
