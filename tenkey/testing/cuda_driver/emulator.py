@@ -135,7 +135,7 @@ class CudaEmulator:
         problem = None
         if error is None:
             self.finish()
-            problem = self.error
+            problem = self._error(reported=False)
         self.stop()
         if problem is not None:
             raise problem
@@ -185,8 +185,11 @@ class CudaEmulator:
     @property
     def error(self) -> RuntimeError | None:
         """The error that a context is in, as an exception whose cause is the failure of the kernel, or None."""
+        return self._error(reported=True)
+
+    def _error(self, reported: bool) -> RuntimeError | None:
         text = ctypes.create_string_buffer(_TEXT)
-        code = self._stub.stub_error(text, _TEXT)
+        code = self._stub.stub_error(text, _TEXT, reported)
         if not code:
             return None
         made = RuntimeError(f"[cuda_emulator] error {code}: {text.value.decode(errors='replace')}")

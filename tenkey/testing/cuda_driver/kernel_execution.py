@@ -14,6 +14,7 @@ any more: these may use whole segments. Guarded by ``tests/testing/cuda_driver/t
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import threading
 from collections.abc import Callable, Iterable
@@ -150,6 +151,8 @@ class Execution:
             return 0
         except BaseException as error:
             self.failures.append(error)
+            if isinstance(error, KeyboardInterrupt):  # here it would be lost
+                _thread.interrupt_main()
             message = f"{error}".encode()[: room - 1] + b"\0"
             ctypes.memmove(text, message, len(message))
             if isinstance(error, KernelError):

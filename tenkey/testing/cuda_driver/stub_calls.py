@@ -67,7 +67,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "stub_called": (_size, (_text, _size)),
     "stub_finish": (None, ()),
     "stub_host_failed": (None, (_int, _text)),
-    "stub_error": (_int, (_text, _size)),
+    "stub_error": (_int, (_text, _size, _int)),
     "stub_clear_error": (None, ()),
     "stub_generation": (_ulong, ()),
     "stub_ranges": (_size, (_int, _place, _size)),

@@ -133,6 +133,14 @@ def test_an_error_that_nobody_saw_is_raised_at_the_end() -> None:
         run()
 
 
+def test_an_error_that_a_call_has_reported_is_not_raised_again() -> None:
+    with tk.testing.cuda_emulator(memory=2**26) as emulator:
+        program = Program()
+        program.scale(program.device_array(np.ones(N)), 2, N + 1)
+        assert code(driver.cuCtxSynchronize()) == 700
+        assert emulator.error is not None
+
+
 def test_an_exception_in_the_block_is_not_hidden() -> None:
     def run() -> None:
         with tk.testing.cuda_emulator(memory=2**26):

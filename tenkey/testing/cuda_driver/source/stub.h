@@ -58,6 +58,7 @@ struct Context {
   unsigned long long id;
   unsigned peers; /* devices whose memory may be used, as bits */
   CUresult error; /* sticky */
+  int reported;   /* whether a call has returned it */
   char text[TEXT];
   Stream *legacy;
   Stream *streams; /* all of the context */
@@ -250,6 +251,7 @@ extern __thread int in_user_code; /* 1: a kernel, 2: a host function */
 /* stub_devices.c */
 Context *current_context(void);
 CUresult context_error(void);
+CUresult report(Context *context); /* its error, which a caller gets to see */
 Context *context_of(CUdevice device);
 CUresult fail(Context *context, CUresult code, const char *format, ...);
 int alive(const void *handle, unsigned magic);

@@ -206,11 +206,11 @@ CONTROL void stub_finish(void) {
   run_destructors();
 }
 
-CONTROL int stub_error(char *text, size_t room) {
+CONTROL int stub_error(char *text, size_t room, int reported) { /* reported: also those that a call has returned */
   int code = 0;
   lock();
   for (Context *context = contexts; context && !code; context = context->next)
-    if (context->error) {
+    if (context->error && (reported || !context->reported)) {
       code = context->error;
       snprintf(text, room, "%s", context->text);
     }

@@ -57,7 +57,7 @@ static CUresult run(const Copy *copy, void *stream, int synchronous, int to_want
     if (synchronous) counts.synchronisations++;
     else counts.implicit_synchronisations++;
     finish(operation);
-    code = operation->context->error;
+    code = report(operation->context);
   } else if (from == PAGEABLE && !operation->done) stage(operation);
   release(operation);
   unlock();
@@ -243,7 +243,7 @@ static CUresult fill(Set set, void *stream, int synchronous) {
   if (operation && synchronous && kind != DEVICE_MEMORY && kind != POOL_MEMORY && kind != GLOBAL) {
     counts.implicit_synchronisations++;
     finish(operation);
-    code = operation->context->error;
+    code = report(operation->context);
   }
   release(operation);
   RETURN(code);

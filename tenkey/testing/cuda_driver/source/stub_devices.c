@@ -18,6 +18,11 @@ CUresult context_error(void) {
   Context *context = current_context();
   if (!context) return INVALID_CONTEXT;
   if (context->destroyed) return CONTEXT_IS_DESTROYED;
+  return report(context);
+}
+
+CUresult report(Context *context) {
+  if (__builtin_expect(context->error, 0)) context->reported = 1;
   return context->error;
 }
 
@@ -28,6 +33,7 @@ CUresult fail(Context *context, CUresult code, const char *format, ...) {
     vsnprintf(context->text, sizeof context->text, format, arguments);
     va_end(arguments);
     context->error = code;
+    context->reported = 0;
   }
   return code;
 }
@@ -399,7 +405,7 @@ static CUresult synchronise(Context *context) {
   lock();
   counts.synchronisations++;
   finish_context(context);
-  code = context->error;
+  code = report(context);
   unlock();
   run_destructors();
   return code;

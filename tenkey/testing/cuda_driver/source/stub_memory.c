@@ -313,7 +313,7 @@ static CUresult freed(CUdeviceptr address, int on_host) {
   give_back(block);
   unlock();
   run_destructors();
-  return context_error();
+  return current_context() ? current_context()->error : OK; /* a finalizer: nobody may see it */
 }
 
 API cuMemFree_v2(CUdeviceptr address) { ENTER_AS(AFTER_ERROR) return address ? freed(address, 0) : OK; }

@@ -123,7 +123,7 @@ API cuStreamSynchronize(void *handle) {
   if (stream == stream->context->legacy) /* waits for the blocking streams, too */
     for (Stream *other = stream->context->streams; other; other = other->next)
       if (!(other->flags & 1)) finish(other->last);
-  code = stream->context->error;
+  code = report(stream->context);
   unlock();
   run_destructors();
   return code;
@@ -138,7 +138,7 @@ API cuStreamQuery(void *handle) {
   if (stream->capture) RETURN(invalidate(stream->capture, CAPTURE_UNSUPPORTED));
   counts.queries++;
   code = poll(stream->last) ? OK : NOT_READY;
-  RETURN(stream->context->error ? stream->context->error : code);
+  RETURN(stream->context->error ? report(stream->context) : code);
 }
 
 #define STREAM_VALUE(statement) \
@@ -291,7 +291,7 @@ API cuEventQuery(Event *event) {
   if (code) RETURN(code);
   counts.queries++;
   code = poll(event->recorded) ? OK : NOT_READY;
-  RETURN(event->context->error ? event->context->error : code);
+  RETURN(event->context->error ? report(event->context) : code);
 }
 
 API cuEventSynchronize(Event *event) {
@@ -303,7 +303,7 @@ API cuEventSynchronize(Event *event) {
   if (code) RETURN(code);
   counts.synchronisations++;
   finish(event->recorded);
-  code = event->context->error;
+  code = report(event->context);
   unlock();
   run_destructors();
   return code;
