@@ -148,7 +148,8 @@ def _interface(self: Tensor) -> dict[str, Any]:
     }
 
 
-Tensor.__cuda_array_interface__ = property(_interface)  # type: ignore[attr-defined]
+_class: Any = Tensor
+_class.__cuda_array_interface__ = property(_interface)
 
 
 # ---- in

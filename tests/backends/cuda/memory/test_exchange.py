@@ -128,19 +128,19 @@ class TestOut:
     def test_interface(self) -> None:
         with emulated():
             x = on_device(np.arange(12).reshape(3, 4))
-            found = x.__cuda_array_interface__  # type: ignore[attr-defined]
+            found = x.__cuda_array_interface__
             assert found == {
                 "version": 3, "shape": (3, 4), "typestr": "<f4", "data": (x.data.buffer.address, False),
                 "strides": None, "stream": current_stream().handle,
             }  # fmt: skip
-            part = x[1:, ::2].__cuda_array_interface__  # type: ignore[attr-defined]
+            part = x[1:, ::2].__cuda_array_interface__
             assert (part["shape"], part["strides"]) == ((2, 2), (16, 8))
             assert part["data"][0] == x.data.buffer.address + 16
-            assert x[:0].__cuda_array_interface__["data"][0] == 0  # type: ignore[attr-defined]
+            assert x[:0].__cuda_array_interface__["data"][0] == 0
             assert not hasattr(tk.ones(2), "__cuda_array_interface__")
             assert not hasattr(tk.ones(2, device="meta"), "__cuda_array_interface__")
             with pytest.raises(RuntimeError, match="requires a gradient"):
-                _ = x.requires_grad_().__cuda_array_interface__  # type: ignore[attr-defined]
+                _ = x.requires_grad_().__cuda_array_interface__
 
     def test_numba_reads_it(self) -> None:
         cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
