@@ -12,6 +12,7 @@ _KERNELS: Final = "tenkey/backends/cuda/kernels/"
 _COMPILING: Final = "tenkey/backends/cuda/compiling/"
 _DEVICE: Final = "tenkey/backends/cuda/device/"
 _MEMORY: Final = "tenkey/backends/cuda/memory/"
+_PLANS: Final = "tenkey/backends/external/runtime/call_plans.py"
 _TEST_KERNELS: Final = "tests/backends/cuda/kernels/"
 _TEST_COMPILING: Final = "tests/backends/cuda/compiling/"
 _TEST_DEVICE: Final = "tests/backends/cuda/device/"
@@ -310,4 +311,70 @@ _SYNCHRONIZATION: Final = (
         (f"{_TEST_DEVICE}test_launching.py",),
     ),
 )
-CUDA: Final = (*_WRONG_KERNELS, *_COMPILED, *_SYNCHRONIZATION)
+
+_PREPARED: Final = (
+    Fault(
+        "plans: the plan of a call with a number is looked up by its value",
+        _PLANS,
+        "a.offset & _ALIGNED, device.index, is_second, n.dtype.num, n.tobytes()",
+        "a.offset & _ALIGNED, device.index, is_second, n.dtype.num, float(n)",
+        ("tests/backends/test_call_plans.py",),
+    ),
+    Fault(
+        "plans: a plan outlives the kernel for which it was made",
+        _PLANS,
+        "plan[0] is slot(plan[1])",
+        "plan[0]",
+        ("tests/backends/test_call_plans.py",),
+    ),
+    Fault(
+        "plans: a plan is used for memory that overlaps",
+        _PLANS,
+        "if window.owner is owner:",
+        "if window is owner:",
+        (f"{_TEST_DEVICE}test_prepared_launches.py",),
+    ),
+    Fault(
+        "cuda launches: a prepared result takes memory of another stream",
+        f"{_DEVICE}prepared_launches.py",
+        "arena.stream == handle",
+        "arena.stream",
+        (f"{_TEST_DEVICE}test_prepared_launches.py",),
+    ),
+    Fault(
+        "cuda launches: a prepared result takes memory that another stream uses",
+        f"{_DEVICE}prepared_launches.py",
+        "and taken.users is None",
+        "and taken.size",
+        (f"{_TEST_DEVICE}test_prepared_launches.py",),
+    ),
+    Fault(
+        "cuda launches: a prepared launch is used with another driver",
+        f"{_DEVICE}prepared_launches.py",
+        "if _epoch[0] != epoch:",
+        "if epoch < 0:",
+        (f"{_TEST_DEVICE}test_prepared_launches.py",),
+    ),
+    Fault(
+        "cuda launches: a prepared launch for memory that is not aligned",
+        f"{_DEVICE}prepared_launches.py",
+        "if (bases | address) & _ALIGNED:",
+        "if not bases:",
+        (f"{_TEST_DEVICE}test_failures.py",),
+    ),
+    Fault(
+        "cuda streams: an error word that was read once is not read again",
+        f"{_DEVICE}streams.py",
+        "        words.mark(device)  # work in other streams may still report something",
+        "        words.code",
+        (f"{_TEST_DEVICE}test_failures.py",),
+    ),
+    Fault(
+        "cuda graphs: memory from outside is not kept",
+        f"{_DEVICE}graphs.py",
+        "windows = [*kept.windows.values(), ",
+        "windows = [",
+        (f"{_TEST_DEVICE}test_graphs.py",),
+    ),
+)
+CUDA: Final = (*_WRONG_KERNELS, *_COMPILED, *_SYNCHRONIZATION, *_PREPARED)
