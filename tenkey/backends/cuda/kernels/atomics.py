@@ -37,7 +37,7 @@ def _whole(name: str) -> Any:
     def define(context: Any, pointer: Any, place: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
             operation = f"u{name}" if name in ("min", "max") and not value.signed else name
-            return builder.atomic_rmw(operation, _address(builder, *given[:2], place), given[2], "monotonic")
+            return builder.atomic_rmw(operation, _address(builder, given[0], given[1], place), given[2], "monotonic")
 
         if not (_is_element(pointer, place, value) and isinstance(value, types.Integer) and value.bitwidth >= 32):
             return None
@@ -53,7 +53,7 @@ atomic_maximum = _whole("max")
 
 def _define_add(context: Any, pointer: Any, place: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        at = _address(builder, *given[:2], place)
+        at = _address(builder, given[0], given[1], place)
         if isinstance(value, types.Integer):
             return builder.atomic_rmw("add", at, given[2], "monotonic")
         kind = given[2].type
@@ -70,7 +70,7 @@ def _define_exchange(context: Any, pointer: Any, place: Any, expected: Any, new:
     """Store ``new`` where ``expected`` is found; unsigned integers of 16, 32 or 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-        at = _address(builder, *given[:2], place)
+        at = _address(builder, given[0], given[1], place)
         if expected.bitwidth > 16:
             return builder.extract_value(builder.cmpxchg(at, *given[2:], "monotonic", "monotonic"), 0)
         word = ir.IntType(16)
@@ -88,7 +88,7 @@ def _define_read(context: Any, pointer: Any, place: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
         bits = pointer.dtype.bitwidth
-        at = _address(builder, *given, place)
+        at = _address(builder, given[0], given[1], place)
         kind = ir.FunctionType(ir.IntType(bits), [at.type])
         letter = {16: "h", 32: "r", 64: "l"}[bits]
         code = ir.InlineAsm(kind, f"ld.volatile.u{bits} $0, [$1];", f"={letter},l", side_effect=True)

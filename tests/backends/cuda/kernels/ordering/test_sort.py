@@ -84,7 +84,9 @@ def test_bfloat16_has_the_order_of_its_numbers() -> None:
     x = _values("f4", (2, 300)).astype(ml_dtypes.bfloat16)
     bench = Bench()
     values, places = bench.put(np.zeros_like(x)), bench.put(np.zeros(x.shape, np.int64))
-    sort(bench, x.dtype)(values, places, bench.put(x))
+    kernel = sort(bench, x.dtype)
+    assert kernel is not None
+    kernel(values, places, bench.put(x))
     assert np.array_equal(bench.get(places), np.argsort(x.astype("f4"), 1, kind="stable"))
 
 
