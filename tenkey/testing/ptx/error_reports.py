@@ -50,6 +50,7 @@ def explained(kernel: Any, context: np.ndarray, frames: np.ndarray, memory: Any)
     message = f"{name}: thread {index} of block {block} {what}, at {place}: {instruction}"
     return KernelError(
         message, kernel=name, kind=KINDS[kind], thread=index, block=block, line=source_line, file=file, address=address,
+        nbytes=int(context[Context.ERROR_SIZE]) or _size(instruction),
         ptx_line=line, instruction=instruction, other=other,
     )  # fmt: skip
 

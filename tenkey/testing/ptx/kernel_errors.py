@@ -16,11 +16,12 @@ class UnsupportedError(NotImplementedError):
 class KernelError(RuntimeError):
     """A kernel did what is undefined on a GPU: a bad access, a barrier that not all threads reach, a race.
 
-    The attributes say where: ``kernel`` is the kernel's name, ``kind`` what happened (a key of `KINDS`), ``thread`` and
-    ``block`` are three indices each, ``file`` and ``line`` are those of the source, from the ``.loc`` directives that
-    compilers write with ``lineinfo``, or None without them. ``ptx_line`` and ``instruction`` are those of the PTX, and
-    ``address`` is the address of an access: within its window for shared and local memory, otherwise absolute.
-    ``other`` is the place of the other access of a race: a file and a line.
+    The attributes say where: ``kernel`` is the kernel's name, ``kind`` what happened (a word from the table in
+    ``docs/ptx_executor.md``), ``thread`` and ``block`` are three indices each, ``file`` and ``line`` are those of the
+    source, from the ``.loc`` directives that compilers write with ``lineinfo``, or None without them. ``ptx_line`` and
+    ``instruction`` are those of the PTX, and ``address`` is the address of an access of ``nbytes``: within its window
+    for shared and local memory, otherwise absolute. ``other`` is the place of the other access of a race: a file and a
+    line.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class KernelError(RuntimeError):
         line: int | None = None,
         file: str | None = None,
         address: int | None = None,
+        nbytes: int = 0,
         ptx_line: int | None = None,
         instruction: str | None = None,
         other: tuple[str | None, int | None] | None = None,
@@ -46,6 +48,7 @@ class KernelError(RuntimeError):
         self.line = line
         self.file = file
         self.address = address
+        self.nbytes = nbytes
         self.ptx_line = ptx_line
         self.instruction = instruction
         self.other = other

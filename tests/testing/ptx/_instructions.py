@@ -41,7 +41,7 @@ def entry(name: str, parameters: str, body: str) -> str:
 
 def kernel(parameters: str, body: str, name: str = "k", head: str = "", **options: Any) -> ptx.Kernel:
     """Compile one kernel."""
-    return ptx.Module(HEAD + head + entry(name, parameters, body), optimized=False, **options).kernel(name)
+    return ptx.Module(HEAD + head + entry(name, parameters, body), optimized=True, **options).kernel(name)
 
 
 def _text(name: str, inputs: Sequence[np.dtype], outputs: Sequence[np.dtype], code: str) -> str:
@@ -74,7 +74,7 @@ def evaluate(cases: Sequence[Case], head: str = "", **launch: Any) -> list[tuple
         _text(f"k{n}", [x.dtype for x in one.inputs], [x.dtype for x in one.want], one.code)
         for n, one in enumerate(cases)
     ]
-    module = ptx.Module(HEAD + head + "".join(texts), optimized=False)
+    module = ptx.Module(HEAD + head + "".join(texts), optimized=True)
     found = []
     for n, one in enumerate(cases):
         results = [np.zeros(one.inputs[0].shape if one.inputs else x.shape, x.dtype) for x in one.want]

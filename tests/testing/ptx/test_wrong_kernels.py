@@ -143,6 +143,9 @@ def test_a_wrong_kernel_is_found(wrong: Wrong) -> None:
     assert error.line == line or not line, str(error)
     assert error.thread is not None and 0 <= error.thread[0] < 100  # noqa: PT018
     assert error.block == (0, 0, 0)
+    if error.kind in {"out of bounds", "misaligned", "uninitialised"}:
+        assert error.nbytes in {1, 2, 4, 8, 16}
+        assert error.address is not None
     if wrong.words:
         assert re.search(wrong.words, str(error)), str(error)
 
