@@ -119,3 +119,10 @@ def test_long_rows() -> None:
         x = rng.integers(-9, 9, shape).astype("f4")
         assert np.array_equal(tk.sum(tk.asarray(x, device="cuda"), axis=axis).cpu().numpy(), x.sum(axis))
         assert np.array_equal(tk.max(tk.asarray(x, device="cuda"), axis=axis).cpu().numpy(), x.max(axis))
+
+
+def test_half_precision_is_summed_in_single_precision() -> None:
+    """In float16, ones no longer count from 2048 on."""
+    ones = tk.ones((3, 5000), dtype=tk.float16, device="cuda")
+    assert tk.sum(ones, axis=1).tolist() == [5000.0] * 3
+    assert tk.sum(ones.T, axis=0).tolist() == [5000.0] * 3

@@ -7,7 +7,8 @@ of a block (32 rows, 8 places in each) join their parts through shared memory. *
 takes a row, and its lanes join theirs by a tree of shuffles. *Block*: a block of 8 warps takes a row. Where there are
 too few rows to occupy the device, several blocks take a part of a row each, and a second pass joins the parts. No form
 needs a neutral element: a lane beyond the end reads the first element, and its value is not used. The order in which
-elements are combined depends on the shape and the strides alone, so results are the same in every run. Guarded by
+elements are combined depends on the shape and the strides alone, so results are the same in every run. Floats of 16
+bits are combined in float32 and rounded once. Guarded by
 ``tests/backends/cuda/kernels/test_reduction.py``.
 """
 
@@ -47,8 +48,11 @@ _LEAST_CHUNK: Final = 1024  # elements of a block, if there are several to a row
 class _Text:
     """The statements that all forms are made of, for one combination of functions and dtypes."""
 
-    def __init__(self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> None:
+    def __init__(
+        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+    ) -> None:  # fmt: skip
         self.dtype = combine.dtype
+        self.target = combine.dtype if target is None else target
         self.kind = TYPES[str(combine.dtype)]
         self.parts = parts_count(str(combine.dtype))
         self.operand = operand
@@ -57,7 +61,14 @@ class _Text:
             element_source(scalar, [operand], combine.dtype, "element"),
             element_source(combine, [combine.dtype] * 2, combine.dtype, "combine"),
         ])  # fmt: skip
-        self.parameters = ("uint64", "uint64", f"{self.kind}*", f"{TYPES[str(operand)]}*", "uint64", "uint64")
+        self.parameters = (
+            "uint64",
+            "uint64",
+            f"{TYPES[str(self.target)]}*",
+            f"{TYPES[str(operand)]}*",
+            "uint64",
+            "uint64",
+        )
 
     def names(self, name: str) -> list[str]:
         """Return the variables that hold a value."""
@@ -80,7 +91,7 @@ class _Text:
     def stored(self, name: str, at: str) -> list[str]:
         """Return the statements that store a value as an element of the result."""
         if self.parts == 1:
-            return [f"out[{at}] = {name}"]
+            return [f"out[{at}] = {name if self.target == self.dtype else f'to_{self.target}({name})'}"]
         first, second = self.names(name)
         return [f"place = shift_left({at}, uint64(1))", f"out[place] = {first}", f"out[place + uint64(1)] = {second}"]
 
@@ -122,7 +133,7 @@ class _Text:
 
     def source(self, form: str, name: str, lines: list[str]) -> KernelSource:
         """Return the kernel."""
-        title = kernel_name(name, form, str(self.dtype))
+        title = kernel_name(name, form, str(self.target))
         body = "\n".join([f"    {line}" for line in lines])
         signature = "rows, columns, out, x, row_step, column_step"
         text = f"{self.head}\n\ndef {title}({signature}"
@@ -137,9 +148,11 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def warp_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+def warp_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
     """Return the kernel (rows, columns, out, x, row_step, column_step) in which a warp takes a row."""
-    text = _Text(combine, scalar, operand)
+    text = _Text(combine, scalar, operand, target)
     row = [
         "base = wrap_multiply(row, row_step)",
         "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
@@ -159,9 +172,11 @@ def warp_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dty
     return text.source("warp", combine.name, lines)
 
 
-def block_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+def block_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
     """Return the kernel in which a block takes one of ``splits`` parts of a row; ``out`` has a place for each part."""
-    text = _Text(combine, scalar, operand)
+    text = _Text(combine, scalar, operand, target)
     shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
     lines = [
         *shared,
@@ -195,9 +210,11 @@ def block_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dt
     return text.source("block", combine.name, lines)
 
 
-def column_source(combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype) -> KernelSource:
+def column_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
     """Return the kernel for adjacent neighbouring rows: blocks of (32, 8), ``out`` has the shape (splits, rows)."""
-    text = _Text(combine, scalar, operand)
+    text = _Text(combine, scalar, operand, target)
     shared = [f"{name}_shared = cuda.shared.array(({_WARPS}, {_WARP}), {text.kind})" for name in text.names("total")]
     lines = [
         *shared,
@@ -234,13 +251,16 @@ def reduction(
     combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, scratch: Scratch
 ) -> Callable[[StridedArray, StridedArray], None]:
     """Return the host function ``kernel(out, x)`` of the template ``reduction``."""
-    dtype = combine.dtype
+    half = str(combine.dtype) in ("float16", "bfloat16")
+    dtype = np.dtype(np.float32) if half else combine.dtype  # of what is combined
+    joined = ScalarFunction(combine.name, combine.parameters, combine.expression, dtype)
     same = ScalarFunction("join", ("x",), identity(dtype), dtype)
-    _Text(combine, scalar, operand)  # NotImplementedError, before any call
+    _Text(joined, scalar, operand)  # NotImplementedError, before any call
 
     @functools.cache
-    def launcher(make: Callable[..., KernelSource], first: bool) -> Launcher:
-        return Launcher(make(combine, scalar, operand) if first else make(combine, same, dtype))
+    def launcher(make: Callable[..., KernelSource], first: bool, last: bool) -> Launcher:
+        target = combine.dtype if last else dtype
+        return Launcher(make(joined, scalar if first else same, operand if first else dtype, target))
 
     def run(out: StridedArray, x: StridedArray, first: bool) -> None:
         rows, columns = x.shape
@@ -252,19 +272,19 @@ def reduction(
             blocks = -(-rows // _WARP)
             splits = _splits(blocks, columns, 64)
             target = out if splits == 1 else scratch((splits, rows), dtype, out.device)
-            kernel = launcher(column_source, first)
+            kernel = launcher(column_source, first, splits == 1)
             kernel(device, (blocks, splits), (_WARP, _WARPS), rows, columns, address(target), *numbers, splits)
             if splits > 1:
                 parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
                 run(out, parts, False)
         elif columns <= _WARP_ROW:
             warps = min(_WARPS, rows)
-            kernel = launcher(warp_source, first)
+            kernel = launcher(warp_source, first, True)
             kernel(device, -(-rows // _WARPS), warps * _WARP, rows, columns, address(out), *numbers)
         else:
             splits = _splits(rows, columns, _LEAST_CHUNK)
             target = out if splits == 1 else scratch((rows, splits), dtype, out.device)
-            kernel = launcher(block_source, first)
+            kernel = launcher(block_source, first, splits == 1)
             kernel(device, rows * splits, _THREADS, rows, columns, address(target), *numbers, splits)
             if splits > 1:
                 run(out, target, False)
