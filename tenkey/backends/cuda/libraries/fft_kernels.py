@@ -21,7 +21,7 @@ from ....core.storage import StridedArray
 from ....core.tensor import Tensor, make_tensor, word_for
 from ....ops.builtin.shape.views import permute_dims, slice
 from ....ops.shapes import normalize_axis
-from ...external.templates import Copier, parts_of
+from ...external.templates import parts_of
 from . import cufft
 from .matrix_tools import compute_dtype, filled, fresh, move
 from .site import Site
@@ -109,7 +109,7 @@ def _clear_ends(site: Site, half: Tensor, points: int) -> None:
     last = half.shape[-1] - 1
     for place in {0, last} if points % 2 == 0 else {0}:
         end = slice(half, half.ndim - 1, place, place + 1)
-        Copier(site.backend).move(parts_of(end._data)[1], np.zeros(1, dtypes.real_of(half.dtype))[0])
+        site.copier.move(parts_of(end._data)[1], np.zeros(1, dtypes.real_of(half.dtype))[0])
 
 
 def _permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:

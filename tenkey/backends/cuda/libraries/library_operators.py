@@ -13,6 +13,7 @@ from ....core.silence import silently
 from ....core.tree import tensors_in
 from ....dispatch.registry import registry
 from ...external.fallback import check_devices
+from ...external.templates import Copier
 from . import fft_kernels, linear_systems, matrix_functions, orthogonal, spectral
 from .large_products import large_product
 from .site import Handles, Place, Site
@@ -57,11 +58,12 @@ class Libraries:
         self._backend = backend
         self._place = place
         self._handles = Handles()
+        self._copier = Copier(backend)
 
     def site(self, operator: str, device: Device) -> Site:
         """Return the place of a call on the current stream of a device."""
         stream = self._place.stream(device.index)
-        return Site(operator, self._backend, self._place, device, stream, self._handles)
+        return Site(operator, self._backend, self._place, device, stream, self._handles, self._copier)
 
     def setup(self, register: Callable[..., Any]) -> None:
         """Register a kernel for each operator by ``register(name, kernel)``."""

@@ -32,7 +32,6 @@ from ....ops.builtin.shape.copying import cast
 from ....ops.builtin.shape.views import broadcast_to, matrix_transpose, reshape
 from ...external.runtime.device_errors import error_words
 from ...external.runtime.streams import settle
-from ...external.templates import Copier
 from .site import Site
 
 __all__ = [
@@ -58,7 +57,7 @@ def as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
 def move(site: Site, out: Tensor, x: Any) -> None:
     """Copy elements of a tensor, or a number, into a tensor of any layout."""
     value = x._data if isinstance(x, Tensor) else np.asarray(x, out.dtype)[()]
-    if not Copier(site.backend).move(out._data, value):
+    if not site.copier.move(out._data, value):
         raise NotImplementedError(f"[{site.operator}] the device cannot convert {value.dtype} to {out.dtype}.")
 
 

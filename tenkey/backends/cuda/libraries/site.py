@@ -23,6 +23,7 @@ from ...._util.locks import new_lock
 from ....core.device import Device
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor
+from ...external.templates import Copier
 from .entry_points import Library
 
 __all__ = ["Handle", "Handles", "Matrix", "Place", "Site"]
@@ -119,6 +120,7 @@ class Site(NamedTuple):
     device: Device
     stream: int
     handles: Handles
+    copier: Copier
 
     def address(self, tensor: Tensor) -> int:
         """Return the address of a tensor's first element; it must not be empty."""
