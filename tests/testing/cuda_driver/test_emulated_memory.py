@@ -249,4 +249,7 @@ def test_cuda_core_buffers(emulator: Any) -> None:
         other.close(stream)
     pinned = core.PinnedMemoryResource().allocate(64, stream=stream)
     assert pinned.is_host_accessible
+    address = int(pinned.handle)
+    assert int(checked(driver.cuPointerGetAttribute(P.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))) == 1
     pinned.close(stream)
+    assert code(driver.cuPointerGetAttribute(P.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)) == 1  # freed

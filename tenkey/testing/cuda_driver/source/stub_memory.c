@@ -166,7 +166,7 @@ CUresult check_range(CUdeviceptr address, size_t bytes, Context *context, int *k
     *kind = UNKNOWN;
     return INVALID_VALUE;
   }
-  *kind = block->kind;
+  *kind = block->kind == POOL_MEMORY && block->device < 0 ? PINNED : block->kind;
   return address + bytes <= block->base + block->size ? OK : INVALID_VALUE;
 }
 
@@ -390,7 +390,7 @@ API cuMemHostUnregister(void *host) {
 static CUresult pointer_value(void *data, int attribute, CUdeviceptr address) {
   Block *block = block_of(address);
   if (block && !block->held) block = NULL;
-  int on_host = block && (block->kind == PINNED || block->kind == REGISTERED);
+  int on_host = block && block->device < 0;
   switch (attribute) {
   case 1: if (!block) return INVALID_VALUE; *(void **)data = block->context; return OK;
   case 2: if (!block) return INVALID_VALUE; *(unsigned *)data = on_host ? 1 : 2; return OK;

@@ -188,8 +188,8 @@ API cuMemFreeAsync(CUdeviceptr address, void *handle) {
   CUresult code = find_stream(handle, &stream);
   if (code) RETURN(code);
   Block *block = block_of(address);
-  if (!block || block->base != address || !block->held || block->device < 0 ||
-      block->kind == GLOBAL) RETURN(INVALID_VALUE);
+  if (!block || block->base != address || !block->held || block->kind == PINNED ||
+      block->kind == REGISTERED || block->kind == GLOBAL) RETURN(INVALID_VALUE);
   if (stream->capture) {
     if (block->kind != GRAPH_MEMORY) RETURN(INVALID_VALUE);
     block->graphs++;
