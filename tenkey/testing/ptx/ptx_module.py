@@ -12,13 +12,13 @@ import numpy as np
 
 from ...backends.llvm import images
 from ...backends.llvm.compiled import address_of
-from . import race_detection, scheduler
+from .block_runtime import race_detection, scheduler
+from .block_runtime.race_detection import CELL_WORDS
 from .context_layout import COPY_WORDS, LARGEST_BLOCK, MOST_COPIES, SITE_WORDS, Context
 from .device_printing import printer
 from .error_reports import explained
 from .ptx_compiler import Compiled, Entry, compiled
 from .ptx_text import parse, plain_name
-from .race_detection import CELL_WORDS
 
 __all__ = ["Kernel", "Memory", "Module"]
 

@@ -4,8 +4,8 @@ Note [Threads as state machines]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A kernel becomes one function of compiled code, which runs one thread. Where a thread must wait, at a barrier or an
 operation of its warp, the function keeps the registers that are needed later in the thread's frame and returns; called
-again, it reads them back and goes on behind that place. The scheduler (``scheduler.py``) calls the threads of a block
-one after the other. A kernel without such places is a plain function, called once for each thread.
+again, it reads them back and goes on behind that place. The scheduler (``block_runtime/scheduler.py``) calls the threads
+of a block one after the other. A kernel without such places is a plain function, called once for each thread.
 
 A register is a variable of integers of its width, from which LLVM makes what it likes. Which registers are needed after
 a place is found from the events that are noted while instructions are translated (``liveness.py``).
@@ -28,6 +28,7 @@ from .kernel_errors import UnsupportedError
 from .liveness import Block, live_at_places
 from .ptx_text import FunctionText, Instruction, number
 from .ptx_types import PtxType, signed_of, type_of, unsigned
+from .special_registers import special_register
 
 __all__ = ["Place", "Register", "Translation", "words"]
 
@@ -288,40 +289,10 @@ class Translation:
 
     def special(self, name: str) -> Value:
         """Return a special register; most are 32 bits wide."""
-        stem, _, axis = name.partition(".")
-        k = "xyz".find(axis) if axis else 0
-        if stem == "tid":
-            return Value(u32, f"%tid{k}")
-        if stem in ("ntid", "nctaid", "ctaid") and k >= 0:
-            at = {"ntid": Context.NTID, "nctaid": Context.NCTAID, "ctaid": Context.CTAID}[stem]
-            return convert(self.word(at + k), u32)
-        thread = Value(u32, self.thread.name)
-        lane = thread & 31
-        one = constant(u32, 1) << lane
-        known: dict[str, Callable[[], Value]] = {
-            "laneid": lambda: lane,
-            "warpid": lambda: thread >> 5,
-            "nwarpid": lambda: convert((self.word(Context.THREADS) + 31) >> 5, u32),
-            "lanemask_eq": lambda: one,
-            "lanemask_lt": lambda: one - 1,
-            "lanemask_le": lambda: one | (one - 1),
-            "lanemask_gt": lambda: ~(one | (one - 1)),
-            "lanemask_ge": lambda: ~(one - 1),
-            "clock": self.clock, "clock_hi": lambda: constant(u32, 0), "clock64": self.clock,
-            "globaltimer": self.clock, "globaltimer_lo": self.clock,
-            "smid": lambda: constant(u32, 0), "nsmid": lambda: constant(u32, 1),
-            "gridid": lambda: self.word(Context.LAUNCH),
-            "dynamic_smem_size": lambda: convert(self.word(Context.DYNAMIC_SHARED), u32),
-            "total_smem_size": lambda: convert(self.word(Context.SHARED_SIZE), u32),
-            "cluster_ctaid": lambda: constant(u32, 0), "cluster_nctaid": lambda: constant(u32, 1),
-            "clusterid": lambda: convert(self.word(Context.CTAID + k), u32),
-            "nclusterid": lambda: convert(self.word(Context.NCTAID + k), u32),
-            "cluster_ctarank": lambda: constant(u32, 0), "cluster_nctarank": lambda: constant(u32, 1),
-            "is_explicit_cluster": lambda: constant(u32, 0),
-        }  # fmt: skip
-        if stem not in known:
+        found = special_register(name, Value(u32, self.thread.name), self.word, self.clock)
+        if found is None:
             raise UnsupportedError(f"PTX line {self.line}: the special register %{name} is not supported.")
-        return known[stem]()
+        return found
 
     def clock(self) -> Value:
         """Count how often a clock was read."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....backends.llvm.instructions import minimum, select
 from ....backends.llvm.value_types import i64, u32, u64
 from ....backends.llvm.values import Value, constant, convert
+from ..block_runtime.copying_in_flight import begin_copy, end_copies
 from ..context_layout import MOST_COPIES, Frame, Kind, Status
-from ..copying_in_flight import begin_copy, end_copies
 from ..ptx_text import Instruction
 from ..thread_code import Translation
 from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, record, space_of, store_bits

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...backends.llvm import cast, copy_bytes, fill_bytes, i64, loop, pointer, u8, void
-from .context_layout import COPY_WORDS, MOST_COPIES, Context, Frame
+from ....backends.llvm import cast, copy_bytes, fill_bytes, i64, loop, pointer, u8, void
+from ..context_layout import COPY_WORDS, MOST_COPIES, Context, Frame
 
 __all__ = ["begin_copy", "end_copies"]
 

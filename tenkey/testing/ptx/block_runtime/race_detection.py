@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...backends.llvm import cast, i1, i64, loop, pointer, u64
-from .context_layout import Context, Frame, Kind
+from ....backends.llvm import cast, i1, i64, loop, pointer, u64
+from ..context_layout import Context, Frame, Kind
 from .scheduler import find
 
 __all__ = ["CELL_WORDS", "note"]

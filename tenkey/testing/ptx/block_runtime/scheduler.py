@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...backends.llvm import Value, call, cast, fill_bytes, i1, i8, i32, i64, loop, pointer, u8, u64, void
-from .context_layout import BARRIER_WORDS, Context, Frame, Kind, Status
+from ....backends.llvm import Value, call, cast, fill_bytes, i1, i8, i32, i64, loop, pointer, u8, u64, void
+from ..context_layout import BARRIER_WORDS, Context, Frame, Kind, Status
 
 __all__ = ["look", "run"]
 
