@@ -4,7 +4,7 @@ Note [Threads as state machines]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A kernel becomes one function of compiled code, which runs one thread. Where a thread must wait, at a barrier or an
 operation of its warp, the function keeps the registers that are needed later in the thread's frame and returns; called
-again, it reads them back and goes on behind that place. The scheduler (``block_runtime/scheduler.py``) calls the threads
+again, it reads them back and goes on behind it. The scheduler (``block_runtime/scheduler.py``) calls the threads
 of a block one after the other. A kernel without such places is a plain function, called once for each thread.
 
 A register is a variable of integers of its width, from which LLVM makes what it likes. Which registers are needed after
