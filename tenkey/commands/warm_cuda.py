@@ -19,7 +19,7 @@ __all__ = ["architectures_of", "build", "run_cuda", "table"]
 
 _ARCHITECTURE: Final = re.compile(r"(?:sm_)?(\d+)(\d)")
 _CHUNK: Final = 8
-_FEW: Final = 16
+_FEW: Final = 32
 HEAD: Final = (
     "kernel", "arch", "registers", "spills", "local", "shared", "loads", "128 bits", "stores", "128 bits", "float64",
     "occupancy", "operator",

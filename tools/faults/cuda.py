@@ -83,10 +83,10 @@ _WRONG_KERNELS: Final = (
         (f"{_TEST_KERNELS}test_reduction.py",),
     ),
     Fault(
-        "cuda kernels: a warp counts elements twice",
+        "cuda kernels: a reduction counts elements twice",
         f"{_KERNELS}reduction.py",
-        '"k = wrap_add(lane64, uint64(32))",',
-        '"k = wrap_add(lane64, uint64(31))",',
+        'f"k = wrap_add(k, uint64({4 * stride}))"',
+        'f"k = wrap_add(k, uint64({3 * stride}))"',
         (f"{_TEST_KERNELS}test_reduction.py",),
     ),
     Fault(
@@ -130,6 +130,64 @@ _WRONG_KERNELS: Final = (
         'return builder.icmp_unsigned("<", count, ir.Constant(count.type, x.type.width))',
         'return builder.icmp_unsigned("<=", count, ir.Constant(count.type, x.type.width))',
         (f"{_TEST_KERNELS}test_emission.py",),
+    ),
+)
+_WRONG_ROWS: Final = (
+    Fault(
+        "cuda kernels: an index one past the end is read",
+        f"{_KERNELS}gather.py",
+        "        if found >= 0 and found < n:",
+        "        if found >= 0 and found <= n:",
+        (f"{_TEST_KERNELS}test_gather.py",),
+    ),
+    Fault(
+        "cuda kernels: a block reads the totals of warps that are not there yet",
+        f"{_KERNELS}scan.py",
+        'tile += ["cuda.syncthreads()", *write.at("load", "whole", "shared", "0")',
+        'tile += [*write.at("load", "whole", "shared", "0")',
+        (f"{_TEST_KERNELS}test_scan.py",),
+    ),
+    Fault(
+        "cuda kernels: the totals of warps are overwritten while others read them",
+        f"{_KERNELS}scan.py",
+        '        tile += ["cuda.syncthreads()"]',
+        "        tile += []",
+        (f"{_TEST_KERNELS}test_scan.py",),
+    ),
+    Fault(
+        "cuda kernels: a scan of lanes lacks its last step",
+        f"{_KERNELS}scan.py",
+        "for distance in (1, 2, 4, 8, 16):",
+        "for distance in (1, 2, 4, 8):",
+        (f"{_TEST_KERNELS}test_scan.py",),
+    ),
+    Fault(
+        "cuda kernels: the best places of warps are read before they are stored",
+        f"{_KERNELS}arg_reduction.py",
+        '"cuda.syncthreads()", "lane = cuda.threadIdx.x"]',
+        '"lane = cuda.threadIdx.x"]',
+        (f"{_TEST_KERNELS}test_arg_reduction.py",),
+    ),
+    Fault(
+        "cuda kernels: of equal elements the last one is found",
+        f"{_KERNELS}arg_reduction.py",
+        "((other_place < place)",
+        "((other_place > place)",
+        (f"{_TEST_KERNELS}test_arg_reduction.py",),
+    ),
+    Fault(
+        "cuda kernels: threads claim a place without an atomic operation",
+        f"{_KERNELS}scatter.py",
+        '"claim": ["atomic_maximum(out, to, uint32(j))"]',
+        '"claim": ["out[to] = uint32(j)"]',
+        (f"{_TEST_KERNELS}test_scatter.py",),
+    ),
+    Fault(
+        "cuda kernels: an atomic sum subtracts",
+        f"{_KERNELS}atomics.py",
+        'return builder.atomic_rmw("add", at, given[2], "monotonic")',
+        'return builder.atomic_rmw("sub", at, given[2], "monotonic")',
+        (f"{_TEST_KERNELS}test_scatter.py",),
     ),
 )
 _COMPILED: Final = (
@@ -377,4 +435,4 @@ _PREPARED: Final = (
         (f"{_TEST_DEVICE}test_graphs.py",),
     ),
 )
-CUDA: Final = (*_WRONG_KERNELS, *_COMPILED, *_SYNCHRONIZATION, *_PREPARED)
+CUDA: Final = (*_WRONG_KERNELS, *_WRONG_ROWS, *_COMPILED, *_SYNCHRONIZATION, *_PREPARED)

@@ -6,7 +6,6 @@ After a change that was meant: ``python -m tools.kernel_figures --write``.
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ if shutil.which("cc") is None:
 from tenkey.backends.cuda.compiling import Figures, KernelSource
 from tests._tiers import is_full
 from tools import kernel_figures
-from tools.kernel_figures import ARCHITECTURES, EXCEPTIONS, broken_rules, changes, kernels_of_table, rows_of, table_text
+from tools.kernel_figures import EXCEPTIONS, broken_rules, changes, kernels_of_table, rows_of, table_text
 
 _FINE = Figures("k", "sm_90", 32, 0, 0, 0, 4, 1, 2, 1, 0, 1.0)
 _VECTOR = KernelSource("add_vector", "", ("uint32", "float32*", "float32*"))
@@ -68,19 +67,20 @@ def test_a_change_of_a_figure_is_shown() -> None:
     assert changes(before.replace("numba_cuda ", "numba_cuda 0"), before) is None
 
 
-def test_the_kernels_of_the_table(tmp_path: Path) -> None:
-    """They keep the rules, and cost what the table says: sm_90 here, every architecture with ``--full``."""
-    architectures = ARCHITECTURES if is_full() else ((9, 0),)
-    rows = rows_of(kernels_of_table(), architectures)
-    assert len(rows) >= 100 * len(architectures)
+_FAST = {"float32": ("add", "argmax", "exp", "sum", "take")}
+
+
+def test_the_kernels_of_the_table() -> None:
+    """They keep the rules, and cost what the table says: some for sm_90 here, all of them with ``--full``."""
+    rows = rows_of(kernels_of_table()) if is_full() else rows_of(kernels_of_table(_FAST), ((9, 0),))
+    assert len(rows) >= (400 if is_full() else 15)
     assert broken_rules(rows) == []
-    committed = kernel_figures.TABLE.read_text(encoding="utf-8")
-    names = {f"sm_{major}{minor}" for major, minor in architectures}
-    lines = [line for line in committed.splitlines(keepends=True) if line.startswith("#") or line.split()[1] in names]
-    found = changes(table_text(rows), "".join([*lines, table_text([]).splitlines(keepends=True)[-1]]))
+    found = changes(table_text(rows), kernel_figures.TABLE.read_text(encoding="utf-8"))
     if found is None:
         pytest.skip("the table was made with other versions of the compilers")
-    assert found == [], "python -m tools.kernel_figures --write renews the table"
+    assert [line for line in found if is_full() or line[0] == "+"] == [], (
+        "python -m tools.kernel_figures --write renews the table"
+    )
 
 
 @pytest.mark.full
