@@ -36,12 +36,11 @@ TABLE: Final = Path(__file__).resolve().parents[1] / "tests" / "backends" / "cud
 ARCHITECTURES: Final = ((8, 0), (9, 0), (10, 0))
 OPERATORS: Final = {
     "float32": (
-        "add", "argmax", "astype", "clip", "copy_", "cummax", "cumulative_sum", "erf", "exp", "gelu", "lgamma",
-        "log_softmax",
-        "matmul", "max", "mean", "pow", "prod", "put", "sin", "softmax", "sort", "sum", "take", "tanh", "var", "where",
+        "add", "argmax", "copy_", "cummax", "cumulative_sum", "erf", "exp", "gelu", "matmul", "max", "put", "sin",
+        "softmax", "sort", "sum", "take", "where",
     ),
-    "float64": ("add", "exp", "sum"),
-    "float16": ("add", "exp", "sum"),
+    "float64": ("add", "sum"),
+    "float16": ("add", "sum"),
     "int32": ("add", "floor_divide", "sum"),
     "complex64": ("exp", "multiply"),
     "bool": ("any", "logical_and"),

@@ -285,17 +285,17 @@ _SYNCHRONIZATION: Final = (
         (f"{_TEST_MEMORY}test_allocator.py", f"{_TEST_MEMORY}test_order_of_memory.py"),
     ),
     Fault(
-        "cuda memory: the caller may change an array that is still being copied",
+        "cuda memory: two copies share a piece of the staging memory",
         f"{_MEMORY}transfers.py",
-        "        if not staged and (wait or block is None):",
-        "        if not staged and wait and block is not None:",
+        "        self._next = (start + nbytes + _LINE - 1) & -_LINE",
+        "        self._next = start",
         (f"{_TEST_MEMORY}test_transfers.py", f"{_TEST_MEMORY}test_order_of_memory.py"),
     ),
     Fault(
-        "cuda memory: values are read before they are copied",
+        "cuda memory: the staging memory is used again while it is copied",
         f"{_MEMORY}transfers.py",
-        "        if wait or block is None:",
-        "        if wait and block is None:",
+        "            pinned.record(pinned.block_of(self._chunk), stream)",
+        "            pinned.block_of(self._chunk)",
         (f"{_TEST_MEMORY}test_transfers.py", f"{_TEST_MEMORY}test_order_of_memory.py"),
     ),
     Fault(
