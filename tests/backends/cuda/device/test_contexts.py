@@ -78,7 +78,11 @@ def test_properties() -> None:
 
 def test_another_driver_is_not_mixed_up_with_the_first() -> None:
     forgotten: list[int] = []
-    contexts.forgetters.append(lambda: forgotten.append(1))
+
+    def note() -> None:
+        forgotten.append(1)
+
+    contexts.forgetters.append(note)
     try:
         with emulated(devices=2):
             assert contexts.device_count() == 2
@@ -90,4 +94,4 @@ def test_another_driver_is_not_mixed_up_with_the_first() -> None:
                 tk.ones(2, device="cuda:1")
             assert tk.ones(2, device="cuda").tolist() == [1, 1]
     finally:
-        contexts.forgetters.pop()
+        contexts.forgetters.remove(note)

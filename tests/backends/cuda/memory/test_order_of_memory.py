@@ -62,7 +62,7 @@ def memory_used_in_two_streams(i: int) -> bool:
         y = x * 2
     x.device.backend.record_stream(x.data.buffer, side)
     del x
-    later = [filled(-7), filled(-7)]
+    later = [filled(-7) for _ in range(4)]
     main.wait_stream(side)
     return all_equal(y, 2.0 * (i + 1)) and all(all_equal(z, -7) for z in later)
 
