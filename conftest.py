@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,11 @@ import numpy as np
 import pytest
 
 from tests import _tiers
+
+if (
+    importlib.util.find_spec("numba_cuda") is None
+):  # what is in the scope of kernels is written in numba.cuda's language
+    collect_ignore = [f"tenkey/backends/cuda/kernels/{name}.py" for name in ("atomics", "intrinsics", "tuples")]
 
 _state: dict[str, Path | None] = {"path": None}
 

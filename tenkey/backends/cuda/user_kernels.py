@@ -42,7 +42,11 @@ _DEF: Final = re.compile(r"^def\s+(\w+)", re.MULTILINE)
 
 
 class UserKernel:
-    """A kernel that is called with tensors; :func:`kernel` makes it."""
+    """A kernel that is called with tensors; :func:`kernel` makes it.
+
+    >>> tk.cuda.kernel('extern "C" __global__ void twice(const float *x, float *out, long long n) {}')
+    <CUDA kernel twice>
+    """
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ the compute capability of the current device; the thread that compiles a kernel 
 
 Names in the PTX that numba counts through a process are numbered anew, and paths are left out: equal sources give
 equal PTX everywhere. Comments at its end hold the source, so that errors of the executor can quote a line.
-Guarded by ``tests/backends/cuda/compiling/test_numba_compiler.py``.
+Guarded by ``tests/backends/cuda/compiling/test_compilers.py``.
 """
 
 from __future__ import annotations

@@ -41,7 +41,11 @@ _attributes: Final[dict[tuple[int, str], int]] = {}
 
 
 class DeviceProperties(NamedTuple):
-    """What a device is: the names of PyTorch's ``get_device_properties``."""
+    """What a device is: the names of PyTorch's ``get_device_properties``.
+
+    >>> tk.cuda.get_device_properties().max_threads_per_block
+    1024
+    """
 
     name: str
     major: int

@@ -152,7 +152,11 @@ class _Captured(NamedTuple):
 
 
 class StepGraph:
-    """A function whose calls are captured and launched again: see ``tk.cuda.graph``."""
+    """A function whose calls are captured and launched again: see ``tk.cuda.graph``.
+
+    >>> isinstance(tk.cuda.graph(lambda x: x + 1), tk.cuda.StepGraph)
+    True
+    """
 
     def __init__(self, function: Callable[..., Any], *, copy_results: bool = True) -> None:
         self._function = function
