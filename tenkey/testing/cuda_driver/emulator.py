@@ -250,6 +250,9 @@ def _forget() -> None:
     contexts.forget()
     launching.forget()
     cu.__dict__.pop("cuInit", None)  # looks for a driver anew
+    numba_driver = sys.modules.get("numba.cuda.cudadrv.driver")
+    if numba_driver is not None and numba_driver.driver.initialization_error is not None:  # it found no driver, once
+        numba_driver.driver.is_initialized, numba_driver.driver.initialization_error = False, None
     core = sys.modules.get("cuda.core._device")
     if core is not None:
         vars(core._tls).clear()
