@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,11 @@ import numpy as np
 import pytest
 
 from tests import _tiers
+
+if (
+    importlib.util.find_spec("numba_cuda") is None
+):  # what is in the scope of kernels is written in numba.cuda's language
+    collect_ignore = [f"tenkey/backends/cuda/kernels/{name}.py" for name in ("atomics", "intrinsics", "tuples")]
 
 _state: dict[str, Path | None] = {"path": None}
 
@@ -39,6 +46,34 @@ def _example_names(doctest_namespace: dict[str, Any]) -> None:
     import tenkey as tk
 
     doctest_namespace.update(np=np, tk=tk)
+
+
+_CUDA = Path(__file__).parent / "tenkey"
+
+
+@pytest.fixture(autouse=True)
+def _cuda_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the examples of ``tk.cuda`` and of the CUDA backend on the emulator, where the extra and a compiler exist."""
+    path = request.node.path
+    starts_one = path == _CUDA / "testing" / "cuda_driver" / "emulator.py"
+    if not isinstance(request.node, pytest.DoctestItem) or not (
+        starts_one
+        or path == _CUDA / "cuda.py"
+        or any(path.is_relative_to(_CUDA / "backends" / "cuda" / folder) for folder in ("device", "memory"))
+    ):
+        yield
+        return
+    pytest.importorskip("numba_cuda", reason="needs the extra cuda")
+    import tenkey as tk
+    from tenkey.testing.cuda_driver import stub_building
+
+    if stub_building.compiler() is None:
+        pytest.skip("needs a C compiler")
+    if starts_one:
+        yield
+        return
+    with tk.testing.cuda_emulator():
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,6 +13,7 @@ the next import and not the end of the failed one. Guarded by ``tests/package/te
 """
 
 import math as _math
+import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
@@ -102,7 +103,7 @@ with _registry.deferred_installers():  # Note [Installers that wait]
     transforms.install(_registry)
 
 
-_LATER = ("testing", *_names.MODULES)
+_LATER = ("cuda", "testing", *_names.MODULES)
 _TRANSFORMS = ("grad", "jvp", "vmap")  # functions of tenkey.transforms, whose modules are loaded at first use
 
 
@@ -113,6 +114,18 @@ def _load_checks() -> _Any:
 
 
 _registry.hooks.load_checks = _load_checks
+
+
+def _start_emulator() -> None:
+    from .testing.cuda_driver import emulator_from_environment
+
+    emulator_from_environment()
+
+
+if _os.environ.get("TENKEY_CUDA_EMULATOR", "0") not in ("", "0"):
+    from .backends.cuda.device.driver import starters as _starters
+
+    _starters.append(_start_emulator)
 
 
 def __getattr__(name: str) -> _Any:
@@ -137,6 +150,6 @@ globals().update(_names.expose(""))
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public({**globals(), **dict.fromkeys((*_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys(("cuda", "testing", *_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -8,6 +8,7 @@ from tenkey import (
     autograd as autograd,
     backends as backends,
     core as core,
+    cuda as cuda,
     dispatch as dispatch,
     fft as fft,
     library as library,
@@ -15,6 +16,7 @@ from tenkey import (
     ops as ops,
     random as random,
     special as special,
+    testing as testing,
     transforms as transforms,
 )
 from tenkey.autograd.grad_mode import (
@@ -140,6 +142,7 @@ __all__ = [
     "count_nonzero",
     "cov",
     "cross_entropy",
+    "cuda",
     "cummax",
     "cummin",
     "cumprod",
@@ -363,6 +366,7 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "testing",
     "tile",
     "topk",
     "trace",

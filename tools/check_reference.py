@@ -21,7 +21,7 @@ MODULES: Final = (
     "tenkey", "tenkey.linalg", "tenkey.fft", "tenkey.special", "tenkey.random", "tenkey.autograd",
     "tenkey.autograd.checkpoint_policies", "tenkey.autograd.communication", "tenkey.autograd.forward_ad",
     "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.transforms", "tenkey.library", "tenkey.dispatch",
-    "tenkey.backends", "tenkey.testing",
+    "tenkey.backends", "tenkey.cuda", "tenkey.testing", "tenkey.testing.ptx",
 )  # fmt: skip
 """The modules whose ``__all__`` must be in the API reference."""
 

@@ -44,6 +44,10 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
 
 
 def _find(name: str) -> bool:
+    if name == "cuda":  # Note [The device cuda is loaded at its first use]
+        from .cuda.cuda_backend import load
+
+        return load()
     from .external.plugins import find
 
     return find(name)

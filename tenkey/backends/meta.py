@@ -97,7 +97,7 @@ def _kernel(operator: Operator) -> Callable[..., Any] | None:
     return None
 
 
-def _move(x: Tensor, device: Device) -> Tensor:
+def _move(x: Tensor, device: Device, *, non_blocking: bool = False) -> Tensor:
     if device.type == "meta":
         return x
     raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to copy to {str(device)!r}.")

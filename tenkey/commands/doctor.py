@@ -10,10 +10,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +19,8 @@ from ..backends.cpu import get_num_threads
 from ..backends.cpu.pool import is_native
 from ..backends.cpu.pool.thread_limit import allowed_cores
 from ..backends.llvm import code_cache, complaints, images
+from .finding import Finding, version_of
+from .gpu_findings import gpu_findings
 
 __all__ = ["DESCRIPTION", "HELP", "Finding", "add_options", "examine", "run"]
 
@@ -31,7 +31,8 @@ DESCRIPTION: Final = (
 )
 _MEGABYTE: Final = 1 << 20
 _VARIABLES: Final = {
-    "TENKEY_CACHE_DIR", "TENKEY_CACHE_LIMIT", "TENKEY_COMPILE", "TENKEY_DEFAULT_FLOAT", "TENKEY_POOL",
+    "TENKEY_CACHE_DIR", "TENKEY_CACHE_LIMIT", "TENKEY_COMPILE", "TENKEY_CUDA_SYNCHRONIZE", "TENKEY_DEFAULT_FLOAT",
+    "TENKEY_POOL", "TENKEY_PREBUILT",
 }  # fmt: skip
 _FEATURES: Final = (
     "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512fp16",
@@ -46,15 +47,6 @@ _OPTIONAL: Final = {  # what each is for, and the extra of tenkey that brings it
     "tqdm": ("progress bars", "examples"),
     "numba": ("operators and host functions that are compiled by Numba", ""),
 }
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A line of the report; ``problem`` says what is wrong, and how to solve it."""
-
-    name: str
-    value: str
-    problem: str = ""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -92,19 +84,12 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
 # ---- sections
 
 
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _versions() -> Iterator[Finding]:
     yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}")
     yield Finding("system", f"{platform.system()} {platform.release()} {platform.machine()}")
-    yield Finding("tenkey", f"{_version('tenkey') or 'not installed, from its source'}, {Path(__file__).parents[1]}")
+    yield Finding("tenkey", f"{version_of('tenkey') or 'not installed, from its source'}, {Path(__file__).parents[1]}")
     yield Finding("numpy", np.__version__)
-    found = _version("llvmlite")
+    found = version_of("llvmlite")
     remedy = "llvmlite, which compiles kernels, is not installed: pip install llvmlite."
     yield Finding("llvmlite", found or "missing", "" if found else remedy)
 
@@ -183,45 +168,10 @@ def _cache() -> Iterator[Finding]:
     yield Finding("size", f"{len(files)} kernels, {megabytes:.1f} MB of at most {limit:g} (TENKEY_CACHE_LIMIT)", remedy)
 
 
-def _gpus() -> Iterator[Finding]:
-    support = _version("numba-cuda")
-    yield Finding("numba-cuda", support or "not installed (pip install 'tenkey[cuda]')")
-    driver = _load("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-    if driver is None:
-        yield Finding("NVIDIA driver", "none")
-        return
-    if error := driver.cuInit(0):
-        yield Finding(
-            "NVIDIA driver", "does not start",
-            f"cuInit returns {error}. See what nvidia-smi says; after an update of the driver, restart the machine; in "
-            "a container, start it with access to the GPU (docker run --gpus all).",
-        )  # fmt: skip
-        return
-    version, count = ctypes.c_int(), ctypes.c_int()
-    driver.cuDriverGetVersion(ctypes.byref(version))
-    driver.cuDeviceGetCount(ctypes.byref(count))
-    yield Finding("NVIDIA driver", f"for CUDA {version.value // 1000}.{version.value % 1000 // 10}")
-    for number in range(count.value):
-        name = ctypes.create_string_buffer(256)
-        driver.cuDeviceGetName(name, len(name), number)
-        yield Finding(f"device {number}", name.value.decode(errors="replace"))
-    if not count.value:
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-        problem = f"CUDA_VISIBLE_DEVICES={hidden!r} hides all GPUs: unset it." if hidden is not None else ""
-        yield Finding("devices", "none", problem)
-
-
-def _load(name: str) -> Any:
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        return None
-
-
 def _packages() -> Iterator[Finding]:
     for name, (use, extra) in _OPTIONAL.items():
         package = f"'tenkey[{extra}]'" if extra else name
-        yield Finding(name, _version(name) or f"not installed; for {use}: pip install {package}")
+        yield Finding(name, version_of(name) or f"not installed; for {use}: pip install {package}")
 
 
 def _variables() -> Iterator[Finding]:
@@ -237,7 +187,7 @@ _SECTIONS: Final[dict[str, Callable[[], Iterator[Finding]]]] = {
     "Threads": _threads,
     "Compiler": _compiler,
     "Cache of compiled code": _cache,
-    "GPUs": _gpus,
+    "GPUs": gpu_findings,
     "Optional packages": _packages,
     "Environment": _variables,
 }

@@ -1,7 +1,7 @@
 """``python -m tenkey warm``: compile kernels ahead of time, into the cache on disk.
 
 Modules of the CPU backend name the kernels: Note [Kernels that are compiled ahead] in
-``tenkey/backends/llvm/compiled.py``. Other backends can be added as options beside ``--dtypes``.
+``tenkey/backends/llvm/compiled.py``. With ``--cuda`` those of the CUDA backend are compiled instead (``warm_cuda.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["DESCRIPTION", "DTYPES", "HELP", "add_options", "cases_of", "run"]
 HELP: Final = "compile kernels ahead of time"
 DESCRIPTION: Final = (
     "Compile the CPU kernels of the built-in operators into the cache on disk, so that no program has to wait for "
-    "them. The exit status is 1 if something could not be compiled or saved."
+    "them. With --cuda, build the machine code of the CUDA kernels instead, on a machine that needs no GPU, and print "
+    "what each kernel costs. The exit status is 1 if something could not be compiled or saved."
 )
 DTYPES: Final = ("float32", "float64", "int32", "int64", "bool")
 
@@ -42,6 +43,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--operators", nargs="+", default=["*"], metavar="name", help="of which operators: names, or patterns like 'a*'"
     )
+    parser.add_argument(
+        "--cuda", nargs="+", metavar="sm_90", help="build the CUDA kernels for these architectures, without a GPU"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="with --cuda: a folder for other machines, which TENKEY_PREBUILT names there"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,6 +58,13 @@ def run(options: argparse.Namespace) -> int:
     except TypeError as error:
         print(f"--dtypes: {error}", file=sys.stderr)
         return 2
+    if options.cuda or options.out:
+        from .warm_cuda import run_cuda
+
+        if not options.cuda:
+            print("--out is for --cuda: name the architectures, such as --cuda sm_90.", file=sys.stderr)
+            return 2
+        return run_cuda(options, dtypes)
     cases = cases_of(dtypes, options.operators)
     if not cases:
         print(f"No operator with compiled kernels has a name like {' '.join(options.operators)}.", file=sys.stderr)

@@ -5,6 +5,7 @@ from .device import CPU, Device, register_device, to_device
 from .dtypes.names import ALL, to_dtype
 from .exchange import dlpack as _dlpack  # noqa: F401
 from .exchange import pickling as _copying  # noqa: F401  # adds methods to Tensor, like the next ones
+from .exchange import pinning as _pinning  # noqa: F401
 from .exchange import sharing as _sharing  # noqa: F401
 from .lift import lift, weak_tensor
 from .storage import Storage, StridedArray

@@ -24,6 +24,9 @@ class TensorMethods:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __copy__(self) -> Tensor:
         """Return a copy with its own memory, recorded in the graph like ``clone()``."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
     def __divmod__(self, other: Any) -> Any:
@@ -328,6 +331,8 @@ class TensorMethods:
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded call."""
+    def is_pinned(self) -> bool:
+        """Return whether the tensor lies in pinned host memory; see ``pin_memory``."""
     def is_shared(self) -> bool:
         """Return whether the memory is shared with other processes; see ``share_memory_``."""
     def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -448,6 +453,10 @@ class TensorMethods:
         """Add a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """Return a view with the dimensions in another order. See ``tk.permute_dims``."""
+    def pin_memory(self, device: Device | str = 'cuda') -> Tensor:
+        """Return a copy in pinned host memory, from which a device copies without waiting; itself if it is pinned
+        already.
+        """
     def positive(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: TensorLike) -> Tensor:
@@ -482,6 +491,8 @@ class TensorMethods:
         """Return ``1 / x``; integers give floats."""
     def reciprocal_(self) -> Self:
         """``reciprocal`` written into its first argument, which is returned."""
+    def record_stream(self, stream: Any) -> None:
+        """Say that work in another stream than the one the tensor was made in uses its memory."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return a new gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
@@ -617,6 +628,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         device: Device | str | None = None,
         copy: bool = False,
+        non_blocking: bool = False,
     ) -> Tensor:
         """Convert to another device, another dtype, or both; return the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:

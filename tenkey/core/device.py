@@ -180,7 +180,8 @@ def _usable(name: str, index: int | None, value: str) -> Device:
     if not found.ready:
         if not backend.is_available():
             raise RuntimeError(
-                f"[{name}] is not available on this machine: the backend {type(backend).__name__} says so "
+                backend.why_unavailable()
+                or f"[{name}] is not available on this machine: the backend {type(backend).__name__} says so "
                 "(is_available() is False). Check its driver or runtime, or use another device."
             )
         found.ready = True

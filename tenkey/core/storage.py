@@ -22,9 +22,10 @@ __all__ = ["HostMemory", "Storage", "StridedArray", "contiguous_strides", "is_co
 
 
 class HostMemory(np.ndarray):
-    """The memory of one array, its ``base``: no other array lies in it."""
+    """The memory of one array, its ``base``: no other array lies in it. ``pinned``: devices copy it by themselves."""
 
     __slots__ = ()
+    pinned = False
 
 
 class Storage:
@@ -44,8 +45,11 @@ class Storage:
 
     @property
     def data_pointer(self) -> int | None:
-        """Address of the first byte if the buffer is in host memory, else None."""
-        return int(self.buffer.ctypes.data) if isinstance(self.buffer, np.ndarray) else None
+        """Address of the first byte if the buffer has one (in host memory, and on devices of CUDA), else None."""
+        if isinstance(self.buffer, np.ndarray):
+            return int(self.buffer.ctypes.data)
+        address = getattr(self.buffer, "address", None)
+        return address if isinstance(address, int) else None
 
     def __repr__(self) -> str:
         return f"Storage(nbytes={self.nbytes}, device={str(self.device)!r}, version={self.version})"
@@ -57,6 +61,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int = 1) -> tuple[int, 
     >>> contiguous_strides((2, 3))
     (3, 1)
     """
+    if len(shape) < 2:
+        return (itemsize,) if shape else ()
     strides: list[int] = []
     step = itemsize
     for size in reversed(shape):

@@ -13,7 +13,7 @@ from ..core.dtypes import names as dtypes
 from ..core.dtypes.limits import iinfo
 from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
-from ..core.exchange import dlpack
+from ..core.exchange import device_exchange, dlpack
 from ..core.exchange.interfaces import read_interface
 from ..core.tensor import Tensor, cpu_word, fits, make_tensor
 from ..core.tree import flatten
@@ -32,6 +32,7 @@ _LARGE: Final = (
 _LEVELS: Final = 64  # dimensions, as in NumPy
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
 _NUMBERS: Final = frozenset({bool, int, float, complex})
+_HERE: Final = (np.ndarray, np.generic, list, tuple, float, int, complex, str)  # never memory on a device
 _own_dtype: Final = {dtype: dtype for dtype in dtypes.ALL}.get  # NumPy has two of some, such as long long
 _array: Final[Any] = np.array
 _new: Final = object.__new__
@@ -48,9 +49,10 @@ def asarray(
 
     Python floats give the default dtype (float32), ints int64, complex numbers complex64. Objects with a dtype keep it:
     arrays, NumPy scalars, tensors (also in sequences, where they are stacked and promoted), and objects with the buffer
-    protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
-    tensors unless ``copy`` is true or a copy is needed: for another dtype or device, negative strides, or read-only
-    memory. With ``requires_grad`` the result is a leaf that accumulates a gradient; tensors are detached.
+    protocol, ``__array__``, ``__array_interface__``, ``__dlpack__`` or ``__cuda_array_interface__``; arrays on a GPU
+    stay there. Memory is shared with arrays, buffers and tensors unless ``copy`` is true or a copy is needed: for
+    another dtype or device, negative strides, or read-only memory. With ``requires_grad`` the result is a leaf that
+    accumulates a gradient; tensors are detached.
 
     Raises TypeError for data other than numbers, ValueError for ragged sequences and for an impossible ``copy=False``,
     OverflowError for Python numbers that ``dtype`` cannot hold.
@@ -163,6 +165,10 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
     if isinstance(x, Tensor):
         dlpack.refuse_gradient(x)
         return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
+    if target is not CPU and hasattr(x, "__dlpack__"):
+        there = device_exchange.read(x, "from_dlpack")
+        if there is not None:
+            return _from_tensor(there, None, target, copy, "from_dlpack")
     array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
     dtype = tensor_dtype(array.dtype)
     unfit = not fits(array, read_only=True)
@@ -183,6 +189,10 @@ def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -
     target = None if device is None else to_device(device)
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
+    if not isinstance(obj, _HERE):
+        there = device_exchange.read(obj, function)
+        if there is not None:
+            return _from_tensor(there, wanted, target, copy, function)
     made = _from_data(obj, wanted, copy, function)
     made._word |= current_state().include & INFERENCE
     if target is None:  # a sequence of tensors stays on their device

@@ -28,6 +28,7 @@ from ..dispatch.schema import parse_schema
 from ..dispatch.tags import Tag
 from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
+from .given_sources import is_source, kernel_of_source
 from .host_functions import with_host
 from .kernel_checks import checked_kernel, may_return_argument
 
@@ -86,6 +87,8 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
 
     Operands of pointwise operators are promoted and on the kernel's device.
     """
+    if is_source(function, key):
+        function = kernel_of_source(name, function, key)
     kernel = Kernel(function, key, site=caller_site(2), **options)
     if kernel.is_fallthrough:
         return kernel
@@ -371,11 +374,16 @@ def register_kernel(
 
 
 @overload
-def register_kernel(op: Any, device: Any, fn: Callable[..., Any], *, allow_override: bool = False) -> Handle: ...
+def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | str, *, allow_override: bool = False) -> Handle: ...
 
 
-def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
+def register_kernel(
+    op: Any, device: Any, fn: Callable[..., Any] | str | None = None, *, allow_override: bool = False
+) -> Any:
     """Register a kernel of an operator for a device or key; without ``fn``, return a decorator.
+
+    For the device ``cuda``, ``fn`` may also be CUDA C++ as a string, or a function that ``numba.cuda.jit`` has
+    decorated, with a thread for each element; ``tk.cuda.kernel`` makes kernels with another launch.
 
     >>> op = tk.library.custom_op("docs::half", lambda x: x / 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> @tk.library.register_kernel("docs::half", "meta")

@@ -345,8 +345,6 @@ class TestErrors:
             saved_tensors_hooks(1, lambda t: t)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="unpack_hook must be a function, got NoneType"):
             saved_tensors_hooks(lambda t: t, None)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="pin_memory"):  # memory is never pinned here
-            save_on_cpu(pin_memory=True)  # type: ignore[call-arg]
 
     def test_inference_tensors_are_refused_with_hooks_too(self) -> None:
         with tk.inference_mode():

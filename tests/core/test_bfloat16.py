@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.core.exchange import dlpack
+from tenkey.core.exchange import capsules
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 comes from ml_dtypes")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -224,7 +224,7 @@ def test_copies() -> None:
 def test_dlpack_capsule() -> None:
     x = tk.asarray([1.5, 2.0], dtype=BF16)
     for version in (None, (1, 0)):
-        inside = dlpack._inside(x.__dlpack__(max_version=version)).dtype
+        inside = capsules.inside(x.__dlpack__(max_version=version)).dtype
         assert (inside.code, inside.bits, inside.lanes) == (4, 16, 1)
 
     class Elsewhere:

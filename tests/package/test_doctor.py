@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends.llvm import complaints, images
-from tenkey.commands import doctor, main
+from tenkey.commands import doctor, gpu_findings, main
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ def _well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(complaints, "_said", set())
-    monkeypatch.setattr(doctor, "_load", lambda name: None)  # whatever GPUs this machine has
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: None)  # whatever GPUs this machine has
 
 
 def _report(capsys: pytest.CaptureFixture[str]) -> tuple[int, str, list[str]]:
@@ -44,7 +45,7 @@ def test_a_machine_without_problems(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert lines["threads of a call"].startswith(str(tk.get_num_threads()))
     assert lines["folder"] == f"{tmp_path / 'cache' / 'kernels'}, private and writable"
     assert lines["compiled kernels"].startswith("work")
-    assert lines["NVIDIA driver"] == "none"
+    assert lines["NVIDIA driver"].startswith("none")
     assert lines["TENKEY_CACHE_DIR"] == str(tmp_path / "cache")
     assert doctor._OPTIONAL.keys() < lines.keys()
 
@@ -113,7 +114,8 @@ def test_without_llvm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.delattr(name, raising=False)
     status, _, problems = _report(capsys)
     assert status == 1
-    assert [problem.partition(":")[0] for problem in problems] == ["- llvmlite", "- compiled kernels"]
+    cuda = ["- CUDA compiler"] * _HAS_EXTRA
+    assert [problem.partition(":")[0] for problem in problems] == ["- llvmlite", "- compiled kernels", *cuda]
     assert all("llvmlite" in problem and "pip install" in problem for problem in problems)
 
 
@@ -146,14 +148,14 @@ def test_a_section_that_fails_hides_no_other(
 
 
 class _Driver:
-    def __init__(self, error: int = 0, names: tuple[bytes, ...] = ()) -> None:
-        self.error, self.names = error, names
+    def __init__(self, error: int = 0, names: tuple[bytes, ...] = (), version: int = 13010) -> None:
+        self.error, self.names, self.version = error, names, version
 
     def cuInit(self, flags: int) -> int:  # noqa: N802 -- the driver's names
         return self.error
 
     def cuDriverGetVersion(self, place: Any) -> int:  # noqa: N802
-        place._obj.value = 13010
+        place._obj.value = self.version
         return 0
 
     def cuDeviceGetCount(self, place: Any) -> int:  # noqa: N802
@@ -166,15 +168,66 @@ class _Driver:
 
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(doctor, "_load", lambda name: _Driver(names=(b"First", b"Second")))
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First", b"Second")))
     status, report, _ = _report(capsys)
     assert status == 0
     for words in ("for CUDA 13.1", "device 0:             First", "device 1:             Second"):
         assert words in report
+    assert ("pip install 'tenkey[cuda]'" in report) == (not _HAS_EXTRA)
+
+
+_HAS_EXTRA = all(find_spec(name) for name in ("numba_cuda", "cuda", "nvmath"))
+_needs_extra = pytest.mark.skipif(not _HAS_EXTRA, reason="needs the extra cuda")
+
+
+@_needs_extra
+def test_the_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "CUDA compiler:        works (" in _report(capsys)[1]
+
+    def fail(*arguments: Any) -> Any:
+        raise RuntimeError("libnvJitLink.so is missing\nmore")
+
+    monkeypatch.setattr("tenkey.backends.cuda.compiling.linking.link", fail)
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert problem == ("- CUDA compiler: RuntimeError: libnvJitLink.so is missing. Remedy: pip install 'tenkey[cuda]'.")
+
+
+@_needs_extra
+def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First",), version=12040))
+    status, report, (problem,) = _report(capsys)
+    assert status == 1
+    assert "for CUDA 12.4" in report
+    assert "update the driver" in problem
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    known = gpu_findings.version_of
+    monkeypatch.setattr(gpu_findings, "version_of", lambda name: None if "cuda" in name else known(name))
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First",)))
+    status, report, _ = _report(capsys)
+    assert status == 0
+    assert "First; tenkey needs the extra to use it: pip install 'tenkey[cuda]'" in report
+    assert "CUDA compiler" not in report
+
+
+def test_prebuilt_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TENKEY_PREBUILT", str(tmp_path))
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert "python -m tenkey warm --cuda" in problem
+    (tmp_path / "0.kernel").write_bytes(b"")
+    status, report, _ = _report(capsys)
+    assert (status, f"1 files in {tmp_path}" in report) == (0, True)
+    monkeypatch.setenv("TENKEY_PREBUILT", str(tmp_path / "nowhere"))
+    status, _, (problem,) = _report(capsys)
+    assert status == 1
+    assert "is not a folder" in problem
 
 
 def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(doctor, "_load", lambda name: _Driver(error=804))
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(error=804))
     status, _, (problem,) = _report(capsys)
     assert status == 1
     assert "cuInit returns 804" in problem
@@ -182,7 +235,7 @@ def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_gpus_that_are_hidden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(doctor, "_load", lambda name: _Driver())
+    monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver())
     assert _report(capsys)[0] == 0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     status, _, (problem,) = _report(capsys)

@@ -11,10 +11,11 @@ from typing import Final
 
 from .autograd import AUTOGRAD, TRANSFORMS
 from .below_operators import CORE, DISPATCH
+from .cuda import CUDA
 from .fault import Fault
 from .operators import OPERATORS
 from .others import BACKENDS, LIBRARY, OTHERS
 
 __all__ = ["FAULTS", "Fault"]
 
-FAULTS: Final = (*DISPATCH, *CORE, *OPERATORS, *BACKENDS, *AUTOGRAD, *TRANSFORMS, *LIBRARY, *OTHERS)
+FAULTS: Final = (*DISPATCH, *CORE, *OPERATORS, *BACKENDS, *CUDA, *AUTOGRAD, *TRANSFORMS, *LIBRARY, *OTHERS)

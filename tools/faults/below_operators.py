@@ -218,8 +218,8 @@ CORE: Final = (
     Fault(
         "core: bfloat16 is exported as uint16",
         "tenkey/core/exchange/dlpack.py",
-        "_inside(capsule).dtype.code = _BFLOAT",
-        "_inside(capsule).dtype.code = _UNSIGNED",
+        "inside(capsule).dtype.code = _BFLOAT",
+        "inside(capsule).dtype.code = _UNSIGNED",
         ("tests/core/test_dlpack.py", "tests/core/test_bfloat16.py"),
     ),
     Fault(

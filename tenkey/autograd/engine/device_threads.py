@@ -215,7 +215,7 @@ class _Run:
             if self.error is None:
                 node = buffer[2]
                 stream = node._stream
-                with contextlib.nullcontext() if stream is None else stream:
+                with contextlib.nullcontext() if stream is None else stream.within():
                     if stream is not None:
                         with self.lock:
                             self.streams[stream] = _device_of(node)  # type: ignore[assignment]

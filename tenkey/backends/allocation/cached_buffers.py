@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from .counts import counts_of
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "size_class"]
 
 _SMALLEST: Final = 512
 
@@ -61,7 +61,7 @@ class Pool:
     def take(self, nbytes: int, device: int) -> tuple[Any, Callable[[Any], None]]:
         """Return a buffer of at least ``nbytes`` bytes, and the function that gives it back."""
         self._sort()
-        place = _Place(device, self._backend.current_stream(device), _size_class(nbytes))
+        place = _Place(device, self._backend.current_stream(device), size_class(nbytes))
         try:
             _, buffer = self._ready.setdefault(place, deque()).pop()
         except IndexError:
@@ -170,7 +170,12 @@ def _emptied(items: deque[Any], most: int | None = None) -> Iterator[Any]:
             return
 
 
-def _size_class(nbytes: int) -> int:
+def size_class(nbytes: int) -> int:
+    """Return the size of the buffer for a request: one of four classes for each power of two.
+
+    >>> size_class(1), size_class(1030)
+    (512, 1280)
+    """
     if nbytes <= _SMALLEST:
         return _SMALLEST
     step = 1 << ((nbytes - 1).bit_length() - 3)

@@ -108,12 +108,14 @@ def _in_loops(data: np.ndarray, dtype: np.dtype) -> bool:
     return data.size * (given.itemsize + dtype.itemsize) >= LIGHT_LIMIT_BYTES
 
 
-def to_device_kernel(x: Tensor, device: Device) -> Tensor:
+def to_device_kernel(x: Tensor, device: Device, *, non_blocking: bool = False) -> Tensor:
     if device.type == "cpu":
         return x
     if device.backend is None:
         return registry.find("tk::empty").call(x.shape, dtype=x.dtype, device=device)  # type: ignore[no-any-return]
-    return device.backend.from_host(x._data, device)  # type: ignore[no-any-return]
+    backend = device.backend
+    copy = backend.from_host_later if non_blocking else backend.from_host
+    return copy(x._data, device)  # type: ignore[no-any-return]
 
 
 def _position(name: str, method: Callable[..., Any]) -> Callable[..., Tensor]:

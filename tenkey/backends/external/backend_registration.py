@@ -88,9 +88,11 @@ def new_kernels(before: dict[int, tuple[str, Kernel]]) -> list[Handle]:
 def _add_methods(name: str) -> Handle:
     """Add ``x.NAME(index)`` and ``x.is_NAME`` to Tensor."""
 
-    def move(self: Tensor, index: int | None = None) -> Tensor:
+    def move(self: Tensor, index: int | None = None, *, non_blocking: bool = False) -> Tensor:
         device = to_device(name if index is None else f"{name}:{index}")
-        return self if device is self.device else registry.find("tk::to_device").call(self, device)
+        if device is self.device:
+            return self
+        return registry.find("tk::to_device").call(self, device, non_blocking=non_blocking)  # type: ignore[no-any-return]
 
     move.__name__ = move.__qualname__ = name
     move.__doc__ = f"Move the tensor to the device {name!r}, or {name}:index; return itself if it is there already."

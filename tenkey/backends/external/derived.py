@@ -27,6 +27,7 @@ from .fallback import check_devices
 from .interface import Backend, write
 from .matrix_products import MatrixProducts
 from .rows import RowTemplates, matrix
+from .runtime.call_plans import InplacePlans, Plans, ReductionPlans
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
 from .templates import (
@@ -118,12 +119,21 @@ class Derived:
             return out if moved else self.fallback(registry.find("tk::clone"), x)
         return self.backend.from_host(self.backend.to_host(x), x.device)
 
-    def to_device(self, x: Tensor, device: Device) -> Tensor:
-        """Implement ``tk::to_device`` from the backend to another device, through the host."""
+    def to_device(self, x: Tensor, device: Device, *, non_blocking: bool = False) -> Tensor:
+        """Implement ``tk::to_device`` from the backend to another device, through the host if need be."""
         if device is x.device:
             return make_view(x, x._data)
         if self.has_copies and not x.is_contiguous:
             x = self.clone(x)
+        if x.is_contiguous:
+            if device.backend is self.backend:
+                out: Tensor = self.backend.empty(x.shape, x.dtype, device)
+                if self.backend.copy_between(out._data, x._data):
+                    return out
+            elif non_blocking and device.type == "cpu":
+                later = self.backend.to_host_later(x)
+                if later is not None:
+                    return from_host(later)
         return from_host(self.backend.to_host(x), device)
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
@@ -150,10 +160,13 @@ class Derived:
         if source._word & WEAK_MASK:
             return self.copier.move(out, convert_number("copy_", source, out.dtype))
         if source.device is not out.device:
-            if out.is_contiguous and out.offset == 0:
+            if out.is_contiguous and out.offset == 0 and source.device.backend is not self.backend:
                 return None
-            host = _on_cpu(source)
-            source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
+            if source.device.backend is self.backend:
+                source = self.to_device(source, out.device)
+            else:
+                host = _on_cpu(source)
+                source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
         elif source._data.owner is out.owner:
             source = self.clone(source)
         return self.copier.move(out, source._data)
@@ -234,16 +247,22 @@ class Derived:
         runner = self._runner(operator.name, facet, compute)
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         backend, name = self.backend, operator.schema.base_name
+        plain = runner if isinstance(runner, PointwiseRunner) else None  # without index variables
+        mixed = len(dtypes_of(word & DTYPE_MASK)) > 1 or len(operator.tensor_arguments) < len(flags)
+        plans = Plans(backend, result, arity=len(flags), mixed=mixed, numbers=bool(word & WEAK_MASK))
 
         def kernel(*args: Any) -> Tensor:
             operands, device = _operands(operator, args, flags, compute)
             shape = common_shape(name, operands)
             out = backend.empty(shape, result, device)
-            if runner.run(out._data, aligned(operands, shape)):
-                return out
-            return self.fallback(operator, *args)  # type: ignore[no-any-return]
+            windows = aligned(operands, shape)
+            if not runner.run(out._data, windows):
+                return self.fallback(operator, *args)  # type: ignore[no-any-return]
+            if plain is not None:
+                plans.remember(args, plain, out._data, windows)
+            return out
 
-        return kernel
+        return kernel if plain is None else plans.kernel(kernel)
 
     def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | IndexedRunner:
         scalar = ScalarFunction(name, facet.parameters, facet.expression, compute)
@@ -255,6 +274,7 @@ class Derived:
         facet: Pointwise = functional.facets["Pointwise"]
         flags = [parameter in facet.boolean for parameter in facet.parameters]
         runners: dict[np.dtype, PointwiseRunner | IndexedRunner] = {}
+        plans = InplacePlans(self.backend, functional.slot)
 
         def kernel(x: Tensor, *args: Any) -> Tensor:
             slot = functional.slot(x.device.key)
@@ -273,10 +293,12 @@ class Derived:
                 runner = runners[compute]
                 operands = aligned(_operands(operator, (x, *args), flags, compute)[0], x.shape)
                 if not overlaps(x._data, operands) and runner.run(x._data, operands):
+                    if isinstance(runner, PointwiseRunner):
+                        plans.remember((x, *args), runner, x._data, operands)
                     return x
             return silently(lambda: self.copy_(x, functional.call(x, *args)))
 
-        return kernel
+        return plans.kernel(kernel)
 
     # ---- reductions
 
@@ -286,15 +308,19 @@ class Derived:
         (operand,) = dtypes_of(word & DTYPE_MASK)
         natural, _ = facet.promotion.dtypes(operator.name, (operand,))
         kernels: dict[np.dtype, tuple[TemplateKernel, TemplateKernel]] = {}
+        plans = ReductionPlans(self.backend)
 
         def kernel(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+            found = plans.follow(x, (axis, dtype, keepdims))
+            if found is not None:
+                return found
             compute = np.dtype(dtype or natural)
             if compute not in kernels:
                 refuse_lost_part(operator.schema.base_name, operand, compute)
                 kernels[compute] = self._reducers(operator, facet, operand, compute)
             first, second = kernels[compute]
             out = (
-                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims)
+                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims, plans, dtype)
                 if first and second
                 else None
             )
@@ -324,8 +350,9 @@ class Derived:
         )
 
     def _reduce(
-        self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool
-    ) -> Tensor | None:
+        self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool,
+        plans: ReductionPlans, dtype: Any,
+    ) -> Tensor | None:  # fmt: skip
         name = operator.schema.base_name
         axes = normalize_axes(name, axis, x.ndim)
         kept = [i for i in range(x.ndim) if i not in axes]
@@ -342,6 +369,8 @@ class Derived:
             window = matrix(x, kept, axes, self.clone)
             if not self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute):
                 return None
+            if not _in_two_steps(rows, columns):
+                plans.remember(x, (axis, dtype, keepdims), kernels[0], out, window)
         return out
 
     def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> bool:
@@ -349,7 +378,7 @@ class Derived:
         first, second = kernels
         rows, columns = x.shape
         pieces = min(_PIECES, columns // 64)
-        if columns < _LONG or rows * 2 > _PIECES:
+        if not _in_two_steps(rows, columns):
             return first.run(out, x)  # type: ignore[no-any-return]
         length = columns // pieces
         rest = columns - length * pieces
@@ -367,6 +396,10 @@ class Derived:
             if not done:
                 return False
         return second.run(out, part)  # type: ignore[no-any-return]
+
+
+def _in_two_steps(rows: int, columns: int) -> bool:
+    return columns >= _LONG and rows * 2 <= _PIECES
 
 
 def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtype) -> tuple[list[Any], Device]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...core.device import Device, to_device
+from ...core.exchange.device_exchange import MemoryExchange
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
 from ..allocation.cached_buffers import Pool
@@ -69,6 +70,8 @@ class Backend:
     """Whether buffers that tensors gave back are kept for later tensors (``empty_cache``)."""
     batching: int = 0
     """The number of kernels of templates after which ``flush`` is called; 0 if they are not queued."""
+    exchange: MemoryExchange | None = None
+    """How memory on the device is shared with other libraries (DLPack); without it, arrays are copied to the host."""
     deterministic: bool = True
     """Whether floats that are scattered to one place are combined in order: the same bits in each run, at a price."""
 
@@ -77,6 +80,10 @@ class Backend:
     def is_available(self) -> bool:
         """Tell whether the device can be used on this machine. Called at the first use of the device."""
         return True
+
+    def why_unavailable(self) -> str | None:
+        """Return what is missing and how to get it, the text of the error if the device is not available, or None."""
+        return None
 
     def device_count(self) -> int:
         """Return the number of devices."""
@@ -129,6 +136,13 @@ class Backend:
         instead. ``out`` has the dtype ``result`` and shares no memory with an operand unless both are the same window.
         If the function uses index variables (``scalar.indices``), the dimensions of ``out`` are those of the result.
         ``scalar.to_c(...)`` returns the function as source. Raising NotImplementedError is the same as returning None.
+
+        A kernel may have an attribute ``prepare``, a function ``prepare(out, *operands)`` that returns, for windows and
+        numbers such as ``kernel`` gets, although their dimensions are not merged, None or a function of the windows
+        among the operands. This function is called in place of the kernel for windows with the same dtypes, shapes,
+        strides, devices, and offsets to 16 bytes: it allocates a result like ``out``, computes it and returns its
+        window; None leaves the call to ``kernel``. So what depends on the layouts is done once. ``prepare_into`` does
+        the same for in-place variants: its function takes the window of the result before the others, and returns True.
         """
         return None
 
@@ -264,6 +278,48 @@ class Backend:
         if self.caching:
             pool_of(self).empty(device)
 
+    def _make_pool(self, finish: Callable[[int], None]) -> Any:
+        """Return what keeps the buffers of a ``caching`` backend: a Pool, or an object with its public methods."""
+        return Pool(self, finish)
+
+    # ---- optional: copies that the four methods would do in more steps
+
+    def part(self, buffer: Any, offset: int) -> Any:
+        """Return a buffer that begins at an offset of another one, in bytes, or None if that is not possible.
+
+        It is passed to the copy methods at once, while the other one is alive. With it, only the elements of a window
+        without gaps are copied; otherwise everything from the beginning of its buffer on.
+        """
+        return None
+
+    def copy_between(self, target: StridedArray, source: StridedArray) -> bool:
+        """Copy the elements of a window without gaps to such a window on another device, and tell whether it was done.
+
+        By default it is not, and the elements are copied through the host.
+        """
+        return False
+
+    def to_host_later(self, tensor: Tensor) -> np.ndarray | None:
+        """Return an array that is filled with the values of a tensor without gaps when the current stream is done.
+
+        This is ``x.to("cpu", non_blocking=True)``. None, the default, stands for a copy that is waited for.
+        """
+        return None
+
+    def from_host_later(self, array: np.ndarray, device: Device | str | None = None) -> Tensor:
+        """Return a tensor that is filled when the current stream is done; the array does not change until then.
+
+        This is ``x.to(device, non_blocking=True)``. By default the copy is waited for.
+        """
+        return self.from_host(array, device)
+
+    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+        """Return a new array in host memory that the device reads by itself, or None if it has no such memory.
+
+        The base of the array is a ``HostMemory`` with ``pinned = True``. ``x.pin_memory()`` copies into it.
+        """
+        return None
+
     # ---- for authors of kernels: built on the methods above
 
     def error_word(self, device: int = 0) -> StridedArray:
@@ -324,7 +380,7 @@ def pool_of(backend: Backend) -> Pool:
         backend.synchronize(device)
 
     found = backend.__dict__.get("_pool")
-    return found or backend.__dict__.setdefault("_pool", Pool(backend, finish))  # type: ignore[no-any-return]
+    return found or backend.__dict__.setdefault("_pool", backend._make_pool(finish))  # type: ignore[no-any-return]
 
 
 def nothing_to_spare() -> None:
@@ -352,13 +408,19 @@ def memory_of(data: StridedArray) -> Backend:
 def read(data: StridedArray) -> np.ndarray:
     """Return the elements of a window as a new array; the buffer is copied up to the last of them."""
     if not data.size:  # the window may lie beyond the end of the buffer
+        if data.device.backend.asynchronous:  # a call without results may have found an error too
+            settle(memory_of(data), data.device.index)
         return np.empty(data.shape, data.dtype)
     backend = memory_of(data)
     settle(backend, data.device.index)
+    if data.is_contiguous:
+        buffer = backend.part(data.buffer, data.offset) if data.offset else data.buffer
+        if buffer is not None:
+            host = np.empty(data.nbytes, np.uint8)
+            backend.copy_to_host(buffer, host)
+            return host.view(data.dtype).reshape(data.shape)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
-    if data.offset == 0 and data.is_contiguous:
-        return host.view(data.dtype).reshape(data.shape)
     return np.array(np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides))
 
 
@@ -367,10 +429,13 @@ def write(data: StridedArray, values: np.ndarray) -> None:
     if not data.size:
         return
     backend = memory_of(data)
-    if data.is_contiguous and data.offset == 0:
-        flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
-        write_bytes(data, flat)
-        return
+    if data.is_contiguous:
+        buffer = backend.part(data.buffer, data.offset) if data.offset else data.buffer
+        if buffer is not None:
+            flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
+            submit(backend, data.device.index)
+            backend.copy_from_host(buffer, flat)
+            return
     settle(backend, data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,6 +89,11 @@ class TemplateKernel:
         text = str(error)
         _, template, dtypes = self._call
         return Reason(template, f"{what} NotImplementedError{': ' if text else ''}{text}", dtypes)
+
+    def prepared(self, how: str, out: StridedArray, operands: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return what the kernel prepares for the layouts of a call (``Backend.pointwise``); None if it does not."""
+        prepare = getattr(self._function, how, None)
+        return None if prepare is None else prepare(out, *operands)
 
     def run(self, *arguments: Any) -> bool:
         """Call the kernel; return false if there is none or it raises NotImplementedError: the call falls back."""

@@ -44,13 +44,18 @@ class PointwiseRunner:
 
     def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
         """Compute into ``out`` from windows of its shape and NumPy scalars; return false if the template declines."""
-        key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            kernel = self._kernels[key] = self._make(out, operands)
+        kernel = self.kernel(out, operands)
         if not out.size:
             return bool(kernel)
         return kernel.run(*([out, *operands] if self._scalar.indices else fused(out, operands)))
+
+    def kernel(self, out: StridedArray, operands: Sequence[Any]) -> TemplateKernel:
+        """Return the kernel for the dtypes of a result and its operands."""
+        key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = self._make(out, operands)
+        return found
 
     def _make(self, out: StridedArray, operands: Sequence[Any]) -> TemplateKernel:
         pairs = zip(self._scalar.parameters, operands, strict=True)

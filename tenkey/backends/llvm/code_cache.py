@@ -1,5 +1,8 @@
 """Files of compiled kernels.
 
+The kernels of the CPU and of other devices lie in one folder. Those of a device say themselves what they depend on, in
+the place of :func:`environment`: machine code for a GPU has nothing to do with the processor.
+
 Note [Kernel files are verified]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The name of a file is a hash of everything that its content depends on: the text that describes the kernel, the
@@ -34,7 +37,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -47,7 +50,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "store"]
+__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "source_hash", "store"]
 
 _MAGIC: Final = b"tenkey kernel 2\n"
 _HASH: Final = 32  # bytes of hashes and checksums
@@ -68,14 +71,26 @@ class _DamagedError(Exception):
     """A file does not hold the kernel that its name promises."""
 
 
-def load(key: str) -> bytes | None:
-    """Return the image of the kernel that a text describes, or None if the cache does not have it."""
-    return _load(_name(key))
+def load(key: str, made_by: bytes | None = None, place: str | None = None) -> bytes | None:
+    """Return the image of the kernel that a text describes, or None if the cache does not have it.
+
+    ``made_by`` is what the image depends on beside the text, otherwise :func:`environment`. With ``place``, only that
+    folder is looked at: one of kernels that were built elsewhere.
+    """
+    name = _name(key, made_by)
+    return _load(name) if place is None else _load_from(place, name)
 
 
-def store(key: str, image: bytes) -> None:
-    """Write the image of the kernel that a text describes, and delete files that are too many."""
-    _store(_name(key), image)
+def store(key: str, image: bytes, made_by: bytes | None = None, place: str | None = None) -> None:
+    """Write the image of the kernel that a text describes, and delete files that are too many.
+
+    Into ``place``, a folder for other machines, it is written whatever its size; what fails there raises OSError.
+    """
+    name = _name(key, made_by)
+    if place is None:
+        _store(name, image)
+    else:
+        _write(os.path.join(place, name + _SUFFIX), name, image, mode=0o644)
 
 
 def folder() -> str | None:
@@ -90,15 +105,22 @@ def _load(name: str, say: Callable[[str], None] = complain) -> bytes | None:
         place = cache_folder("kernels", say, reading=reading)
         if place is None or place == seen:
             break
-        path = os.path.join(place, name + _SUFFIX)
-        try:
-            return _content(path, name)
-        except FileNotFoundError:
-            pass
-        except (_DamagedError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            complain(f"the cached kernel {path} cannot be used ({reason}): it is compiled again.")
+        found = _load_from(place, name)
+        if found is not None:
+            return found
         seen = place
+    return None
+
+
+def _load_from(place: str, name: str) -> bytes | None:
+    path = os.path.join(place, name + _SUFFIX)
+    try:
+        return _content(path, name)
+    except FileNotFoundError:
+        pass
+    except (_DamagedError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        complain(f"the cached kernel {path} cannot be used ({reason}): it is compiled again.")
     return None
 
 
@@ -107,20 +129,23 @@ def _store(name: str, image: bytes, say: Callable[[str], None] = complain) -> No
     if place is None:
         return
     path = os.path.join(place, name + _SUFFIX)
-    rest = bytes.fromhex(name) + image
-    content = _MAGIC + _hash(rest) + rest
-    if not _make_room(place, len(content)):
+    if not _make_room(place, len(image) + len(_MAGIC) + 2 * _HASH):
         return
-    from ..._util.atomic_write import replacing  # needed by few processes
-
     try:
-        with replacing(path, mode=0o600, durable=False) as temporary, open(temporary, "wb") as file:
-            file.write(content)
+        _write(path, name, image, mode=0o600)
     except (OSError, ValueError) as error:  # ValueError: something else has the name of the file
         if isinstance(error, PermissionError) and os.name == "nt" and os.path.exists(path):
             return  # another process has just written the same file, and reads it
         reason = error.strerror if isinstance(error, OSError) else error
         complain(f"compiled kernels cannot be saved in {place} ({reason}): each process compiles them.")
+
+
+def _write(path: str, name: str, image: bytes, *, mode: int) -> None:
+    from ..._util.atomic_write import replacing  # needed by few processes
+
+    rest = bytes.fromhex(name) + image
+    with replacing(path, mode=mode, durable=False) as temporary, open(temporary, "wb") as file:
+        file.write(_MAGIC + _hash(rest) + rest)
 
 
 def _content(path: str, name: str) -> bytes:
@@ -155,8 +180,8 @@ def _hash(content: bytes) -> bytes:
     return blake2b(content, digest_size=_HASH).digest()
 
 
-def _name(key: str) -> str:
-    return _hash(environment() + key.encode()).hex()
+def _name(key: str, made_by: bytes | None = None) -> str:
+    return _hash((environment() if made_by is None else made_by) + key.encode()).hex()
 
 
 @functools.cache
@@ -186,13 +211,17 @@ def _llvm() -> bytes:
 
 
 def _sources() -> bytes:
-    """Return a hash of the source files that decide what is compiled.
+    return source_hash(SOURCES)
+
+
+def source_hash(parts: Sequence[str]) -> bytes:
+    """Return a hash of the source files that decide what is compiled: packages and modules in ``tenkey/backends``.
 
     Reading them takes a third of the time of a first call. A file in the cache therefore says what their hash was when
     they had these places, dates and sizes. It is not written while a date is so new that a change may not show in it.
     """
     root = os.path.dirname(os.path.dirname(__file__))
-    files = [found for part in SOURCES for found in _files(f"{root}/{part}", part)]
+    files = [found for part in parts for found in _files(f"{root}/{part}", part)]
     states = [os.stat(path) for _, path in files]
     seen = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states]
     name = _hash(repr((files, seen)).encode()).hex()

@@ -38,7 +38,7 @@ from .language import Template, instance, static_key
 from .value_types import Type, array
 from .values import Module
 
-__all__ = ["Case", "UnavailableError", "address_of", "counts", "kernel", "module_text"]
+__all__ = ["Case", "UnavailableError", "address_of", "counts", "image_of", "kernel", "module_text"]
 
 _ENTRY: Final = "entry"
 _CTYPES: Final[dict[str, Any]] = {
@@ -91,6 +91,22 @@ def address_of(template: Template, **statics: Any) -> int:
 def module_text(template: Template, **statics: Any) -> str:
     """Return the module of a kernel in LLVM's language, for readers and tests."""
     return "".join(_translated(template, statics)[0])
+
+
+def image_of(parts: Sequence[str], exports: Sequence[str], *, cold: bool = False) -> bytes:
+    """Compile modules in LLVM's language, which call each other, to one image: for code that is not from templates.
+
+    Raises:
+        UnavailableError: this process cannot compile: Note [Forks and the compiler].
+        RuntimeError: LLVM does not understand the text.
+    """
+    from . import machine_code
+
+    with _compiling:
+        if not _State.usable:
+            raise UnavailableError("The process was forked while a kernel was being compiled: it cannot compile any.")
+        codes = [machine_code.object_code(text, brief=True, cold=cold) for text in parts if text]
+    return images.build(codes, exports)
 
 
 def _found(template: Template, statics: dict[str, Any]) -> _Code:

@@ -13,17 +13,19 @@ struct. Guarded by ``tests/core/test_bfloat16.py::test_dlpack_capsule`` and, wit
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Final
 
 import numpy as np
 
 from ...dispatch.errors import shown
 from ...dispatch.local_state import current_state
+from ...dispatch.registry import registry
 from ..device import CPU
 from ..dtypes import names as dtypes
 from ..tensor import Tensor, add_methods
 from ..word import REQUIRES_GRAD
+from . import device_exchange
+from .capsules import inside, is_writable
 
 __all__ = ["device_of", "export", "read", "refuse_gradient"]
 
@@ -32,9 +34,7 @@ _IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROC
 _EXTENSION: Final = 12  # kDLExtDev: devices without a number of their own
 _UNSIGNED: Final = 1
 _BFLOAT: Final = 4
-_READ_ONLY: Final = 1
 _CODES: Final = ("int", "uint", "float", "opaque handle", "bfloat", "complex", "bool")
-_NAMES: Final = (b"dltensor_versioned", b"dltensor")
 _READABLE: Final = frozenset(  # codes and numbers of bits
     (code, bits)
     for code, many in ((0, (8, 16, 32, 64)), (_UNSIGNED, (8, 16, 32, 64)), (2, (16, 32, 64)), (5, (64, 128)), (6, (8,)))
@@ -43,50 +43,6 @@ _READABLE: Final = frozenset(  # codes and numbers of bits
 _INVALID: Final = "[from_dlpack] the capsule of {kind}.__dlpack__ is invalid: it {why}."
 
 _META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
-
-
-class _DataType(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class _Array(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("dtype", _DataType), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("array", _Array),
-    )  # fmt: skip
-
-
-_pointer_of: Final = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_is_valid: Final = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
-
-
-def _inside(capsule: Any) -> _Array:
-    """Return the array in an unused capsule."""
-    for name in _NAMES:
-        if _is_valid(capsule, name):
-            address = _pointer_of(capsule, name)
-            assert address is not None
-            if name == b"dltensor":
-                return _Array.from_address(address)
-            return _Versioned.from_address(address).array  # type: ignore[no-any-return]
-    raise BufferError(f"[from_dlpack] __dlpack__ returned {shown(capsule)}, which is not an unused DLPack capsule.")
-
-
-def _is_writable(capsule: Any) -> bool:
-    """Return whether an unused capsule is of the kind that says so if memory is read-only, and does not."""
-    if not _is_valid(capsule, _NAMES[0]):
-        return False
-    return not _Versioned.from_address(_pointer_of(capsule, _NAMES[0])).flags & _READ_ONLY
 
 
 # ---- out
@@ -119,8 +75,9 @@ def export(
 
     It keeps the memory alive. ``max_version`` of at least (1, 0) gives a versioned capsule, None the older kind;
     ``dl_device`` is None or (1, 0), the CPU, to which tensors on other devices are copied; ``copy`` forces or forbids a
-    copy. Raises BufferError for a tensor that requires a gradient (use ``detach()``), for other devices, and where
-    ``copy=False`` is impossible; ValueError for a stream.
+    copy. A tensor on a CUDA device is exported there, and ``stream`` says what waits for the work on it
+    (Note [Streams of an exchange]). Raises BufferError for a tensor that requires a gradient (use ``detach()``), for
+    other devices, and where ``copy=False`` is impossible; ValueError for a stream of another device.
 
     >>> x = tk.zeros(2)
     >>> np.from_dlpack(x)[0] = 5
@@ -133,6 +90,11 @@ def export(
     if device is not CPU:
         if device.type == "meta":
             raise BufferError(_META.format(call="__dlpack__"))
+        place = device_exchange.place_of(device)
+        if place is not None and wanted in (None, place):
+            given = registry.find("tk::clone").call(self.detach()) if copy else self
+            versioned = max_version is not None and max_version[0] >= 1
+            return device_exchange.export(given, stream, versioned=versioned, copied=bool(copy))
         if wanted is None:
             raise BufferError(
                 f"[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or pass "
@@ -143,7 +105,7 @@ def export(
             f"[__dlpack__] a tensor on {device} cannot be exported to the DLPack device {wanted}: only to its own "
             "device and to the CPU, (1, 0). Move it with x.to(...) first."
         )
-    if stream is not None:
+    if stream is not None and device is CPU:
         raise ValueError(f"[__dlpack__] got stream={shown(stream)}: on the CPU, which has no streams, pass None.")
     if device is not CPU and copy is False:
         raise BufferError(f"[__dlpack__] copy=False, but going from {device} to the CPU needs a copy.")
@@ -151,7 +113,7 @@ def export(
     if array.dtype.kind != "V":
         return array.__dlpack__(max_version=max_version, copy=copy)
     capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
-    _inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
+    inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
     return capsule
 
 
@@ -166,7 +128,7 @@ def device_of(self: Tensor) -> tuple[int, int]:
         return CPU_DEVICE
     if device.type == "meta":
         raise BufferError(_META.format(call="__dlpack_device__"))
-    return _EXTENSION, device.index
+    return device_exchange.place_of(device) or (_EXTENSION, device.index)
 
 
 # ---- in
@@ -227,10 +189,11 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         if not reachable:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
-    inside, writable = _inside(capsule), _is_writable(capsule)
-    if inside.device_type not in _IN_HOST_MEMORY or (not inside.shape and inside.ndim):  # NumPy would read its lengths
+    array_inside, writable = inside(capsule), is_writable(capsule)
+    # without lengths NumPy would read them at address 0
+    if array_inside.device_type not in _IN_HOST_MEMORY or (array_inside.ndim and not array_inside.shape):
         raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))
-    described = inside.dtype
+    described = array_inside.dtype
     target: dtypes.DType | None = None
     if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
         target = dtypes.to_dtype("bfloat16")
@@ -246,7 +209,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         raise TypeError(
             f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it before exporting it."
         ) from None
-    if not inside.data and array.size:
+    if not array_inside.data and array.size:
         raise BufferError(_INVALID.format(kind=type(x).__name__, why=f"has no memory for the shape {array.shape}"))
     if writable and not array.flags.writeable:
         array = np.asarray(_Writable(array))

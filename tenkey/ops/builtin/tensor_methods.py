@@ -64,11 +64,14 @@ def _to(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
     copy: bool = False,
+    non_blocking: bool = False,
 ) -> Tensor:
     """Convert to another device, another dtype, or both; return the tensor itself if nothing changes.
 
-    A tensor as target stands for its device and dtype. With ``copy`` the result always has its own memory. Raises
-    TypeError if a device or a dtype is given twice.
+    A tensor as target stands for its device and dtype. With ``copy`` the result always has its own memory. With
+    ``non_blocking`` the call does not wait for a copy between a GPU and pinned memory of the host: a copy of a tensor
+    that is pinned (``x.pin_memory()``) reads it later, and a copy to the CPU, which is pinned, is filled later, so
+    synchronize before you change the one or read the other. Raises TypeError if a device or a dtype is given twice.
 
     >>> tk.asarray([1]).to(tk.float64).to("cpu").dtype
     dtype('float64')
@@ -94,7 +97,7 @@ def _to(
     except (TypeError, ValueError) as error:
         reason = str(error).removeprefix("[dtype] ").removeprefix("[device] ")
         raise type(error)(f"[to] {reason}") from None
-    moved = to(self, dtype=wanted, device=place)
+    moved = to(self, dtype=wanted, device=place, non_blocking=non_blocking)
     return clone(moved) if copy and moved is self else moved
 
 

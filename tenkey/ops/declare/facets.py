@@ -365,7 +365,7 @@ class Jvp(Record):
 class Compared(Record):
     """What all correct results of an operator have in common: tests compare ``function(result, arguments...)``.
 
-    It takes and returns NumPy arrays.
+    It takes and returns NumPy arrays, or tuples of them for an operator with several results.
     """
 
     function: Callable[..., Any]

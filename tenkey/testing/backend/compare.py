@@ -61,9 +61,13 @@ def place(x: Tensor, device: str) -> Placed:
 def comparable(operator: Operator, result: Any, sample: SampleInput) -> Any:
     """Return what is compared of a result: the result, unless the operator has several correct ones."""
     facet = operator.facets.get("Compared")
-    if facet is None or not isinstance(result, Tensor):
+    several = isinstance(result, tuple) and all(isinstance(x, Tensor) for x in result)
+    if facet is None or not (several or isinstance(result, Tensor)):
         return result
     host = sample.map(lambda x: x.detach().numpy())
+    if several:
+        found = facet.function(tuple([x.detach().numpy() for x in result]), *host.args, **host.kwargs)
+        return tuple([tk.asarray(x, device=result[0].device) for x in found])
     return tk.asarray(facet.function(result.detach().numpy(), *host.args, **host.kwargs), device=result.device)
 
 

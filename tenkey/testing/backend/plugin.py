@@ -15,6 +15,8 @@ import pytest
 
 import tenkey as tk
 
+from ..cuda_driver import emulator_from_environment
+
 __all__ = ["Subject"]
 
 
@@ -73,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
             text = f"--backend-module {module}: {type(error).__name__}: {error}"
             raise pytest.UsageError(text) from error
     try:
+        if name.partition(":")[0] == "cuda":
+            emulator_from_environment()
         config.stash[_SUBJECT] = Subject(name)
     except Exception as error:
         raise pytest.UsageError(

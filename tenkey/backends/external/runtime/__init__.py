@@ -1,1 +1,1 @@
-"""What a device does besides computing: caching memory, queues of work, and errors that are found later."""
+"""What a device does besides computing: queues of work, errors that are found later, and plans of calls."""

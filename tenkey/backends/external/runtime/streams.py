@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, Self
 
 from .device_errors import error_words
@@ -74,6 +75,13 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Make later work in this queue wait for an event."""
         event.synchronize()
+
+    def within(self) -> AbstractContextManager[object]:
+        """Return what makes the queue current in a ``with`` block and leaves the current device as it is.
+
+        A backward runs each node so. A backend whose queues also change the current device overrides it.
+        """
+        return self
 
     def __enter__(self) -> Self:
         return self

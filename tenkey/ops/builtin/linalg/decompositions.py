@@ -142,10 +142,19 @@ def _svd_probe(call: Any, x: Tensor, full_matrices: bool = True) -> Any:
     return (s, pairs, *[t for t in more if full_matrices and t.size])
 
 
+def _svd_compared(found: Any, x: Any, full_matrices: bool = True) -> Any:
+    """Return the values, the product of the factors, and the products of each factor with its adjoint."""
+    u, s, vh = found
+    k = s.shape[-1]
+    product = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+    return s, product, np.conj(np.swapaxes(u, -1, -2)) @ u, vh @ np.conj(np.swapaxes(vh, -1, -2))
+
+
 @composite(
     "linalg_svd(Tensor x, *, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
     sample_inputs=lambda rng: [((x,), {"full_matrices": full}) for x in matrix_samples(rng) for full in (True, False)],
     gradcheck_wrapper=_svd_probe,
+    compared=_svd_compared,
 )
 def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """Compute the singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix or of each matrix of a stack.
@@ -243,10 +252,17 @@ def _qr_probe(call: Any, x: Tensor, mode: str = "reduced") -> Any:
     return (q[..., :k], r[..., :k, :], *([more] if q.shape[-1] > k else []))
 
 
+def _qr_compared(found: Any, x: Any, mode: str = "reduced") -> Any:
+    """Return the product of the factors, that of Q with its adjoint, and what lies below the diagonal of R."""
+    q, r = found
+    return q @ r, np.conj(np.swapaxes(q, -1, -2)) @ q, np.tril(r, -1)
+
+
 @composite(
     "linalg_qr(Tensor x, *, str mode='reduced') -> (Tensor Q, Tensor R)",
     sample_inputs=lambda rng: [((x,), {"mode": mode}) for x in matrix_samples(rng) for mode in ("reduced", "complete")],
     gradcheck_wrapper=_qr_probe,
+    compared=_qr_compared,
 )
 def qr(x: Tensor, *, mode: str = "reduced") -> QRResult:
     """Compute the QR decomposition ``x = Q @ R`` of a matrix or of each matrix of a stack.

@@ -84,10 +84,18 @@ def _eig_probe(call: Any, x: Tensor) -> Any:
     return w, expand_dims(v, -2) * conj(expand_dims(v, -3))
 
 
+def _eigh_compared(found: Any, x: Any) -> Any:
+    """Return the values, the matrix with these values and vectors, and the products of the vectors."""
+    w, v = found
+    adjoint_v = np.conj(np.swapaxes(v, -1, -2))
+    return w, (v * w[..., None, :]) @ adjoint_v, adjoint_v @ v
+
+
 @composite(
     "linalg_eigh(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
     sample_inputs=_hermitian_samples,
     gradcheck_wrapper=lambda call, x: _eig_probe(call, hermitian(x)),
+    compared=_eigh_compared,
 )
 def eigh(x: Tensor) -> EighResult:
     """Compute eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix or of each matrix of a stack.
@@ -162,10 +170,23 @@ _eig = lapack(
 )
 
 
+def _in_order(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Sort eigenvalues, which come in no particular order; conjugate pairs have almost equal real parts."""
+    places = np.lexsort((np.round(w.imag, 3), np.round(w.real, 3)), axis=-1)
+    return np.take_along_axis(w, places, -1)
+
+
+def _eig_compared(found: Any, x: Any) -> Any:
+    """Return the values in order, what the vectors lack to be eigenvectors, and their lengths."""
+    w, v = found
+    return _in_order(w), x @ v - v * w[..., None, :], np.sum(np.abs(v) ** 2, -2)
+
+
 @composite(
     "linalg_eig(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
     sample_inputs=square_samples,
     gradcheck_wrapper=_eig_probe,
+    compared=_eig_compared,
 )
 def eig(x: Tensor) -> EigResult:
     """Compute eigenvalues and eigenvectors of a square matrix or of each matrix of a stack.
@@ -192,6 +213,7 @@ eigvals: Entry = lapack(
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.complex_of(dtypes.real_of(check_square("linalg.eigvals", x)))),
     vjp={"x": _eigvals_vjp},
     sample_inputs=square_samples,
+    compared=lambda found, x: _in_order(found),
     doc="""Compute the eigenvalues, in no particular order, of a square matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns shape (..., M), always

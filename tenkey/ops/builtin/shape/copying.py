@@ -88,14 +88,16 @@ def floating(x: Tensor) -> Tensor:
 
 
 to_device: Entry = structured(
-    "to_device(Tensor x, Device device) -> Tensor",
-    meta=lambda x, device: TensorSpec(x.shape, x.dtype),
+    "to_device(Tensor x, Device device, *, bool non_blocking=False) -> Tensor",
+    meta=lambda x, device, non_blocking=False: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     batch=same_dim,
     tags=(Tag.INTERNAL,),
     doc="""Copy to another device; return the tensor itself if it is there already.
+
+    With ``non_blocking`` the call does not wait for the copy where the host memory is pinned.
 
     >>> str(tk.asarray([1.0]).to_device("meta").device)
     'meta'
@@ -104,13 +106,13 @@ to_device: Entry = structured(
 
 
 @composite(
-    "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "to(Tensor x, *, DType? dtype=None, Device? device=None, bool non_blocking=False) -> Tensor",
     sample_inputs=normal(([3, 4], {"dtype": np.dtype("complex128")})),
     tags=(Tag.INTERNAL,),
 )
-def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None, non_blocking: bool = False) -> Tensor:
     """Convert to another dtype, another device, or both."""
-    moved = x if device is None or device is x.device else to_device(x, device)
+    moved = x if device is None or device is x.device else to_device(x, device, non_blocking=non_blocking)
     return moved if dtype is None else astype(moved, dtype, copy=False)
 
 

@@ -15,8 +15,8 @@ constant, which may have to raise) cause an UnsupportedOperationError. Compile w
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from ..complex_parts import real_parts
 from ..expansions import expand, rewritten
@@ -27,9 +27,9 @@ from .c_writer import CWriter
 from .dialects import C_DIALECTS, WGSL, CDialect, WGSLDialect
 from .printer import Emitter, UnsupportedOperationError
 from .wgsl import WGSLWriter
-from .writer import constant_of
+from .writer import Writer, constant_of
 
-__all__ = ["to_c"]
+__all__ = ["print_function", "to_c"]
 
 # Parameters with these names get another name in the source: keywords of the languages, and functions that it calls.
 _KEYWORDS: Final = """
@@ -74,6 +74,21 @@ def to_c(
     language = known.get(dialect) if isinstance(dialect, str) else dialect
     if language is None:
         raise ValueError(f"[to_c] unknown dialect {dialect!r}: choose from {', '.join(known)}, or pass a CDialect.")
+    writer = CWriter if isinstance(language, CDialect) else WGSLWriter
+    return print_function(
+        expression, parameters, dtype=dtype, result=result, name=name, writer=writer, language=language
+    )
+
+
+def print_function(
+    expression: Expression, parameters: Mapping[str, str], *, dtype: str, result: str | None, name: str,
+    writer: Callable[[Any, str, str], Writer], language: Any,
+) -> str:  # fmt: skip
+    """Return the source of a function in the language of a writer, preceded by its helper functions.
+
+    ``writer(language, dtype, name)`` makes the :class:`Writer`; ``language`` has a name, the types of dtypes and the
+    dtype of index variables. Otherwise as :func:`to_c`.
+    """
     parameters = {**parameters, **dict.fromkeys(indices([expression]), language.index)}
     wanted = result or ("bool" if expression.kind == "boolean" else dtype)
     for used in (dtype, wanted, *parameters.values()):
@@ -93,8 +108,8 @@ def to_c(
             f"[to_c] the expression has the variables {', '.join(wrong)}, which are not parameters: "
             f"got {', '.join(parameters) or 'none'}."
         )
-    writer = CWriter(language, dtype, name) if isinstance(language, CDialect) else WGSLWriter(language, dtype, name)
-    local = {p: f"{p}_value" if p in _RESERVED else p for p in parameters}
+    made = writer(language, dtype, name)
+    local = {p: f"{p}_value" if p in _RESERVED or p in made.reserved else p for p in parameters}
     loads: list[tuple[str, str, str]] = []
     parts: dict[str, tuple[Expression, Expression]] = {}
     for parameter, given in parameters.items():
@@ -102,9 +117,9 @@ def to_c(
             continue
         target = local[parameter]
         if variables[parameter] == "boolean":
-            loads.append((target, "boolean", writer.condition(f"{target}_", given)))
+            loads.append((target, "boolean", made.condition(f"{target}_", given)))
             continue
-        loaded = writer.load(f"{target}_", given)
+        loaded = made.load(f"{target}_", given)
         if len(loaded) == 1:
             loads.append((target, "number", loaded[0]))
         elif not dtype.startswith("complex"):
@@ -117,13 +132,13 @@ def to_c(
             loads += [(f"{target}_{part}", "number", text) for part, text in zip(("re", "im"), loaded, strict=True)]
             local |= {f"{parameter}_{part}": f"{target}_{part}" for part in ("re", "im")}
     outputs = _outputs(expression, parts, dtype, wanted)
-    emitter = Emitter(writer.table(), statement=writer.statements)
+    emitter = Emitter(made.table(), statement=made.statements)
     reserved = [*local.values(), *[f"{p}_" for p in local.values()], name]
-    body, values = emitter.emit(expand(outputs, writer.lacking), names=local, reserved=reserved)
-    source = "condition" if expression.kind == "boolean" else writer.compute
-    value = writer.store(values, source, wanted)
+    body, values = emitter.emit(expand(outputs, made.lacking), names=local, reserved=reserved)
+    source = "condition" if expression.kind == "boolean" else made.compute
+    value = made.store(values, source, wanted)
     heads = [(f"{local[parameter]}_", given) for parameter, given in parameters.items()]
-    return writer.helpers() + writer.function(heads, loads, body, value, wanted)
+    return made.helpers() + made.function(heads, loads, body, value, wanted)
 
 
 def _outputs(

@@ -55,6 +55,8 @@ class Writer(ABC):
     """
 
     lacking: tuple[str, ...] = ()
+    reserved: frozenset[str] = frozenset()
+    """Names that a parameter must not have in the source, besides those that no language allows."""
     statements: Mapping[str, str]
 
     def __init__(self, language: Any, dtype: str, name: str) -> None:

@@ -14,10 +14,10 @@ from tenkey.backends import Backend, register
 Tensor = tk.Tensor
 
 
-class Pinned(Backend):
+class Lodged(Backend):
     """The smallest backend. A buffer is an object of its own, so that nothing can look into it by accident."""
 
-    name = "pinned"
+    name = "lodged"
 
     class Buffer:
         def __init__(self, nbytes: int) -> None:
@@ -53,7 +53,7 @@ def registered(backend: Backend) -> Iterator[Any]:
         yield backend
 
 
-def on(values: Any, device: str = "pinned", **options: Any) -> Tensor:
+def on(values: Any, device: str = "lodged", **options: Any) -> Tensor:
     return tk.tensor(np.asarray(values), device=device, **options)
 
 

@@ -1,0 +1,1 @@
+"""The CUDA backend: templates as numba.cuda kernels, the memory and the queues of the device."""

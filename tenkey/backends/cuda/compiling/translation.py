@@ -1,0 +1,56 @@
+"""From the source of a kernel to PTX and to machine code, kept on disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from . import kernel_files
+from .kernel_source import KernelSource, Source
+from .linking import Cubin, link
+from .numba_compiler import python_to_ptx
+from .nvrtc_compiler import cuda_to_ptx
+from .requirements import with_compilers
+
+__all__ = ["counts", "cubin_of", "ptx_of"]
+
+counts: Final = {"translated": 0, "linked": 0, "loaded": 0, "prebuilt": 0}
+"""How many kernels were translated to PTX and linked by this process, and loaded from the two kinds of folders."""
+
+
+def ptx_of(source: Source, cc: tuple[int, int] = (9, 0)) -> str:
+    """Return the PTX of a kernel for a compute capability; neither a driver nor a GPU is needed."""
+    found = _loaded("ptx", source, cc)
+    if found is not None:
+        return found.decode()
+    ptx = _translated(source, cc)
+    kernel_files.store("ptx", source, cc, ptx.encode())
+    return ptx
+
+
+def cubin_of(source: Source, cc: tuple[int, int] = (9, 0)) -> Cubin:
+    """Return the machine code of a kernel for a compute capability; neither a driver nor a GPU is needed."""
+    found = _loaded("cubin", source, cc)
+    if found is not None:
+        return Cubin.unpacked(found)
+    ptx = ptx_of(source, cc)
+    with with_compilers(source.name):
+        cubin = link(ptx, source.name, cc)
+    counts["linked"] += 1
+    kernel_files.store("cubin", source, cc, cubin.packed())
+    return cubin
+
+
+def _loaded(kind: str, source: Source, cc: tuple[int, int]) -> bytes | None:
+    found = kernel_files.load_prebuilt(kind, source, cc)
+    if found is not None:
+        counts["prebuilt"] += 1
+        return found
+    found = kernel_files.load(kind, source, cc)
+    counts["loaded"] += found is not None
+    return found
+
+
+def _translated(source: Source, cc: tuple[int, int]) -> str:
+    counts["translated"] += 1
+    with with_compilers(source.name):
+        return python_to_ptx(source, cc) if isinstance(source, KernelSource) else cuda_to_ptx(source, cc)

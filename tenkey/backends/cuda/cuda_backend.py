@@ -1,0 +1,192 @@
+"""The CUDA backend: devices and queues of the driver, and the templates as kernels of numba.cuda.
+
+Note [The device cuda is loaded at its first use]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``import tenkey`` does not import this module. Naming the device "cuda" registers the backend; the driver is asked when
+the device is used, and compilers are imported when a kernel is compiled. Where the extra, the driver or a device is
+missing, the error says which, and how to get it. Guarded by ``tests/backends/cuda/test_cuda_backend.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from ...core.device import Device
+from ...core.storage import StridedArray
+from ...dispatch.kernel import Kernel
+from ...dispatch.keys import DispatchKey
+from ...dispatch.registry import registry
+from ..external.backend_registration import register, registered
+from ..external.scalar_function import Operand, ScalarFunction
+from .compiling import Source
+from .device import contexts, driver, launching, streams
+from .kernels.arg_reduction import arg_reduction
+from .kernels.copying import copying
+from .kernels.gather import gather
+from .kernels.launches import address, number
+from .kernels.ordering import sort
+from .kernels.pointwise import pointwise
+from .kernels.products import matmul
+from .kernels.reduction import reduction
+from .kernels.scan import scan
+from .kernels.scatter import scatter
+from .libraries.library_operators import Libraries
+from .libraries.site import Place
+from .memory.device_memory import POOLS, CudaMemory
+from .user_kernels import kernel
+
+__all__ = ["CudaBackend", "load"]
+
+
+class CudaBackend(CudaMemory):
+    """All CUDA devices of this machine, or those of the emulator."""
+
+    name = "cuda"
+    pools = POOLS
+
+    def __init__(self) -> None:
+        place = Place(
+            address, lambda device: streams.current_stream(device).handle, contexts.enter, streams.is_captured
+        )
+        self._libraries = Libraries(self, place)
+
+    # ---- the devices
+
+    @override
+    def is_available(self) -> bool:
+        """Tell whether the packages of the extra, the driver and a device are there."""
+        return driver.is_available()
+
+    @override
+    def why_unavailable(self) -> str | None:
+        """Return what is missing, with the remedy."""
+        return driver.missing()
+
+    @override
+    def device_count(self) -> int:
+        """Return the number of devices."""
+        return contexts.device_count()
+
+    @override
+    def current_device(self) -> int:
+        """Return the device that this thread or task has chosen."""
+        return contexts.current_device()
+
+    @override
+    def synchronize(self, device: int = 0) -> None:
+        """Wait until all work on a device is done."""
+        streams.synchronize(device)
+
+    @override
+    def stream(self, device: int = 0) -> streams.Stream:
+        """Return a new queue of a device."""
+        return streams.Stream(device)
+
+    @override
+    def current_stream(self, device: int = 0) -> streams.Stream:
+        """Return the queue that this thread or task currently uses on a device."""
+        return streams.current_stream(device)
+
+    @override
+    def event(self, device: int = 0) -> streams.Event:
+        """Return a new event that measures times."""
+        return streams.Event(device, enable_timing=True)
+
+    # ---- what the host functions of kernels use
+
+    def launch(self, source: Source, grid: Any, block: Any, *arguments: Any) -> None:
+        """Launch a kernel in the current stream of the device of the first window among the arguments.
+
+        A window stands for the address of its first element.
+        """
+        device: int | None = None
+        given = []
+        for value in arguments:
+            if value.__class__ is StridedArray:
+                if device is None:
+                    device = value.device.index
+                given.append(value.buffer.address + value.offset)
+            elif isinstance(value, np.generic):
+                given += number(value)
+            else:
+                given.append(value)
+        index = contexts.current_device() if device is None else device
+        launching.kernel(source, index)(grid, block, *given, stream=streams.current_stream(index))
+
+    def scratch(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> StridedArray:
+        """Return an uninitialized window, for what one kernel leaves to the next."""
+        made: StridedArray = self.empty(shape, dtype, device)._data
+        return made
+
+    @override
+    def setup(self) -> None:
+        """Register the operators that run by CUDA's libraries."""
+        self._libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
+
+    def user_kernel(self, given: Any) -> Callable[..., Any]:
+        """Return what runs a kernel that a user registered as source (Note [Kernels given as source])."""
+        return kernel(given)  # type: ignore[no-any-return]
+
+    # ---- templates
+
+    @override
+    def pointwise(self, scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.dtype) -> Callable[..., None]:
+        """Return the kernel of a scalar function."""
+        return pointwise(scalar, operands, result)
+
+    @override
+    def reduction(
+        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, identity: Any
+    ) -> Callable[[StridedArray, StridedArray], None]:
+        """Return the kernel of a reduction along rows."""
+        return reduction(combine, scalar, operand, self.scratch)
+
+    @override
+    def matmul(
+        self, dtype: np.dtype, epilogue: ScalarFunction | None, operands: tuple[Operand, ...], result: np.dtype
+    ) -> Callable[..., None] | None:
+        """Return the kernel of matrix products; large ones without a function of each sum are the library's."""
+        own = matmul(self, dtype, epilogue, operands, result)
+        return own if own is None or epilogue is not None else self._libraries.product(dtype, own)
+
+    @override
+    def copy(self, dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None]:
+        """Return the kernel of copies between layouts."""
+        return copying(dtype)
+
+    @override
+    def gather(self, dtype: np.dtype) -> Callable[..., None]:
+        """Return the kernel of the selection of elements by indices."""
+        return gather(self, dtype)
+
+    @override
+    def scatter(self, mode: str, dtype: np.dtype, deterministic: bool) -> Callable[..., None] | None:
+        """Return the kernel of the combination of elements at indices."""
+        return scatter(self, mode, dtype, deterministic)
+
+    @override
+    def arg_reduction(self, better: ScalarFunction, operand: np.dtype) -> Callable[..., None] | None:
+        """Return the kernel that finds the place of the best element of each row."""
+        return arg_reduction(self, better, operand)
+
+    @override
+    def scan(self, combine: tuple[ScalarFunction, ...], dtype: np.dtype) -> Callable[..., None]:
+        """Return the kernel of an inclusive scan along rows."""
+        return scan(self, combine, dtype)
+
+    @override
+    def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
+        """Return the kernel that sorts rows."""
+        return sort(self, dtype)
+
+
+def load() -> bool:
+    """Register the backend if it is not registered yet."""
+    with registry.lock:
+        if "cuda" not in registered:
+            register(CudaBackend())
+    return True

@@ -1,0 +1,1 @@
+"""What the CUDA driver provides: devices, memory, copies, queues and launches."""

@@ -1,0 +1,302 @@
+"""Reductions along rows, with any associative and commutative function.
+
+Note [Forms of reductions]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+*Columns*: where neighbouring rows are adjacent in memory, or rows are short, a thread belongs to a row, and the threads
+of a block (32 rows, 8 places in each) join their parts through shared memory. *Warp*: up to 1,024 elements, a warp
+takes a row, and its lanes join theirs by a tree of shuffles. *Block*: a block of 8 warps takes a row. Where there are
+too few rows to occupy the device, several blocks take a part of a row each, and a second pass joins the parts. No form
+needs a neutral element: a lane beyond the end reads the first element, and its value is not used. The order in which
+elements are combined depends on the shape and the strides alone, so results are the same in every run. Floats of 16
+bits are combined in float32 and rounded once. Guarded by
+``tests/backends/cuda/kernels/test_reduction.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.storage import StridedArray
+from ....ops.scalar import topological_order
+from ...external.scalar_function import ScalarFunction
+from ...external.templates import identity
+from ..compiling import KernelSource
+from .emission import TYPES, parts_count
+from .launches import Launcher, address, word
+from .pointwise import element_source, kernel_name
+
+__all__ = ["Scratch", "block_source", "column_source", "reduction", "warp_source"]
+
+Scratch = Callable[[tuple[int, ...], np.dtype, Any], StridedArray]
+"""Returns an uninitialized window of a shape and dtype on a device, for results between two passes."""
+
+_WARP: Final = 32
+_WARPS: Final = 8  # of a block
+_THREADS: Final = _WARP * _WARPS
+_WARP_ROW: Final = 1024  # the longest row of a single warp
+_WORD: Final = (1 << 64) - 1
+_SHORT_FUNCTIONS: Final = 10  # operations of which loops are unrolled
+_SHORT: Final = 8  # a row of so many elements is one thread's
+_OCCUPYING: Final = 2048  # blocks that fill a large device
+_LEAST_CHUNK: Final = 1024  # elements of a block, if there are several to a row
+
+
+class _Text:
+    """The statements that all forms are made of, for one combination of functions and dtypes."""
+
+    def __init__(
+        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+    ) -> None:  # fmt: skip
+        self.dtype = combine.dtype
+        self.target = combine.dtype if target is None else target
+        self.kind = TYPES[str(combine.dtype)]
+        self.parts = parts_count(str(combine.dtype))
+        self.operand = operand
+        self.is_short = len(topological_order([scalar.expression, combine.expression])) <= _SHORT_FUNCTIONS
+        self.head = "\n".join([
+            element_source(scalar, [operand], combine.dtype, "element"),
+            element_source(combine, [combine.dtype] * 2, combine.dtype, "combine"),
+        ])  # fmt: skip
+        self.parameters = (
+            "uint64",
+            "uint64",
+            f"{TYPES[str(self.target)]}*",
+            f"{TYPES[str(operand)]}*",
+            "uint64",
+            "uint64",
+        )
+
+    def names(self, name: str) -> list[str]:
+        """Return the variables that hold a value."""
+        return [name] if self.parts == 1 else [f"{name}_re", f"{name}_im"]
+
+    def element(self, name: str, at: str) -> str:
+        """Return the statement that loads the element at a place, counted in parts of elements."""
+        values = f"x[{at}]" if parts_count(str(self.operand)) == 1 else f"x[{at}], x[wrap_add({at}, uint64(1))]"
+        return f"{', '.join(self.names(name))} = element({values})"
+
+    def join(self, name: str, a: str, b: str) -> str:
+        """Return the statement that combines two values."""
+        return f"{', '.join(self.names(name))} = combine({', '.join([*self.names(a), *self.names(b)])})"
+
+    def kept(self, condition: str, name: str, chosen: str) -> list[str]:
+        """Return the statements that replace a value where a condition holds."""
+        pairs = zip(self.names(name), self.names(chosen), strict=True)
+        return [f"{old} = select({condition}, {new}, {old})" for old, new in pairs]
+
+    def stored(self, name: str, at: str) -> list[str]:
+        """Return the statements that store a value as an element of the result."""
+        if self.parts == 1:
+            return [f"out[{at}] = {name if self.target == self.dtype else f'to_{self.target}({name})'}"]
+        first, second = self.names(name)
+        return [f"place = shift_left({at}, uint64(1))", f"out[place] = {first}", f"out[place + uint64(1)] = {second}"]
+
+    def walk(self, end: str, stride: int) -> list[str]:
+        """Return the statements that join to ``total`` the elements at every ``stride``-th place after ``k``.
+
+        ``at`` is the place of the element ``k``, which ``total`` holds. Elements of short functions are loaded four at
+        a time, so that the memory has more to do while they arrive.
+        """
+        lines = [
+            f"step = wrap_multiply(column_step, uint64({stride}))",
+            f"k = wrap_add(k, uint64({stride}))",
+            "at = wrap_add(at, step)",
+        ]
+        if self.is_short:
+            lines.append(f"while wrap_add(k, uint64({3 * stride})) < {end}:")
+            body = []
+            for n in range(4):
+                body += [self.element(f"value{n}", "at"), "at = wrap_add(at, step)"]
+            for a, b in ((0, 1), (2, 3), (0, 2)):
+                body.append(self.join(f"value{a}", f"value{a}", f"value{b}"))
+            body += [self.join("total", "total", "value0"), f"k = wrap_add(k, uint64({4 * stride}))"]
+            lines += _indented(body)
+        rest = [
+            self.element("value", "at"), self.join("total", "total", "value"), "at = wrap_add(at, step)",
+            f"k = wrap_add(k, uint64({stride}))",
+        ]  # fmt: skip
+        return [*lines, f"while k < {end}:", *_indented(rest)]
+
+    def tree(self, count: str) -> list[str]:
+        """Return the statements that join ``total`` of the first ``count`` lanes of a warp in its first lane."""
+        lines = []
+        for offset in (16, 8, 4, 2, 1):
+            pairs = zip(self.names("other"), self.names("total"), strict=True)
+            lines += [f"{other} = shuffle_down({total}, uint32({offset}))" for other, total in pairs]
+            lines.append(self.join("joined", "total", "other"))
+            lines += self.kept(f"uint64(lane + {offset}) < {count}", "total", "joined")
+        return lines
+
+    def source(self, form: str, name: str, lines: list[str]) -> KernelSource:
+        """Return the kernel."""
+        title = kernel_name(name, form, str(self.target))
+        body = "\n".join([f"    {line}" for line in lines])
+        signature = "rows, columns, out, x, row_step, column_step"
+        text = f"{self.head}\n\ndef {title}({signature}"
+        parameters: tuple[str, ...] = self.parameters
+        if form != "warp":
+            text += ", splits"
+            parameters = (*parameters, "uint64")
+        return KernelSource(title, f"{text}):\n{body}\n", parameters, _THREADS)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def warp_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
+    """Return the kernel (rows, columns, out, x, row_step, column_step) in which a warp takes a row."""
+    text = _Text(combine, scalar, operand, target)
+    row = [
+        "base = wrap_multiply(row, row_step)",
+        "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
+        text.element("total", "at"),
+        "k = lane64",
+        *text.walk("columns", _WARP),
+        *text.tree("columns"),
+        "if lane == 0:",
+        *_indented(text.stored("total", "row")),
+    ]
+    lines = [
+        "lane = int32(cuda.threadIdx.x & 31)", "lane64 = uint64(lane)",
+        f"row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64({_WARPS})), uint64(cuda.threadIdx.x >> 5))",
+        "if row < rows:",
+        *_indented(row),
+    ]  # fmt: skip
+    return text.source("warp", combine.name, lines)
+
+
+def block_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
+    """Return the kernel in which a block takes one of ``splits`` parts of a row; ``out`` has a place for each part."""
+    text = _Text(combine, scalar, operand, target)
+    shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
+    lines = [
+        *shared,
+        "thread = cuda.threadIdx.x", "lane = int32(thread & 31)",
+        "row = unsigned_quotient(uint64(cuda.blockIdx.x), splits)",
+        "split = unsigned_remainder(uint64(cuda.blockIdx.x), splits)",
+        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
+        "start = wrap_multiply(split, chunk)",
+        "end = wrap_add(start, chunk)",
+        "end = select(end < columns, end, columns)",
+        "count = wrap_subtract(end, start)",
+        "base = wrap_multiply(row, row_step)",
+        "k = wrap_add(start, uint64(thread))",
+        "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
+        text.element("total", "at"),
+        *text.walk("end", _THREADS),
+        "first = uint64(thread & 0x7FFFFFE0)",
+        "valid = select(count > first, wrap_subtract(count, first), uint64(0))",
+        *text.tree("valid"),
+        "if lane == 0:",
+        *[f"    {name}_shared[thread >> 5] = {name}" for name in text.names("total")],
+        "cuda.syncthreads()",
+        "if thread < 32:",
+        f"    warps = unsigned_quotient(wrap_add(count, uint64(31)), uint64({_WARP}))",
+        f"    warps = select(warps < uint64({_WARPS}), warps, uint64({_WARPS}))",
+        *[f"    {name} = {name}_shared[select(lane < {_WARPS}, lane, int32(0))]" for name in text.names("total")],
+        *_indented(text.tree("warps")),
+        "    if lane == 0:",
+        *_indented(_indented(text.stored("total", "uint64(cuda.blockIdx.x)"))),
+    ]  # fmt: skip
+    return text.source("block", combine.name, lines)
+
+
+def column_source(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+) -> KernelSource:  # fmt: skip
+    """Return the kernel for adjacent neighbouring rows: blocks of (32, 8), ``out`` has the shape (splits, rows)."""
+    text = _Text(combine, scalar, operand, target)
+    shared = [f"{name}_shared = cuda.shared.array(({_WARPS}, {_WARP}), {text.kind})" for name in text.names("total")]
+    lines = [
+        *shared,
+        "tx = cuda.threadIdx.x", "ty = cuda.threadIdx.y",
+        "row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64(32)), uint64(tx))",
+        "split = uint64(cuda.blockIdx.y)",
+        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
+        "start = wrap_multiply(split, chunk)",
+        "end = wrap_add(start, chunk)",
+        "end = select(end < columns, end, columns)",
+        "base = wrap_multiply(select(row < rows, row, uint64(0)), row_step)",
+        "k = wrap_add(start, uint64(ty))",
+        "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
+        text.element("total", "at"),
+        *text.walk("end", _WARPS),
+        *[f"{name}_shared[ty, tx] = {name}" for name in text.names("total")],
+        "cuda.syncthreads()",
+        "if (ty == 0) & (row < rows):",
+        "    count = wrap_subtract(end, start)",
+        f"    count = int32(select(count < uint64({_WARPS}), count, uint64({_WARPS})))",
+        "    j = int32(1)",
+        "    while j < count:",
+        *[f"        {value} = {total}_shared[j, tx]" for value, total in
+          zip(text.names("value"), text.names("total"), strict=True)],
+        f"        {text.join('total', 'total', 'value')}",
+        "        j = wrap_add(j, int32(1))",
+        "    place_of_row = wrap_add(wrap_multiply(split, rows), row)",
+        *_indented(text.stored("total", "place_of_row")),
+    ]  # fmt: skip
+    return text.source("columns", combine.name, lines)
+
+
+def reduction(
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, scratch: Scratch
+) -> Callable[[StridedArray, StridedArray], None]:
+    """Return the host function ``kernel(out, x)`` of the template ``reduction``."""
+    half = str(combine.dtype) in ("float16", "bfloat16")
+    dtype = np.dtype(np.float32) if half else combine.dtype  # of what is combined
+    joined = ScalarFunction(combine.name, combine.parameters, combine.expression, dtype)
+    same = ScalarFunction("join", ("x",), identity(dtype), dtype)
+    _Text(joined, scalar, operand)  # NotImplementedError, before any call
+
+    @functools.cache
+    def launcher(make: Callable[..., KernelSource], first: bool, last: bool) -> Launcher:
+        target = combine.dtype if last else dtype
+        return Launcher(make(joined, scalar if first else same, operand if first else dtype, target))
+
+    def run(out: StridedArray, x: StridedArray, first: bool) -> None:
+        rows, columns = x.shape
+        device = x.device.index
+        size = word(x.dtype)
+        row_step, column_step = [step // size for step in x.strides]
+        numbers = (address(x), row_step & _WORD, column_step & _WORD)  # negative ones wrap around, as sums of them do
+        if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
+            blocks = -(-rows // _WARP)
+            splits = _splits(blocks, columns, 64)
+            target = out if splits == 1 else scratch((splits, rows), dtype, out.device)
+            kernel = launcher(column_source, first, splits == 1)
+            kernel(device, (blocks, splits), (_WARP, _WARPS), rows, columns, address(target), *numbers, splits)
+            if splits > 1:
+                parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
+                run(out, parts, False)
+        elif columns <= _WARP_ROW:
+            warps = min(_WARPS, rows)
+            kernel = launcher(warp_source, first, True)
+            kernel(device, -(-rows // _WARPS), warps * _WARP, rows, columns, address(out), *numbers)
+        else:
+            splits = _splits(rows, columns, _LEAST_CHUNK)
+            target = out if splits == 1 else scratch((rows, splits), dtype, out.device)
+            kernel = launcher(block_source, first, splits == 1)
+            kernel(device, rows * splits, _THREADS, rows, columns, address(target), *numbers, splits)
+            if splits > 1:
+                run(out, target, False)
+
+    def kernel(out: StridedArray, x: StridedArray) -> None:
+        run(out, x, True)
+
+    return kernel
+
+
+def _splits(blocks: int, columns: int, least: int) -> int:
+    """Return the number of parts of a row, so that the device is occupied; no part is empty."""
+    wanted = min(max(1, _OCCUPYING // blocks), max(1, columns // least), 1024)
+    chunk = -(-columns // wanted)
+    return -(-columns // chunk)

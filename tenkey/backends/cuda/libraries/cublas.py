@@ -1,0 +1,66 @@
+"""cuBLAS: factorizations and solutions for stacks of small matrices.
+
+The matrices of a stack have one size; their addresses are in device memory. The arguments follow the cuBLAS Library
+documentation, https://docs.nvidia.com/cuda/cublas/, section "BLAS-like Extension" (``getrfBatched``, ``getrsBatched``,
+``geqrfBatched``). What cuBLAS reports in host memory are wrong arguments only, found before anything runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .entry_points import LibraryError, cublas, letter
+from .site import Handle, Matrix, Site
+
+__all__ = ["geqrf_batched", "getrf_batched", "getrs_batched"]
+
+
+def _create(site: Site) -> Handle:
+    handle = cublas(site.operator, "create")
+    cublas(site.operator, "set_stream", handle, site.stream)
+    return Handle(handle)
+
+
+def _handle(site: Site) -> Handle:
+    return site.handles.get(cublas, site, _create, by_stream=True)
+
+
+def _refuse(site: Site, function: str, status: np.ndarray) -> None:
+    if status[0]:
+        raise LibraryError(f"[{site.operator}] {function} refused argument {-int(status[0])}: please report this.")
+
+
+def getrf_batched(site: Site, pointers: int, first: Matrix, pivots: int, info: int, batch: int) -> None:
+    """Overwrite square matrices like ``first`` with their LU factors; ``pivots`` gets int32, counted from 1."""
+    handle = _handle(site)
+    with handle.lock:
+        function = f"{letter(first.dtype)}getrf_batched"
+        cublas(site.operator, function, handle.value, first.rows, pointers, first.leading, pivots, info, batch)
+
+
+def getrs_batched(
+    site: Site, pointers: int, first: Matrix, pivots: int, others: int, b: Matrix, transposed: bool, batch: int
+) -> None:
+    """Overwrite right-hand sides like ``b`` with the solutions for factorized matrices, or for their transposes."""
+    handle = _handle(site)
+    status = np.zeros(1, np.int32)
+    with handle.lock:
+        function = f"{letter(first.dtype)}getrs_batched"
+        cublas(
+            site.operator, function, handle.value, int(transposed), first.rows, b.columns, pointers, first.leading,
+            pivots, others, b.leading, status.ctypes.data, batch,
+        )  # fmt: skip
+    _refuse(site, function, status)
+
+
+def geqrf_batched(site: Site, pointers: int, first: Matrix, taus: int, batch: int) -> None:
+    """Overwrite matrices like ``first`` with R and Householder vectors; ``taus`` are addresses in device memory."""
+    handle = _handle(site)
+    status = np.zeros(1, np.int32)
+    with handle.lock:
+        function = f"{letter(first.dtype)}geqrf_batched"
+        cublas(
+            site.operator, function, handle.value, first.rows, first.columns, pointers, first.leading, taus,
+            status.ctypes.data, batch,
+        )  # fmt: skip
+    _refuse(site, function, status)

@@ -1,0 +1,102 @@
+"""Registers the operators of this folder for a backend, in its ``setup``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.device import Device
+from ....core.silence import silently
+from ....core.tree import tensors_in
+from ....dispatch.registry import registry
+from ...external.fallback import check_devices
+from ...external.templates import Copier
+from . import fft_kernels, linear_systems, matrix_functions, orthogonal, spectral
+from .large_products import large_product
+from .site import Handles, Place, Site
+
+__all__ = ["ON_HOST", "OPERATORS", "Libraries"]
+
+OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "tk::linalg_inv": linear_systems.inv,
+    "tk::linalg_solve": linear_systems.solve,
+    "tk::linalg_det": linear_systems.det,
+    "tk::lapack_slogdet": linear_systems.slogdet,
+    "tk::lu_factors": linear_systems.lu_factors,
+    "tk::linalg_cholesky": linear_systems.cholesky,
+    "tk::lapack_svd": spectral.svd,
+    "tk::linalg_svdvals": spectral.svdvals,
+    "tk::lapack_eigh": spectral.eigh,
+    "tk::linalg_eigvalsh": spectral.eigvalsh,
+    "tk::lapack_eig": spectral.eig,
+    "tk::linalg_eigvals": spectral.eigvals,
+    "tk::lapack_qr": orthogonal.qr,
+    "tk::linalg_pinv": matrix_functions.pinv,
+    "tk::lapack_lstsq": matrix_functions.lstsq,
+    "tk::linalg_matrix_rank": matrix_functions.matrix_rank,
+    "tk::linalg_adjugate": matrix_functions.adjugate,
+    "tk::linalg_matrix_exp": matrix_functions.matrix_exp,
+    "tk::fft_fft": fft_kernels.fft,
+    "tk::fft_ifft": fft_kernels.ifft,
+    "tk::fft_rfft": fft_kernels.rfft,
+    "tk::fft_irfft": fft_kernels.irfft,
+}
+"""Functions ``kernel(site, spec, *args)`` by operator; ``spec`` is what the operator's rule says of the results."""
+
+_SHOWN: Final = {"lu_factors": "linalg.lu"}
+ON_HOST: Final[dict[str, str]] = {}
+"""Operators of linear algebra that fall back to the CPU, with the reason."""
+
+
+class Libraries:
+    """CUDA's libraries for one backend; ``place`` says how addresses, streams and contexts are found."""
+
+    def __init__(self, backend: Any, place: Place) -> None:
+        self._backend = backend
+        self._place = place
+        self._handles = Handles()
+        self._copier = Copier(backend)
+
+    def site(self, operator: str, device: Device) -> Site:
+        """Return the place of a call on the current stream of a device."""
+        stream = self._place.stream(device.index)
+        return Site(operator, self._backend, self._place, device, stream, self._handles, self._copier)
+
+    def setup(self, register: Callable[..., Any]) -> None:
+        """Register a kernel for each operator by ``register(name, kernel)``."""
+        for name, function in OPERATORS.items():
+            register(name, self.kernel(name, function))
+
+    def kernel(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the kernel of an operator: it checks the arguments as on the CPU and calls the function."""
+        base = name.partition("::")[2]
+        shown = _SHOWN.get(base) or base.replace("linalg_", "linalg.").replace("lapack_", "linalg.")
+        shown = shown.replace("fft_", "fft.")
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            operator = registry.find(name)
+            check_devices(operator, args, kwargs)
+            spec = operator.facets["Meta"].rule(*args, **kwargs)
+            device = next(x.device for x in tensors_in((args, kwargs)) if x.device.backend is self._backend)
+            with self._place.entered(device.index):
+                return silently(function, self.site(shown, device), spec, *args, **kwargs)
+
+        parameters = [*inspect.signature(function).parameters.values()][2:]
+        kernel.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        kernel.__name__ = f"{base}_by_library"
+        return kernel
+
+    def product(self, dtype: np.dtype, own: Callable[..., None]) -> Callable[..., None]:
+        """Return a kernel of the template ``matmul`` that leaves large products to cuBLASLt, others to ``own``."""
+        large = large_product(lambda device: self.site("matmul", device), dtype)
+        if large is None:
+            return own
+
+        def kernel(out: Any, a: Any, b: Any) -> None:
+            if not large(out, a, b):
+                own(out, a, b)
+
+        return kernel

@@ -1,0 +1,151 @@
+"""``python -m tenkey warm --cuda``: Note [Kernels that are found by calls]."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba_cuda", reason="needs the extra cuda")
+if shutil.which("cc") is None:
+    pytest.skip("the emulator needs a C compiler", allow_module_level=True)
+
+import tenkey as tk
+from tenkey.backends.cuda.compiling import Figures, KernelSource, translation
+from tenkey.backends.cuda.device import launching
+from tenkey.backends.llvm import complaints
+from tenkey.commands import cuda_kernels, main, warm_cuda
+
+FLOAT32 = np.dtype("float32")
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("TENKEY_CACHE_LIMIT", "TENKEY_PREBUILT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(complaints, "_said", set())
+
+
+def test_a_folder_for_another_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "built"
+    arguments = ["warm", "--cuda", "sm_90", "--out", str(out), "--operators", "add", "--dtypes", "float32"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    lines = [line.split() for line in said.splitlines() if line.startswith("tk_add")]
+    assert {"tk_add_vector_float32", "tk_add_strided2_float32"} <= {line[0] for line in lines}
+    (vector,) = [line for line in lines if line[0] == "tk_add_vector_float32"]
+    assert vector[1] == "sm_90"
+    assert int(vector[2]) > 0, "registers"
+    assert vector[3:5] == ["0", "0"], "spills and local memory"
+    assert vector[7] == "2", "loads of 128 bits"
+    assert vector[9] == "1", "stores of 128 bits"
+    assert vector[-1] == "tk::add"
+    assert f"TENKEY_PREBUILT={out}" in said
+    assert len([*out.iterdir()]) == 2 * len(lines), "machine code and PTX of each"
+
+    shutil.move(out, tmp_path / "elsewhere")
+    monkeypatch.setenv("TENKEY_PREBUILT", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "another"))
+    for name in translation.counts:
+        monkeypatch.setitem(translation.counts, name, 0)
+    with tk.testing.cuda_emulator():
+        x = tk.asarray([1.0, 2.0], dtype=tk.float32, device="cuda")
+        assert (x + x).tolist() == [2.0, 4.0]
+    assert translation.counts["prebuilt"] >= 1
+    assert translation.counts["translated"] == 0
+
+
+def test_kernels_of_large_calls_and_other_dtypes() -> None:
+    with tk.testing.cuda_emulator(execute=False):
+        found = cuda_kernels.kernels_of([FLOAT32, np.dtype("int32")], ["sum", "cumulative_sum", "add"])
+    names = {kernel.source.name for kernel in found}
+    assert {"tk_add_vector_float32", "tk_add_vector_int32"} <= names
+    assert any("block" in name for name in names), "the form for long rows"
+    assert {kernel.operator for kernel in found} == {"tk::add", "tk::cumulative_sum", "tk::sum"}
+    assert len({kernel.source for kernel in found}) == len(found)
+
+
+def test_calls_that_never_end() -> None:
+    """A loop that waits for a value, which no kernel computes here: ``gcd`` is one."""
+    with tk.testing.cuda_emulator(execute=False):
+        found = cuda_kernels.kernels_of([np.dtype("int32")], ["gcd"])
+    assert found
+
+
+def test_nothing_is_left_behind() -> None:
+    before = launching._image_of, launching.launched
+    with tk.testing.cuda_emulator() as emulator:
+        with tk.testing.cuda_emulator(execute=False):
+            cuda_kernels.kernels_of([FLOAT32], ["add"])
+        assert (launching._image_of, launching.launched) == before
+        x = tk.asarray([1.0, 2.0], device="cuda")
+        assert (x + x).tolist() == [2.0, 4.0], "a real kernel, not the empty one"
+        assert emulator.counts.launches
+
+
+def test_kernels_that_do_not_compile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = cuda_kernels.CudaKernel(
+        KernelSource("wrong", "def wrong(x):\n    x[0] = unknown\n", ("int32*",)), "tk::wrong"
+    )
+    right = cuda_kernels.CudaKernel(KernelSource("right", "def right(x):\n    x[0] = 1\n", ("int32*",)), "tk::right")
+    monkeypatch.setattr(warm_cuda, "_found", lambda dtypes, operators: [wrong, right])
+    assert main(["warm", "--cuda", "sm_90"]) == 1
+    printed = capsys.readouterr()
+    assert "1 kernels in the cache of compiled code" in printed.out
+    assert "1 failures" in printed.out
+    assert "tk::wrong: wrong for sm_90: " in printed.err
+
+
+def test_processes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many kernels are compiled by a process for each core, with the same results."""
+    text = "def k{i}(x):\n    x[0] = {i}\n"
+    kernels = [
+        cuda_kernels.CudaKernel(KernelSource(f"k{i}", text.format(i=i), ("int32*",)), f"tk::op{i}") for i in range(3)
+    ]
+    alone = warm_cuda.build(kernels, [(9, 0)], None)
+    monkeypatch.setattr(warm_cuda, "_FEW", 0)
+    assert warm_cuda.build(kernels, [(9, 0)], None) == alone
+    assert [operator for _, operator in alone[0]] == ["tk::op0", "tk::op1", "tk::op2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cuda", "hopper"], "'hopper' is not an architecture such as sm_80"),
+        (["--out", "folder"], "--out is for --cuda"),
+        (["--cuda", "sm_90", "--operators", "unknown_operator"], "No operator that launches a kernel has a name like"),
+        (["--cuda", "sm_90", "--dtypes", "float33"], "--dtypes: [dtype] got 'float33'"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["warm", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenkey.backends.cuda.device.driver._PACKAGES", ("a_compiler_of_nobody",))
+    assert main(["warm", "--cuda", "sm_90"]) == 1
+    assert "a_compiler_of_nobody is not installed" in capsys.readouterr().err
+
+
+def test_the_command_imports_nothing_of_cuda_for_the_cpu() -> None:
+    loaded = "'tenkey.backends.cuda' in sys.modules, 'numba' in sys.modules"
+    code = f"import sys; from tenkey.commands import warm; print({loaded})"
+    environment = os.environ | {"PYTHONPATH": str(Path(tk.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_table() -> None:
+    figures = Figures("k", "sm_90", 32, 0, 0, 1024, 4, 1, 2, 1, 0, 0.75)
+    head, row = warm_cuda.table([(figures, "tk::f")])
+    assert head.split()[:3] == ["kernel", "arch", "registers"]
+    assert row.split() == ["k", "sm_90", "32", "0", "0", "1024", "4", "1", "2", "1", "0", "0.75", "tk::f"]
