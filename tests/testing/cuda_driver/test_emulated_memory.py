@@ -181,6 +181,19 @@ def test_registered_memory(program: Program) -> None:
     assert code(driver.cuMemHostUnregister(address)) == 713
 
 
+def test_memory_that_was_registered_is_ordinary_memory_again(program: Program) -> None:
+    values = np.zeros(100, np.float32)
+    address = values.ctypes.data
+    source = int(checked(driver.cuMemAlloc(400)))
+    checked(driver.cuMemsetD8(source, 1, 400))
+    checked(driver.cuMemHostRegister(address, values.nbytes, 0))
+    checked(driver.cuMemHostUnregister(address))
+    checked(driver.cuMemcpyDtoH(address, source, 400))
+    checked(driver.cuCtxSynchronize())
+    assert (values.view(np.uint8) == 1).all()
+    checked(driver.cuMemFree(source))
+
+
 def test_managed_memory_is_reached_by_host_and_device(program: Program) -> None:
     address = int(checked(driver.cuMemAllocManaged(400, 1)))
     values = np.frombuffer((ctypes.c_float * 100).from_address(address), np.float32)

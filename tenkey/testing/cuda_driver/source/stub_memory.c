@@ -135,13 +135,13 @@ Block *adopt(CUdeviceptr base, size_t bytes, CUdevice device, int kind, Context 
 }
 
 void give_back(Block *block) {
-  unsigned at = tombstone++ % TOMBSTONES;
-  tombstones[at].base = block->base;
-  tombstones[at].size = block->size;
-  tombstones[at].kind = block->kind;
-  tombstones[at].id = block->id;
   take_out(block);
-  if (block->kind != REGISTERED && block->kind != GLOBAL) {
+  if (block->kind != REGISTERED && block->kind != GLOBAL) { /* those are the program's, which may use them again */
+    unsigned at = tombstone++ % TOMBSTONES;
+    tombstones[at].base = block->base;
+    tombstones[at].size = block->size;
+    tombstones[at].kind = block->kind;
+    tombstones[at].id = block->id;
     arena_of(block->device)->used -= block->room;
     if (block->room >= 1 << 20) madvise((void *)block->base, block->room, MADV_DONTNEED);
     else fill(block, 0xfb);
