@@ -41,7 +41,8 @@ _EXACT: Final = frozenset([
     "nextafter", "maximum", "minimum", "remainder", *_COMPARISONS, *_CONDITIONS,
 ])  # fmt: skip
 _SIGNED_ZEROS: Final = frozenset([
-    "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "floor", "ceil", "trunc", "round", "copysign",
+    "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "floor", "ceil", "trunc", "round",
+    "copysign", "sign",
 ])  # fmt: skip
 _AGAINST_ONE: Final = frozenset(["sin", "cos", "lgamma", "digamma"])
 """Functions with zeros at numbers that are not exact: their error counts against 1 there."""

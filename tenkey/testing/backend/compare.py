@@ -97,24 +97,34 @@ def same(got: Any, want: Any, device: str, what: str = "result", **options: Any)
 
 def close(
     got: np.ndarray, want: np.ndarray, what: str = "values", *,
-    absolute: bool = True, zeros: bool = False, operands: Sequence[Any] = (), ulps: int = _ULPS,
+    absolute: bool = True, zeros: bool = False, operands: Sequence[Any] = (), ulps: int = _ULPS, term: Any = 0,
 ) -> None:  # fmt: skip
     """Raise AssertionError unless the arrays are equal; floats may differ by some units in the last place.
 
     With ``absolute``, these are units of 1 for values below 1, since sums of several terms may have lost as much.
     ``zeros``: zeros have the same sign too. ``operands``: arrays that broadcast to the result, for the message.
+    ``term``: an array of real numbers, which others may cancel in the result: the units are those of the term, where it
+    is larger than the result.
+
+    >>> got, want = np.array([1e-3 + 1e-15]), np.array([1e-3])
+    >>> close(got, want, absolute=False, term=-0.25)
+    >>> close(got, want, absolute=False)
+    Traceback (most recent call last):
+    ...
+    AssertionError: values: 1 of 1 elements of float64 are wrong.
+    ...
     """
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
     if want.dtype.kind not in "fc":
         wrong = got != want
     elif want.dtype.kind == "c":
-        parts = [_wrong(getattr(got, part), getattr(want, part), absolute, ulps) for part in ("real", "imag")]
+        parts = [_wrong(getattr(got, part), getattr(want, part), absolute, ulps, 0) for part in ("real", "imag")]
         wrong = parts[0] | parts[1]
         with np.errstate(all="ignore"):  # the error of one part may have the size of the other
             size = np.maximum(np.abs(want), float(absolute))
             wrong &= ~(np.abs(got - want) <= ulps * np.finfo(want.dtype).eps * size)
     else:
-        wrong = _wrong(got, want, absolute, ulps)
+        wrong = _wrong(got, want, absolute, ulps, term)
         if zeros:
             wrong |= (got == 0) & (want == 0) & (np.signbit(got) != np.signbit(want))
     if not np.any(wrong):
@@ -129,10 +139,11 @@ def close(
     raise AssertionError("\n".join(lines))
 
 
-def _wrong(got: np.ndarray, want: np.ndarray, absolute: bool, ulps: int) -> Any:
+def _wrong(got: np.ndarray, want: np.ndarray, absolute: bool, ulps: int, term: Any) -> Any:
     info = np.finfo(want.dtype)
     with np.errstate(all="ignore"):
-        tolerance = ulps * float(info.eps) * (np.maximum(np.abs(want), 1) if absolute else np.abs(want))
+        size = np.maximum(np.abs(want), np.maximum(np.abs(term), float(absolute)))
+        tolerance = ulps * float(info.eps) * size
         tolerance = tolerance + (_DENORMALS if ulps else 0) * float(info.smallest_subnormal)
         near = np.abs(got.astype(np.float64) - want) <= tolerance
         near &= np.isfinite(got) & np.isfinite(want)

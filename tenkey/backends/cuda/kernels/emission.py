@@ -178,7 +178,7 @@ class NumbaWriter(Writer):
             "abs": absolute, "round": f"libdevice.rint{self.suffix}({{0}})",
             "maximum": "select(({0} > {1}) | ({0} != {0}), {0}, {1})",
             "minimum": "select(({0} < {1}) | ({0} != {0}), {0}, {1})",
-            "sign": f"select({{0}} > {zero}, {one}, select({{0}} < {zero}, {self.literal(-1.0)}, {{0}}))",
+            "sign": f"select({{0}} > {zero}, {one}, select({{0}} < {zero}, {self.literal(-1.0)}, {{0}} + {zero}))",
             "isnan": "({0} != {0})", "isinf": f"({absolute} == {infinity})", "isfinite": f"({absolute} < {infinity})",
             "signbit": f"(libdevice.copysign{self.suffix}({one}, {{0}}) < {zero})",
             **{name: self.helper(name) for name in ("floor_divide", "remainder", "digamma", "trigamma")},

@@ -137,7 +137,7 @@ class WGSLWriter(Writer):
             "isfinite": f"({magnitude} < 0x7f800000u)", "signbit": "(bitcast<u32>({0}) >= 0x80000000u)",
             "maximum": f"select({{1}}, {{0}}, {{0}} > {{1}} || {magnitude} > 0x7f800000u)",
             "minimum": f"select({{1}}, {{0}}, {{0}} < {{1}} || {magnitude} > 0x7f800000u)",
-            "sign": "select(select({0}, -1f, {0} < 0f), 1f, {0} > 0f)",
+            "sign": "select(select(select({0}, -1f, {0} < 0f), 1f, {0} > 0f), 0f, {0} == 0f)",
             **{name: self.helper(name) for name in named.split()},
         }  # fmt: skip
 
