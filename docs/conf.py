@@ -31,7 +31,7 @@ author = "The tenkey developers"
 copyright = "The tenkey developers"
 release = version = tenkey.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 root_doc = "index"
 html_theme = "alabaster"

@@ -26,6 +26,7 @@ from tests._registry import registry_as_before
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONGEST = {
     "checkpoint_memory.py": 112,
+    "cuda_operator.py": 176,
     "digits.py": 160,
     "custom_operator.py": 170,
     "custom_backend.py": 136,

@@ -105,6 +105,14 @@ def test_right_on_another_backend(host: str) -> None:
     assert report_of(operator, X)["backends"].status == "passed"  # it falls back
 
 
+def test_a_backend_that_is_not_available_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Copy, "is_available", lambda self: False)
+    with tk.backends.register(_Copy()):
+        row = report_of(tk.matmul, X, sample(4, 2))["backends"]
+    assert row.status == "passed"
+    assert "'opcheckhost' cannot be used here (RuntimeError: [opcheckhost] is not available" in row.text
+
+
 def test_the_sample_may_be_on_another_backend(host: str) -> None:
     report = report_of(tk.multiply, X.to_device(host), Y.to_device(host))
     assert report.passed, str(report)

@@ -352,14 +352,14 @@ def check_backends(sample: Sample) -> str | None:
     want = sample.results(sample.tensors())
     notes = []
     for name in others:
-        device = to_device(name)
-        kernel = sample.operator.slot(device.key).kernel
-        place = f" ({kernel.site})" if kernel is not None and kernel.site and not kernel.boxed else ""
         try:
+            device = to_device(name)
             tensors = [t.to_device(device) for t in sample.tensors()]
         except Exception as error:
             notes.append(f"'{name}' cannot be used here ({described(error)})")
             continue
+        kernel = sample.operator.slot(device.key).kernel
+        place = f" ({kernel.site})" if kernel is not None and kernel.site and not kernel.boxed else ""
         try:
             got = sample.results(tensors)
         except MissingKernelError:
