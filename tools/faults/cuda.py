@@ -250,8 +250,8 @@ _COMPILED: Final = (
     Fault(
         "cuda compiling: a kernel of a user lacks a number that it uses",
         f"{_COMPILING}function_text.py",
-        'parts[used] = f"{used} = {_number(value)}"',
-        'parts[used] = ""',
+        'parts[used] = _Part(f"{used} = {_number(value)}")',
+        'parts[used] = _Part("")',
         (f"{_TEST_COMPILING}test_function_text.py",),
     ),
     Fault(

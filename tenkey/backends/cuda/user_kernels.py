@@ -31,7 +31,8 @@ from ...ops.builtin.shape.views import broadcast_to
 from ...ops.shapes import broadcast_shapes
 from .compiling import CudaSource, KernelSource, Source
 from .compiling.c_signatures import parameters_of
-from .compiling.function_text import text_of
+from .compiling.function_text import origins_of, text_of
+from .device import failures
 from .kernels.emission import TYPES
 from .kernels.launches import Launcher, address
 
@@ -59,6 +60,8 @@ class UserKernel:
         meta: Callable[..., Any] | None,
     ) -> None:
         text = given if isinstance(given, str) else text_of(given)
+        if not isinstance(given, str):
+            failures.origins[text] = origins_of(given)
         self._is_cuda = "__global__" in text
         self.function = None if isinstance(given, str) else given
         self.text = text

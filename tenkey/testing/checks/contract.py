@@ -54,6 +54,12 @@ def check_schema(sample: Sample) -> str | None:
         result = sample.call(*args, **kwargs)
     except Exception as raised:
         error = raised
+    try:
+        sample.wait()
+    except Exception as late:
+        raise BaseCallFailure(
+            f"the call leads to {described(late)}. Correct the kernel, or give a sample that the operator accepts."
+        ) from late
     notes = []
     for leaf, tensor, values, version in zip(sample.leaves, tensors, before, versions):
         changed = tensor.detach().numpy()

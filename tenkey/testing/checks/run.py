@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,10 @@ from .sample import Failure, Sample, Skipped, Warned, described, operator_of
 from .variations import check_backends, check_determinism, check_layout, check_zero_size
 from .vmap import check_vmap
 
-__all__ = ["run_checks"]
+__all__ = ["run_checks", "surroundings"]
+
+surroundings: Final[list[Callable[[], AbstractContextManager[Any]]]] = []
+"""What the checks run within: an emulator watches kernels for races meanwhile."""
 
 _VALUES: Final = ("schema", "determinism")
 _BUILDS_UPON: Final[dict[str, tuple[str, ...]]] = {
@@ -65,7 +69,9 @@ def run_checks(
     state = generator.get_state()
     rows: dict[str, Row] = {}
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"), tk.enable_grad():
+        with ExitStack() as stack, warnings.catch_warnings(), np.errstate(all="ignore"), tk.enable_grad():
+            for surrounding in surroundings:
+                stack.enter_context(surrounding())
             warnings.simplefilter("ignore")  # kernels may warn about samples that the user did not choose
             sample = Sample(operator, call, args, kwargs)
             derivatives = Derivatives(sample, atol, rtol)
@@ -88,7 +94,7 @@ def run_checks(
             for name, below in _BUILDS_UPON.items():
                 if name not in needed:
                     continue
-                row = _row(name, checks[name], [rows[b] for b in below if b in rows], random=random)
+                row = _row(name, sample, checks[name], [rows[b] for b in below if b in rows], random=random)
                 if name == "determinism":
                     random = random and row.status == "skipped"  # otherwise the seed is fixed
                 if row.status == "failed" and not isinstance(row, _Fatal):
@@ -105,13 +111,14 @@ def _closure(wanted: Sequence[str]) -> set[str]:
     )
 
 
-def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random: bool) -> Row:
+def _row(name: str, sample: Sample, check: Callable[[], str | None], below: list[Row], *, random: bool) -> Row:
     if any(isinstance(row, _Fatal) for row in below):
         return _Fatal(name, "skipped", _NOT_JUDGED.format(rows="'schema'", fail="fails"))
     if random and "determinism" in _BUILDS_UPON[name]:
         return Row(name, "skipped", "tagged nondeterministic: two calls cannot be compared")
     try:
         note = check()
+        sample.wait()
     except Skipped as reason:
         return Row(name, "warning" if isinstance(reason, Warned) else "skipped", str(reason))
     except BaseCallFailure as failure:

@@ -194,6 +194,11 @@ class Sample:
         args, kwargs = map_tensors(lambda _: next(remaining), (self.args, self.kwargs))
         return self.call(*args, **kwargs)
 
+    def wait(self) -> None:
+        """Wait until the work of the calls is done: a kernel of a device other than the CPU may fail later."""
+        for kind in {leaf.device.type for leaf in self.leaves} - {"cpu"}:
+            tk.backends.synchronize(kind)
+
     def results(self, tensors: Sequence[Tensor]) -> list[Labelled]:
         """Return the parts of the result, then the arguments that the operator changes."""
         made = results_of(self.run(tensors))

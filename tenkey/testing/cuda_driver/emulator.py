@@ -6,13 +6,15 @@ import atexit
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from ...backends.cuda.device import contexts, failures, launching
 from ...backends.cuda.device.driver import cu
 from ...backends.cuda.memory.device_memory import POOLS
+from ..checks.run import surroundings
 from ..cuda_libraries.emulated_device import use_stand_ins
 from .kernel_execution import Execution
 from .stub_building import load_stub
@@ -125,6 +127,19 @@ class CudaEmulator:
         as_ptx = launching.load_ptx(True)
         self._undo += [lambda: launching.load_ptx(as_ptx), failures.ask(lambda: self.failure), _forget]
         self._undo.append(use_stand_ins(self._stub, self._execution))
+        surroundings.append(self._watching)
+        self._undo.append(lambda: surroundings.remove(self._watching))
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Watch kernels for races, as ``opcheck`` does."""
+        self.finish()
+        before, self._execution.races = self._execution.races, True
+        try:
+            yield
+        finally:
+            self.finish()
+            self._execution.races = before
 
     def __enter__(self) -> CudaEmulator:
         return self
@@ -286,6 +301,7 @@ def cuda_emulator(
         order: of the threads of a kernel: "up", "down" or "random".
         seed: of the random orders.
         races: whether kernels are watched for races between threads of a block, which takes several times longer.
+            ``tk.library.opcheck`` always does so.
         execute: whether kernels are executed; otherwise launches do nothing, to measure the host alone.
         guard: bytes between two tensors that no kernel may use, so that an access past the end of one is found.
 

@@ -56,6 +56,7 @@ class _Image:
         self.ptx = ptx
         self.library = library
         self.translated: Module | None = None
+        self.races = False  # whether it was translated to watch for races
         self.variables = variables(ptx)
 
 
@@ -117,8 +118,9 @@ class Execution:
         self._images.pop(library, None)
 
     def _executable(self, image: _Image) -> Module:
-        if image.translated is None:
-            if image.variables:  # each image has its own
+        if image.translated is None or (image.races != self.races and not image.variables):
+            image.races = self.races
+            if image.variables:  # each image has its own, which stay as they are
                 image.translated = Module(image.ptx, races=self.races)
             else:
                 key = image.ptx, self.races

@@ -6,7 +6,9 @@ A text can be hashed, so its machine code can be found on disk by another proces
 all that the code depends on. Of the global names that a function uses, the functions among them are made part of the
 text, and so are numbers; names that every kernel has in scope (``cuda``, ``math``, ``np``, ``float32``, ...) are left
 out, whatever module they were imported from. Anything else is an error at once: an array, for example, would be copied
-into the kernel without being part of its name. Guarded by ``tests/backends/cuda/compiling/test_function_text.py``.
+into the kernel without being part of its name. Lines stay as they are, and :class:`Origin` tells where each was
+written, so that errors name the file and line that an author knows. They are not part of the text: a function that
+moves is not compiled again. Guarded by ``tests/backends/cuda/compiling/test_function_text.py``.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["SCOPE", "text_of"]
+__all__ = ["SCOPE", "Origin", "origins_of", "text_of"]
 
 SCOPE: Final = frozenset([
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
@@ -38,18 +40,49 @@ _NOT_TEXT: Final = (
 )
 
 
+class Origin(NamedTuple):
+    """Where lines of a text were written: ``lines`` lines from ``line`` on, both counted from 1."""
+
+    line: int
+    lines: int
+    file: str
+    line_in_file: int
+
+
+class _Part(NamedTuple):
+    text: str
+    file: str = ""
+    line: int = 0  # in the file; 0 if the lines are not those of the file
+
+
 def text_of(function: Callable[..., Any]) -> str:
     """Return the source of a function without decorators, after the functions and numbers that it uses.
 
     ``function`` is a Python function, or one that ``numba.cuda.jit`` has decorated. Raises ValueError if its source
     cannot be read or if it uses something that is not part of the source.
     """
+    return "\n\n".join([part.text for part in _parts(function)]) + "\n"
+
+
+def origins_of(function: Callable[..., Any]) -> list[Origin]:
+    """Return where the lines of ``text_of(function)`` were written, as far as they are lines of a file."""
+    found: list[Origin] = []
+    line = 1
+    for part in _parts(function):
+        count = part.text.count("\n") + 1
+        if part.line:
+            found.append(Origin(line, count, part.file, part.line))
+        line += count + 1
+    return found
+
+
+def _parts(function: Callable[..., Any]) -> list[_Part]:
     found = _plain(function)
     if found is None:
         raise ValueError(_NO_SOURCE.format(name=getattr(function, "__name__", repr(function)), reason="not a function"))
-    parts: dict[str, str] = {}
+    parts: dict[str, _Part] = {}
     _add(found, parts, found.__name__)
-    return "\n\n".join(parts.values()) + "\n"
+    return list(parts.values())
 
 
 def _plain(value: Any) -> FunctionType | None:
@@ -58,11 +91,11 @@ def _plain(value: Any) -> FunctionType | None:
     return value if isinstance(value, FunctionType) else None
 
 
-def _add(function: FunctionType, parts: dict[str, str], kernel: str) -> None:
+def _add(function: FunctionType, parts: dict[str, _Part], kernel: str) -> None:
     """Add the source of a function to ``parts``, which has names and texts in order, after what it uses."""
     name = function.__name__
     source = _source(function, kernel)
-    parts[name] = ""  # it may use itself
+    parts[name] = source  # it may use itself
     for used in _names(function.__code__):
         if used in SCOPE or used in parts:
             continue
@@ -75,7 +108,7 @@ def _add(function: FunctionType, parts: dict[str, str], kernel: str) -> None:
         if helper is not None and helper.__name__ == used:
             _add(helper, parts, kernel)
         elif isinstance(value, (bool, int, float, np.bool_, np.number)):
-            parts[used] = f"{used} = {_number(value)}"
+            parts[used] = _Part(f"{used} = {_number(value)}")
         else:
             what = f"the module {value.__name__}" if isinstance(value, ModuleType) else f"a {type(value).__name__}"
             raise ValueError(_NOT_TEXT.format(name=kernel, used=used, what=what))
@@ -93,20 +126,56 @@ def _number(value: Any) -> str:
     return f"np.{value.dtype}({text})" if isinstance(value, np.number) else text
 
 
-def _source(function: FunctionType, kernel: str) -> str:
+def _source(function: FunctionType, kernel: str) -> _Part:
     """Return the source of a function without decorators and annotations."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        given = textwrap.dedent(inspect.getsource(function))
+        tree = ast.parse(given)
     except (OSError, SyntaxError, TypeError) as error:
         raise ValueError(_NO_SOURCE.format(name=kernel, reason=error)) from None
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
         raise ValueError(_NO_SOURCE.format(name=kernel, reason="it is not a function that def defines"))
+    kept = _without_annotations(given, found)
     found.decorator_list = []
     found.returns = None
-    for argument in (*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs):
+    for argument in _arguments(found):
         argument.annotation = None
-    return ast.unparse(found)
+    if kept is not None and _dump(kept) == ast.dump(ast.Module([found], [])):
+        first = inspect.getsourcelines(function)[1] + found.lineno - 1
+        return _Part(kept, inspect.getsourcefile(function) or "", first)
+    return _Part(ast.unparse(found))
+
+
+def _dump(text: str) -> str:
+    """Return the syntax of a text, empty if it has none."""
+    try:
+        return ast.dump(ast.parse(text))
+    except SyntaxError:  # annotations in parentheses
+        return ""
+
+
+def _arguments(found: ast.FunctionDef) -> list[ast.arg]:
+    return [*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs]
+
+
+def _without_annotations(text: str, found: ast.FunctionDef) -> str | None:
+    """Return the lines of a function from its ``def`` on, without annotations; None where one has several lines."""
+    lines = text.encode().splitlines()  # the columns of a tree count bytes
+    if found.returns is not None:
+        line = lines[found.returns.lineno - 1]
+        arrow = line.rfind(b"->", 0, found.returns.col_offset)
+        if arrow < 0 or found.returns.end_lineno != found.returns.lineno:
+            return None
+        lines[found.returns.lineno - 1] = line[:arrow].rstrip() + line[found.returns.end_col_offset :]
+    for argument in reversed(_arguments(found)):
+        if argument.annotation is not None:
+            if argument.end_lineno != argument.lineno:
+                return None
+            line = lines[argument.lineno - 1]
+            end = argument.col_offset + len(argument.arg.encode())
+            lines[argument.lineno - 1] = line[:end] + line[argument.end_col_offset :]
+    return b"\n".join(lines[found.lineno - 1 : found.end_lineno]).decode()
 
 
 def _names(code: CodeType) -> list[str]:

@@ -21,17 +21,16 @@ from ...._util.locks import new_lock
 from ....dispatch.errors import TenkeyError
 
 __all__ = [
-    "CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "error_of", "explainers", "is_available", "missing",
-    "packages_missing", "starters",
+    "SEARCH", "CudaError", "DriverMissingError", "OutOfMemoryError", "cu", "error_of", "explainers", "is_available",
+    "missing", "packages_missing", "starters",
 ]  # fmt: skip
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _PACKAGES: Final = ("cuda.bindings", "cuda.core", "numba_cuda")
 _OUT_OF_MEMORY: Final = 2
 _NO_DEVICE: Final = 100
-_BROKEN: Final = (
-    "Set TENKEY_CUDA_SYNCHRONIZE=1 to find the operator, and restart the process: the device cannot be used any more."
-)
+SEARCH: Final = "Set TENKEY_CUDA_SYNCHRONIZE=1 to find the operator, and restart"
+_BROKEN: Final = f"{SEARCH} the process: the device cannot be used any more."
 _REMEDIES: Final = {
     1: "A value given to the driver is out of its range: please report this with the call that led to it.",
     3: "The driver was not initialized: call tk.cuda.is_available() first.",

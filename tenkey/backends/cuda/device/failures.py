@@ -7,26 +7,32 @@ bare number of the error, and every later call too. Each launch is therefore not
 limited length, and the error names the launches that may have failed, the last one first, with the operators for which
 their kernels were made. ``TENKEY_CUDA_SYNCHRONIZE=1`` in the environment waits after each launch, so that the error
 arises in the call that caused it. An emulator knows the kernel, thread and address, and gives this as the cause
-(:func:`ask`). Guarded by ``tests/backends/cuda/device/test_failures.py``.
+(:func:`ask`); its text names a line of the kernel's source, which is quoted, with the file and line where its author
+wrote it (:data:`origins`). Guarded by ``tests/backends/cuda/device/test_failures.py``.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
-from .driver import CudaError, explainers
+from .driver import SEARCH, CudaError, explainers
 
-__all__ = ["KernelFailureError", "ask", "explain", "launched", "recent"]
+__all__ = ["KernelFailureError", "ask", "explain", "launched", "origins", "recent"]
 
 _FIRST_OF_KERNELS: Final = 700
 _LAST_OF_KERNELS: Final = 719
 _SHOWN: Final = 5
+_PLACE: Final = re.compile(r"(?P<place>(?:<(?P<name>\w+)\.py>|\b(?P<c_name>\w+)\.cu):(?P<line>\d+))")
 
 recent: Final[deque[Any]] = deque(maxlen=64)
 """The kernels that were launched last, the last one at the end."""
 launched: Final = recent.append
+origins: Final[dict[str, Any]] = {}
+"""Where the lines of a kernel's text were written (``Origin`` of ``function_text``), by the text."""
 _asked: Final[list[Callable[[], BaseException | None]]] = []
 
 
@@ -59,19 +65,37 @@ def explain(error: CudaError) -> CudaError:
     guilty = str(getattr(cause, "kernel", "") or "")
     suspects = [kernel for kernel in kernels if kernel.source.name == guilty] or kernels
     operators = tuple(dict.fromkeys([kernel.operator for kernel in suspects if kernel.operator]))
-    one = len(suspects) == 1
-    text = error.args[0].removeprefix("[cuda] ")
+    text = _with_sources(error.args[0].removeprefix("[cuda] "), suspects)
     if suspects:
-        names = ", ".join([f"{kernel.source.name!r}" for kernel in suspects[:_SHOWN]])
-        rest = "" if len(suspects) <= _SHOWN else f" and {len(suspects) - _SHOWN} more"
-        text = (
-            f"the kernel {names} has failed. " if one else f"one of the last kernels has failed: {names}{rest}. "
-        ) + text
-    made = KernelFailureError(
-        f"[{operators[0] if one and operators else 'cuda'}] {text}", error.code, error.name, operators
-    )
+        names = [*dict.fromkeys([f"{kernel.source.name!r}" for kernel in suspects])]
+        rest = "" if len(names) <= _SHOWN else f" and {len(names) - _SHOWN} more"
+        what = "the kernel" if len(names) == 1 else "one of the last kernels"
+        text = f"{what} {', '.join(names[:_SHOWN])}{rest} has failed. {text}"
+    name = "cuda"
+    if len(operators) == 1:
+        name, text = operators[0], text.replace(SEARCH, "Restart")
+    made = KernelFailureError(f"[{name}] {text}", error.code, error.name, operators)
     made.__cause__ = cause
     return made
+
+
+def _with_sources(text: str, kernels: list[Any]) -> str:
+    """Return a text in which lines of kernels are quoted, with the files and lines where they were written."""
+    sources = {kernel.source.name: kernel.source.text for kernel in reversed(kernels)}
+
+    def quoted(found: re.Match[str]) -> str:
+        source = sources.get(found["name"] or found["c_name"])
+        lines = source.splitlines() if source is not None else []
+        line = int(found["line"])
+        if not 0 < line <= len(lines):
+            return found[0]
+        place = found["place"]
+        for origin in origins.get(source or "", ()):
+            if origin.line <= line < origin.line + origin.lines:
+                place = f"{Path(origin.file).name}:{origin.line_in_file + line - origin.line}"
+        return f"{place} ({lines[line - 1].strip()})"
+
+    return _PLACE.sub(quoted, text)
 
 
 explainers.append(explain)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tenkey.backends.cuda.compiling.function_text import text_of
+from tenkey.backends.cuda.compiling.function_text import origins_of, text_of
 
 cuda: Any = None  # what `from numba import cuda` would give
 float32: Any = None
@@ -105,3 +106,52 @@ def uses_nothing_known(x: Any) -> None:
 def test_what_cannot_become_text(function: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         text_of(function)
+
+
+def of_several_lines(
+    out: Any,
+    x: tuple[Any, ...],
+    n: int = 3,
+) -> tuple[int, str]:
+    """Have a comment, and annotations that are not names."""
+    i = cuda.grid(1)  # kept
+
+    out[i] = shifted(x[0])
+    return n, "é"
+
+
+def with_a_long_annotation(
+    x: dict[
+        int,
+        float,
+    ],
+    /,
+    *,
+    y: Any,
+) -> None:
+    x[0] = y
+
+
+@pytest.mark.parametrize("function", [kernel, of_several_lines])
+def test_lines_and_where_they_were_written(function: Any) -> None:
+    text = text_of(function)
+    compile(text, "text", "exec")
+    assert "Any" not in text
+    lines = text.splitlines()
+    written = Path(__file__).read_text().splitlines()
+    counts = []
+    for origin in origins_of(function):
+        assert Path(origin.file) == Path(__file__)
+        counts.append(origin.lines)
+        for k in range(origin.lines):
+            original = written[origin.line_in_file - 1 + k]
+            for annotation in (": Any", ": int", ": tuple[Any, ...]", " -> Any", " -> None", " -> tuple[int, str]"):
+                original = original.replace(annotation, "")
+            assert lines[origin.line - 1 + k] == original
+    assert counts == ([2, 2, 5] if function is kernel else [2, 10])
+
+
+def test_other_annotations_are_left_out_too() -> None:
+    text = text_of(with_a_long_annotation)
+    assert text.startswith("def with_a_long_annotation(x, /, *, y):")
+    assert origins_of(with_a_long_annotation) == [], "its lines are written anew"
