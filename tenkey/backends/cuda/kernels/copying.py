@@ -20,6 +20,7 @@ from ....core.storage import StridedArray
 from ....ops.scalar import variable
 from ...external.scalar_function import Operand, ScalarFunction
 from ..compiling import KernelSource
+from ..device.contexts import enter
 from ..device.driver import cu
 from ..device.streams import current_stream
 from .emission import TYPES
@@ -77,7 +78,9 @@ def copying(dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None]:
 
     def kernel(out: StridedArray, x: StridedArray) -> None:
         if is_row([out, x]):
-            cu.cuMemcpyDtoDAsync(address(out), address(x), out.nbytes, current_stream(out.device.index).handle)
+            device = out.device.index
+            with enter(device):  # unlike a launch, a copy does not choose the context by itself
+                cu.cuMemcpyDtoDAsync(address(out), address(x), out.nbytes, current_stream(device).handle)
         elif (axes := _transposed(out, x)) is not None:
             _copy_tiles(tiled(), out, x, axes)
         else:

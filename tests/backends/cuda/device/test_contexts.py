@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -49,6 +50,41 @@ def test_a_new_thread_gets_a_context() -> None:
         thread.start()
         thread.join()
         assert seen == [0, contexts.context_of(1), contexts.context_of(1)]
+
+
+WORK: dict[str, Callable[[tk.Tensor], tk.Tensor]] = {
+    "a kernel": lambda x: x * 1,
+    "a copy": lambda x: tk.conj(x),
+    "a copy to another layout": lambda x: x.reshape((2, 2)).T.reshape((4,)).reshape((2, 2)).T.reshape((4,)),
+    "a copy from the host": lambda x: tk.asarray([0.0, 1.0, 2.0, 3.0], dtype=tk.float32, device=x.device),
+    "a copy from another device": lambda x: x.to_device("cuda:0").to_device("cuda:1"),
+    "numbers": lambda x: tk.zeros(4, device=x.device) + x,
+    "an event": lambda x: tk.cuda.current_stream(1).record_event().synchronize() or x,
+    "a stream": lambda x: tk.cuda.Stream(1).synchronize() or x,
+}
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["without a context", "in the context of another device"])
+def test_each_kind_of_work_finds_the_context_of_its_device(other: bool) -> None:
+    """As a first call, in a thread that has no context or another one: a copy by the driver takes the current one."""
+    found: dict[str, list[float]] = {}
+    with emulated(devices=2):
+        x = tk.arange(4, dtype=tk.float32, device="cuda:1")
+        x.tolist()
+
+        def work(name: str) -> None:
+            if other:
+                cu.cuCtxSetCurrent(contexts.context_of(0))
+            made = WORK[name](x)
+            if other:
+                assert current() == contexts.context_of(0)
+            found[name] = made.tolist()
+
+        for name in WORK:
+            thread = threading.Thread(target=work, args=(name,))
+            thread.start()
+            thread.join()
+    assert found == dict.fromkeys(WORK, [0.0, 1.0, 2.0, 3.0])
 
 
 def test_the_chosen_device_belongs_to_the_task() -> None:
