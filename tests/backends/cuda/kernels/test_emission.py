@@ -95,6 +95,38 @@ def test_what_a_function_looks_like() -> None:
         to_numba(x ** s.variable("y"), {"x": "int32", "y": "int32"}, dtype="int32")
 
 
+def test_float16_is_rounded_to_nearest_and_to_even() -> None:
+    halves = np.arange(0x0001, 0x7BFF, 97, dtype=np.uint16).view(np.float16)
+    below, above = halves.astype("f4"), np.nextafter(halves, np.float16(np.inf)).astype("f4")
+    middle = (below + above) / 2  # exact in float32
+    x = np.concatenate([middle, np.nextafter(middle, below), np.nextafter(middle, above)])
+    x = np.concatenate([x, -x, np.array([65519.9, 65520.0, 1e9, np.inf, np.nan, 0.0, -0.0, 2**-25, 2**-26], "f4")])
+    out = np.empty(x.size, np.uint16)
+    text = "def k(n, out, x):\n    i = uint32(cuda.grid(1))\n    if i < n:\n        out[i] = to_float16(x[i])\n"
+    execute(KernelSource("k", text, ("uint32", "uint16*", "float32*")), -(-x.size // 256), 256, x.size, out, x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out.view(np.float16), x.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_shifts_by_every_count(dtype: str) -> None:
+    """A shift by the width or more leaves nothing, or copies of the sign; so does one by a negative count."""
+    width = 8 * np.dtype(dtype).itemsize
+    numbers = [np.iinfo(dtype).min, np.iinfo(dtype).max, 1, 3, 0x55]
+    counts = [*range(width + 2), 2 * width - 1, 100, np.iinfo(dtype).max, *([-1] if dtype[0] == "i" else [])]
+    x, count = np.array([(a, b) for a in numbers for b in counts], dtype).T.copy()
+    left, right = np.empty_like(x), np.empty_like(x)
+    text = (
+        "def k(n, left, right, x, count):\n    i = uint32(cuda.grid(1))\n    if i < n:\n"
+        "        left[i] = shift_left(x[i], count[i])\n        right[i] = shift_right(x[i], count[i])\n"
+    )
+    source = KernelSource("k", text, ("uint32", *[f"{dtype}*"] * 4))
+    execute(source, -(-x.size // 256), 256, x.size, left, right, x, count)
+    pairs = [(int(a), int(b) if 0 <= b < width else width) for a, b in zip(x, count)]
+    np.testing.assert_array_equal(left, np.array([(a << b) % (1 << width) for a, b in pairs], "u8").astype(dtype))
+    np.testing.assert_array_equal(right, np.array([a >> b for a, b in pairs], dtype))
+
+
 def test_arithmetic_keeps_its_width() -> None:
     x = s.variable("x")
     expression = s.tanh(x) * 2 + s.exp(x) / 3 - s.floor(x)

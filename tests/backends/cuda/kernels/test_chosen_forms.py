@@ -1,0 +1,136 @@
+"""What the host chooses for a launch: vectors at aligned addresses, 64 bits for far places, parts of a long row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.core.storage import StridedArray
+from tenkey.library import scalar as s
+from tests.backends.cuda._emulated import emulated, on_device
+
+pytest.importorskip("numba_cuda", reason="needs the extra cuda")
+
+from tenkey.backends.cuda.kernels.launches import Launcher
+from tenkey.backends.cuda.kernels.pointwise import pointwise
+from tenkey.backends.cuda.kernels.reduction import reduction
+from tenkey.backends.external.scalar_function import Operand, ScalarFunction
+
+F4, U1 = np.dtype("f4"), np.dtype("u1")
+X, Y = s.variable("x"), s.variable("y")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _emulator() -> Iterator[None]:
+    with emulated():
+        yield
+
+
+@pytest.fixture
+def forms(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the kernels that are launched from now on."""
+    names: list[str] = []
+    original = Launcher.on
+
+    def on(self: Launcher, device: int) -> Any:
+        names.append(self.source.name)
+        return original(self, device)
+
+    monkeypatch.setattr(Launcher, "on", on)
+    return names
+
+
+def _sum_of(dtype: np.dtype) -> Any:
+    scalar = ScalarFunction("sum", ("x", "y"), X + Y, dtype)
+    return pointwise(scalar, (Operand("x", dtype, False), Operand("y", dtype, False)), dtype)
+
+
+class TestPointwise:
+    @pytest.mark.parametrize("place", ["out", "x", "y"])
+    def test_vectors_only_at_addresses_that_are_multiples_of_16_bytes(self, place: str, forms: list[str]) -> None:
+        kernel, values = _sum_of(F4), np.arange(40, dtype=F4)
+        for first in range(6):
+            windows = {name: on_device(values)[4:36] for name in ("out", "x", "y")}
+            windows[place] = on_device(values)[first : first + 32]
+            kernel(windows["out"].data, windows["x"].data, windows["y"].data)
+            assert forms.pop() == ("sum_vector_float32" if first % 4 == 0 else "sum_row_float32"), first
+            wanted = dict.fromkeys(("x", "y"), values[4:36]) | {place: values[first : first + 32]}
+            np.testing.assert_array_equal(windows["out"].numpy(), wanted["x"] + wanted["y"])
+
+    def test_vectors_of_bytes_at_addresses_that_are_multiples_of_4(self, forms: list[str]) -> None:
+        kernel, values = _sum_of(U1), np.arange(40, dtype=U1)
+        for first in range(6):
+            x = on_device(values, U1)
+            out = on_device(values, U1)
+            kernel(out[:32].data, x[first : first + 32].data, x[:32].data)
+            assert forms.pop() == ("sum_vector_uint8" if first % 4 == 0 else "sum_row_uint8"), first
+            np.testing.assert_array_equal(out.numpy()[:32], values[first : first + 32] + values[:32])
+
+    @pytest.mark.parametrize("step", [(1 << 31) + 1, -3])
+    @pytest.mark.parametrize("place", ["out", "x"])
+    def test_places_that_need_more_than_31_bits(self, step: int, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A step that is far, or backwards, reaches the kernel as it is, in 64 bits. Nothing is executed."""
+        launched: list[tuple[Any, ...]] = []
+        small = tk.ones(2, dtype=tk.uint8, device="cuda").data
+        monkeypatch.setattr(Launcher, "__call__", lambda self, *given: launched.append((self.source, *given)))
+        far = small.window((2,), (step,), 0)
+        _sum_of(U1)(far if place == "out" else small, far if place == "x" else small, small)
+        ((source, _, _, _, *arguments),) = launched
+        assert source.name == "sum_strided1_64_uint8"
+        given = dict(zip(("n", "out", "out_0", "x0", "x0_0", "x1", "x1_0"), arguments, strict=True))
+        assert given[{"out": "out_0", "x": "x0_0"}[place]] == step % (1 << 64)
+        assert source.parameters == ("uint64", *("uint8*", "uint64") * 3)
+
+    def test_places_below_32_bits(self, forms: list[str]) -> None:
+        x, out = on_device(np.arange(8)), on_device(np.zeros(4))
+        _sum_of(F4)(out.data, x[::2].data, x[1::2].data)
+        assert forms == ["sum_strided1_float32"]
+        assert out.tolist() == [1, 5, 9, 13]
+
+
+class TestReduction:
+    def _reduced(self, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        scratched: list[StridedArray] = []
+
+        def scratch(shape: tuple[int, ...], dtype: np.dtype, device: Any) -> StridedArray:
+            made = tk.full(shape, 9999, dtype=str(dtype), device="cuda").data
+            scratched.append(made)
+            return made
+
+        combine, same = ScalarFunction("add", ("a", "b"), s.variable("a") + s.variable("b"), F4), ScalarFunction(
+            "same", ("x",), X, F4
+        )  # fmt: skip
+        values = np.random.default_rng(0).integers(-9, 9, (rows, columns)).astype(F4)
+        out = on_device(np.zeros(rows))
+        reduction(combine, same, F4, scratch)(out.data, on_device(values).data)
+        return out.numpy(), values.sum(1)
+
+    @pytest.mark.parametrize(("rows", "columns"), [(1, 1 << 16), (1, 70_001), (2, 33_000), (40, 300)])
+    def test_rows_in_parts(self, rows: int, columns: int) -> None:
+        np.testing.assert_array_equal(*self._reduced(rows, columns))
+
+    def test_no_part_of_a_row_is_empty(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A part without elements would combine what is not in the row: for many functions no value stands for none."""
+        launched: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(Launcher, "__call__", lambda self, device, grid, block, *given: launched.append(given))
+        given = tk.empty(1 << 22, dtype=tk.float32, device="cuda").data
+        rng = np.random.default_rng(1)
+        for columns in (1025, 4096, 4097, 1 << 20, *rng.integers(1025, 1 << 20, 50).tolist()):
+            for rows in (1, 3):
+                combine = ScalarFunction("add", ("a", "b"), s.variable("a") + s.variable("b"), F4)
+                kernel = reduction(
+                    combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *shape: given.window(*_plain(shape[0]))
+                )
+                kernel(given.window(*_plain((rows,))), given.window(*_plain((rows, columns))))
+                splits = launched[0][-1]
+                chunk = -(-columns // splits)
+                assert (splits - 1) * chunk < columns <= splits * chunk, (rows, columns, splits)
+                launched.clear()
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    return shape, tuple([4 * int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]), 0
