@@ -7,42 +7,27 @@ reports in host memory as a negative number, raise here.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from .factorizations import eliminate, reflections, solve_factorized
-from .library_checks import Call, host_array, lettered
-from .library_handles import StandIn
+from .library_checks import Call, host_array
+from .library_handles import LinearAlgebraStandIn
 
 __all__ = ["CheckedCublas"]
 
 _OPERATIONS: Final = "NTC"
 
 
-class CheckedCublas(StandIn):
+class CheckedCublas(LinearAlgebraStandIn):
     """cuBLAS's routines for stacks of matrices, with the parameters of ``nvmath.bindings``."""
 
     def __init__(self, surroundings: Any) -> None:
         super().__init__("cuBLAS", surroundings)
-        for name, method in (
-            ("getrf_batched", self._getrf), ("getrs_batched", self._getrs), ("geqrf_batched", self._geqrf)
-        ):  # fmt: skip
-            for full, dtype in lettered(name).items():
-                setattr(self, full, partial(method, dtype))
-
-    def create(self) -> int:
-        """Return a handle for the current device."""
-        return self._new("handle")
-
-    def destroy(self, handle: int) -> None:
-        """Destroy a handle."""
-        self._remove(self._call("destroy"), "handle", handle)
-
-    def set_stream(self, handle: int, stream_id: int) -> None:
-        """Set the stream of a handle."""
-        self._find(self._call("set_stream"), "handle", handle).stream = stream_id
+        self._add("getrf_batched", self._getrf)
+        self._add("getrs_batched", self._getrs)
+        self._add("geqrf_batched", self._geqrf)
 
     def _begin(self, function: str, handle: int, batch_size: int, **sizes: int) -> tuple[Call, int]:
         call = self._call(function)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from .library_checks import Call, Surroundings
+from .library_checks import Call, Surroundings, lettered
 
-__all__ = ["StandIn", "Thing"]
+__all__ = ["LinearAlgebraStandIn", "StandIn", "Thing"]
 
 _STEP: Final = 0x40
 
@@ -59,3 +61,24 @@ class StandIn:
         if found.stream is None:
             call.refuse(f"the {kind} has no stream: set_stream was not called.")
         return found.stream
+
+
+class LinearAlgebraStandIn(StandIn):
+    """The base class for cuBLAS and cuSOLVER: a handle with a stream, and routines named by a letter for each dtype."""
+
+    def _add(self, name: str, method: Callable[..., Any]) -> None:
+        """Add a routine for each dtype, which ``method`` gets first."""
+        for full, dtype in lettered(name).items():
+            setattr(self, full, partial(method, dtype))
+
+    def create(self) -> int:
+        """Return a handle for the current device."""
+        return self._new("handle")
+
+    def destroy(self, handle: int) -> None:
+        """Destroy a handle."""
+        self._remove(self._call("destroy"), "handle", handle)
+
+    def set_stream(self, handle: int, stream_id: int) -> None:
+        """Set the stream of a handle."""
+        self._find(self._call("set_stream"), "handle", handle).stream = stream_id

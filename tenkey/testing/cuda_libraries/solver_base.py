@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from .library_checks import Call, lettered
-from .library_handles import StandIn
+from .library_checks import Call
+from .library_handles import LinearAlgebraStandIn
 
 __all__ = ["Solver"]
 
@@ -17,30 +16,13 @@ _COMPUTED: Final = ("float32", "float64", "complex64", "complex128")
 _REAL: Final = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
 
 
-class Solver(StandIn):
+class Solver(LinearAlgebraStandIn):
     """Handles of cuSOLVER, and the checks of its 64-bit interface."""
 
     def __init__(self, surroundings: Any) -> None:
         super().__init__("cuSOLVER", surroundings)
 
-    def _add(self, name: str, method: Callable[..., Any]) -> None:
-        """Add a routine for each dtype, which ``method`` gets first."""
-        for full, dtype in lettered(name).items():
-            setattr(self, full, partial(method, dtype))
-
     # ---- handles
-
-    def create(self) -> int:
-        """Return a handle for the current device."""
-        return self._new("handle")
-
-    def destroy(self, handle: int) -> None:
-        """Destroy a handle."""
-        self._remove(self._call("destroy"), "handle", handle)
-
-    def set_stream(self, handle: int, stream_id: int) -> None:
-        """Set the stream of a handle."""
-        self._find(self._call("set_stream"), "handle", handle).stream = stream_id
 
     def get_stream(self, handle: int) -> int:
         """Return the stream of a handle."""
