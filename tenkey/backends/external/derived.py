@@ -43,6 +43,7 @@ from .templates import (
     parts_of,
     runner_of,
 )
+from .whole_powers import WholePowers
 
 __all__ = ["Derived"]
 
@@ -264,8 +265,12 @@ class Derived:
 
         return kernel if plain is None else plans.kernel(kernel)
 
-    def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | IndexedRunner:
+    def _runner(
+        self, name: str, facet: Pointwise, compute: np.dtype
+    ) -> PointwiseRunner | IndexedRunner | WholePowers:  # fmt: skip
         scalar = ScalarFunction(name, facet.parameters, facet.expression, compute)
+        if name == "tk::pow" and compute.kind == "i":
+            return WholePowers(self.backend, scalar)
         return runner_of(self.backend, scalar, facet.index_axes)
 
     def inplace(self, operator: Operator) -> Callable[..., Tensor]:
@@ -273,7 +278,7 @@ class Derived:
         functional: Operator = operator.facets["Inplace"].functional
         facet: Pointwise = functional.facets["Pointwise"]
         flags = [parameter in facet.boolean for parameter in facet.parameters]
-        runners: dict[np.dtype, PointwiseRunner | IndexedRunner] = {}
+        runners: dict[np.dtype, PointwiseRunner | IndexedRunner | WholePowers] = {}
         plans = InplacePlans(self.backend, functional.slot)
 
         def kernel(x: Tensor, *args: Any) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -43,7 +44,7 @@ _FALLBACK: Final = pytest.StashKey[collections.Counter[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--backend`` and ``--backend-module``."""
+    """Add ``--backend`` and the options beside it."""
     group = parser.getgroup("tenkey", "conformance suite for backends of tenkey")
     group.addoption("--backend", metavar="NAME", help="the device string of the backend to test")
     group.addoption(
@@ -52,6 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--flushes-denormals", action="store_true", help="the device replaces denormal numbers by zero, as many GPUs do"
+    )
+    group.addoption(
+        "--strict-fallback", action="store_true", help="a call that falls back to the CPU fails: the device has all"
     )
 
 
@@ -125,6 +129,14 @@ def flushes(request: pytest.FixtureRequest) -> bool:
 def _without_warnings() -> Iterator[None]:
     """Let kernels in host memory compute with NumPy, which would warn of overflow and NaN."""
     with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fallbacks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make fallbacks to the CPU errors, if the option says so."""
+    strict = request.config.getoption("--strict-fallback")
+    with tk.backends.strict_fallback() if strict else contextlib.nullcontext():
         yield
 
 

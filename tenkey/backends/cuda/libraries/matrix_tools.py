@@ -25,13 +25,10 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor, make_tensor, word_for
 from ....ops.builtin.creation import arange, eye
-from ....ops.builtin.elementwise.comparison import logical_and, where
 from ....ops.builtin.linalg.common import inexact
-from ....ops.builtin.reductions.reduction import any as any_
 from ....ops.builtin.shape.copying import cast
 from ....ops.builtin.shape.views import broadcast_to, matrix_transpose, reshape
-from ...external.runtime.device_errors import error_words
-from ...external.runtime.streams import settle
+from ...external.runtime.device_reports import report_if_any
 from .site import Site
 
 __all__ = [
@@ -124,12 +121,5 @@ def report(site: Site, failed: Tensor, given: tuple[Tensor, ...], rule: str) -> 
     """Raise LinAlgError at the next synchronization if any element is not zero: Note [Errors of the libraries]."""
     if not failed.size:
         return
-    backend, device = site.backend, site.device.index
     shapes = " and ".join([str(x.shape) for x in given])
-    code = backend.error_code(site.operator, f"got shape {shapes}: {rule}", np.linalg.LinAlgError)
-    window = backend.error_word(device)
-    word = make_tensor(window, word_for(site.device, window.dtype))
-    move(site, word, where(logical_and(any_(failed != 0), word == 0), code, word))  # the first error remains
-    error_words(backend).mark(device)
-    if not backend.asynchronous:
-        settle(backend, device)
+    report_if_any(site.backend, failed != 0, site.operator, f"got shape {shapes}: {rule}", np.linalg.LinAlgError)

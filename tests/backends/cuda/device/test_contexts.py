@@ -84,7 +84,7 @@ def test_each_kind_of_work_finds_the_context_of_its_device(other: bool) -> None:
             thread = threading.Thread(target=work, args=(name,))
             thread.start()
             thread.join()
-    assert found == dict.fromkeys(WORK, [0.0, 1.0, 2.0, 3.0])
+    assert found == {name: [0.0, 1.0, 2.0, 3.0] for name in WORK}
 
 
 def test_the_chosen_device_belongs_to_the_task() -> None:
