@@ -178,7 +178,8 @@ def _of_pow(node: Expression, x: Expression, y: Expression, dx: Expression, dy: 
     if not _is(dy, 0):
         slope = _multiply(node, _fold("log", x))
         if x.operation != "constant" or _is(x, 0):
-            at_zero = make("logical_and", make("equal", x, 0), make("greater_equal", y, 0))
+            # 0 to the power of y is finite where y is not below 0; complex numbers have no such comparison
+            at_zero = make("logical_and", make("equal", x, 0), make("isfinite", node))
             slope = _select(at_zero, _ZERO, slope)
         from_exponent = _multiply(slope, dy)
     return _add(from_base, from_exponent)
