@@ -421,6 +421,20 @@ _PREPARED: Final = (
         (f"{_TEST_DEVICE}test_failures.py",),
     ),
     Fault(
+        "cuda launches: prepared arguments end before their last word",
+        f"{_DEVICE}launch_functions.py",
+        "size = -(-len(arguments.packed) // 8)",
+        "size = len(arguments.packed) // 8",
+        (f"{_TEST_DEVICE}test_launch_functions.py",),
+    ),
+    Fault(
+        "cuda launches: the arguments of prepared launches are freed",
+        f"{_DEVICE}launch_functions.py",
+        "ctypes.addressof(record), record)",
+        "ctypes.addressof(record), None)",
+        (f"{_TEST_DEVICE}test_launch_functions.py",),
+    ),
+    Fault(
         "cuda streams: an error word that was read once is not read again",
         f"{_DEVICE}streams.py",
         "        words.mark(device)  # work in other streams may still report something",

@@ -155,6 +155,10 @@ class Backend:
         dtype ``combine.dtype``. ``scalar`` maps every element of ``x``, which has the dtype ``operand`` (often it is
         the identity, that is a conversion), and ``combine``, which is associative and commutative, joins those of a
         row. ``identity`` is its neutral element, or None.
+
+        A kernel may have an attribute ``prepare``, as those of :meth:`pointwise` may: ``prepare(out, x)`` gets ``out``
+        with the shape of the result, and its function a window with the buffer and the offset of ``x``, whose shape
+        and strides may be others.
         """
         return None
 

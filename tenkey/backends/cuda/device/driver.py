@@ -10,6 +10,7 @@ it loads is found by the same name. Guarded by ``tests/backends/cuda/device/test
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -200,7 +201,9 @@ def _checked(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
 
 
 def error_of(function: str, code: Any) -> CudaError:
-    """Return the exception for a code of the driver."""
+    """Return the exception for a code of the driver, an int or a member of its enumeration."""
+    with contextlib.suppress(Exception):  # a newer driver may have more codes
+        code = _bindings().CUresult(int(code))
     name = getattr(code, "name", str(code))
     explanation = ""
     try:

@@ -167,7 +167,10 @@ class Kernel:
             slot[0](*arguments)
             code = self.launch(self.function, *configuration, handle, slot[1], 0)[0]
             if code or _waits:
-                self.finish(code, configuration, handle, slot[1])
+                self.finish(
+                    code, configuration, handle,
+                    lambda: self.launch(self.function, *configuration, handle, slot[1], 0)[0],
+                )  # fmt: skip
         except struct.error as error:
             raise self._misfit(arguments, error) from None
         finally:
@@ -229,14 +232,17 @@ class Kernel:
                 return TypeError(f"{start}, and {value!r} is not a {kind}: {found}.")
         return TypeError(f"{start}, which do not fit: {error}.")
 
-    def finish(self, code: Any, configuration: tuple[int, ...], handle: int, table: int) -> None:
-        """Repeat a launch that failed for lack of a context, raise the error of others, and wait where requested."""
+    def finish(self, code: Any, configuration: tuple[int, ...], handle: int, launch: Callable[[], Any]) -> None:
+        """Repeat a launch that failed for lack of a context, raise the error of others, and wait where requested.
+
+        ``launch()`` launches the kernel again and returns the code of the driver.
+        """
         device = device_of(handle)
         if code and not int(cu.cuCtxGetCurrent()):
             cu.cuCtxSetCurrent(context_of(device))  # it stays: the thread will launch more
         with enter(device):
             if int(code) in _WITHOUT_CONTEXT:  # the first call of a thread
-                code = self.launch(self.function, *configuration, handle, table, 0)[0]
+                code = launch()
             if code:
                 where = f"with the grid {configuration[:3]} and the block {configuration[3:6]}"
                 raise self._described(f"could not be launched {where}", error_of("cuLaunchKernel", code))

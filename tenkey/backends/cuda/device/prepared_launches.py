@@ -2,18 +2,17 @@
 
 Note [The short way of a small operator]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-For a layout that a pointwise operator has met before (Note [Plans of calls]), grid, block, sizes, steps and
-numbers are known, and stay in the buffer of the arguments: a call writes the addresses behind them and launches. The
-result takes the block that was given back last if this was allocated for the same request and stream, which in a loop
-it mostly was: then nothing but ``Block.again`` changes. Otherwise the allocator is asked. Every step is written out in
-one function, because a call of a Python function costs as much as several of these steps. What is rare goes the long
-way: memory of other libraries that is not aligned, captures, the history of allocations.
+For a layout that an operator has met before (Note [Plans of calls]), grid, block, sizes, steps and numbers are known:
+one call writes the addresses among them and launches (Note [Launches in one call]). The result takes the block that was
+given back last if this was allocated for the same request and stream, which in a loop it mostly was: then nothing but
+``Block.again`` changes. Otherwise the allocator is asked. Every step is written out in one function, because a call of
+a Python function costs as much as several of these steps. What is rare goes the long way: memory of other libraries
+that is not aligned, captures, the history of allocations.
 ``python -m benchmarks.cuda_host`` measures it. Guarded by ``tests/backends/cuda/device/test_prepared_launches.py``.
 """
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +23,7 @@ from ..memory.buffer_owners import held, owner_class
 from ..memory.device_memory import POOLS
 from .contexts import forgetters
 from .failures import launched
+from .launch_functions import Arguments, launch_of
 from .launching import Kernel, _waits, code_of
 from .streams import _capturing, _choice
 
@@ -32,7 +32,6 @@ __all__ = ["prepared", "prepared_into"]
 _ALIGNED: Final = 15  # what kernels may assume of the beginning of a buffer
 _epoch: Final = [0]
 _new: Final = object.__new__
-_Slot = tuple[Callable[..., None], int, Any]
 
 
 def _forget() -> None:
@@ -54,21 +53,17 @@ def prepared(
     where, shape, dtype, strides, nbytes = out.device, out.shape, out.dtype, out.strides, out.nbytes
     device, backend = where.index, where.backend
     epoch = -1
-    slots: list[_Slot] = []
     kernel: Any = None
     launch: Any = None
-    function = 0
-    configuration: tuple[int, ...] = ()
     allocator: Any = None
     take_last: Any = None
     owner: Any = None
 
     def renew() -> None:
-        nonlocal epoch, kernel, launch, function, configuration, allocator, take_last, owner
+        nonlocal epoch, kernel, launch, allocator, take_last, owner
         now = _epoch[0]
-        slots.clear()
         kernel = kernel_of()
-        launch, function, configuration = kernel.launch, kernel.function, kernel.configuration(grid, block)
+        launch = _launch(kernel, grid, block, arguments)
         allocator = POOLS.of(device)
         take_last = allocator.returned.pop
         owner = owner_class(backend, allocator)
@@ -109,20 +104,15 @@ def prepared(
             bases |= window.buffer.address
         if (bases | address) & _ALIGNED:
             return None
-        try:
-            slot = slots.pop()
-        except IndexError:
-            slot = _slot(kernel.source.parameters, arguments)
         if b is None:
-            slot[0](address, first)
+            code = launch(handle, address, first)
         elif not more:
-            slot[0](address, first, second)
+            code = launch(handle, address, first, second)
         else:
-            slot[0](address, first, second, *[window.buffer.address + window.offset for window in more])
-        code = launch(function, *configuration, handle, slot[1], 0)[0]
+            code = launch(handle, address, first, second, *[w.buffer.address + w.offset for w in more])
         if code or _waits:
-            kernel.finish(code, configuration, handle, slot[1])
-        slots.append(slot)
+            others = [w.buffer.address + w.offset for w in (a, b, *more) if w is not None]
+            kernel.finish(code, kernel.configuration(grid, block), handle, partial(launch, handle, address, *others))
         launched(kernel)
         made: StridedArray = _new(StridedArray)
         made.buffer = taken
@@ -146,7 +136,6 @@ def prepared_into(
     """
     device = out.device.index
     loaded: list[Any] = [-1]
-    slots: list[_Slot] = []
 
     def run(*windows: StridedArray) -> bool:
         bases = 0
@@ -159,37 +148,27 @@ def prepared_into(
             return False
         if loaded[0] != _epoch[0]:
             kernel = kernel_of()
-            loaded[:] = [_epoch[0], kernel, kernel.launch, (kernel.function, *kernel.configuration(grid, block))]
-            slots.clear()
-        _, kernel, launch, configuration = loaded
+            loaded[:] = [_epoch[0], kernel, _launch(kernel, grid, block, arguments)]
+        _, kernel, launch = loaded
         handle = _choice.get()[device]._handle
-        try:
-            slot = slots.pop()
-        except IndexError:
-            slot = _slot(kernel.source.parameters, arguments)
-        slot[0](*addresses)
-        code = launch(*configuration, handle, slot[1], 0)[0]
+        code = launch(handle, *addresses)
         if code or _waits:
-            kernel.finish(code, configuration[1:], handle, slot[1])
-        slots.append(slot)
+            kernel.finish(code, kernel.configuration(grid, block), handle, partial(launch, handle, *addresses))
         launched(kernel)
         return True
 
     return run
 
 
-def _slot(parameters: Sequence[str], arguments: Sequence[Any]) -> _Slot:
-    """Return what writes the addresses of a launch into a buffer that has the other arguments, and its table."""
-    pointers = [i for i, kind in enumerate(parameters) if kind.endswith("*")]
-    others = [i for i in range(len(parameters)) if i not in pointers]
-    order = [*pointers, *others]
-    codes = [code_of(parameters[i]) for i in order]
-    layout = struct.Struct("@" + "".join(codes))
-    buffer = (ctypes.c_ubyte * layout.size)()
-    layout.pack_into(buffer, 0, *[arguments[i] for i in order])
-    start = ctypes.addressof(buffer)
-    table = (ctypes.c_void_p * len(order))()
+def _launch(kernel: Kernel, grid: Any, block: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
+    """Return what launches a kernel with these arguments, apart from its pointers."""
+    kinds = kernel.source.parameters
+    pointers = [i for i, kind in enumerate(kinds) if kind.endswith("*")]
+    order = [*pointers, *[i for i in range(len(kinds)) if i not in pointers]]
+    codes = [code_of(kinds[i]) for i in order]
+    places = [0] * len(kinds)
     for k, i in enumerate(order):
-        table[i] = start + struct.calcsize("@" + "".join(codes[:k]) + f"0{codes[k]}")
-    addresses = struct.Struct(f"@{len(pointers)}Q")
-    return partial(addresses.pack_into, buffer, 0), ctypes.addressof(table), (buffer, table)
+        places[i] = struct.calcsize("@" + "".join(codes[:k]) + f"0{codes[k]}")
+    packed = struct.pack("@" + "".join(codes), *[arguments[i] for i in order])
+    given = Arguments(packed, tuple(places), len(pointers))
+    return launch_of(kernel.function, kernel.configuration(grid, block), given)

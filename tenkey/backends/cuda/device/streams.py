@@ -60,7 +60,7 @@ class _Choice(dict[int, "Stream"]):
         return default_stream(device)
 
 
-_NO_CHOICE: Final = _Choice({})
+_NO_CHOICE: Final = _Choice({})  # it gets the default streams, which calls thereby find with one look-up
 _choice: Final[contextvars.ContextVar[_Choice]] = contextvars.ContextVar("tenkey_cuda_streams", default=_NO_CHOICE)
 _defaults: Final[dict[int, Stream]] = {}
 _idle_streams: Final[dict[tuple[int, int], deque[int]]] = {}
@@ -185,7 +185,7 @@ class Stream(runtime.Stream):
 
     def __enter__(self) -> Self:
         before = _choice.get()
-        made = _Choice(before, before, current_device())
+        made = _Choice(before if before is not _NO_CHOICE else {}, before, current_device())
         made[self.device] = self
         choose(self.device)
         _choice.set(made)
@@ -335,7 +335,7 @@ def default_stream(device: int | None = None) -> Stream:
         made = Stream.__new__(Stream)
         with enter(index):
             made._set(index, int(cu.cuStreamCreateWithPriority(_BLOCKING, 0)), 0, None)
-        found = _defaults.setdefault(index, made)
+        found = _NO_CHOICE[index] = _defaults.setdefault(index, made)
     return found
 
 
@@ -405,7 +405,7 @@ def is_captured(handle: int) -> bool:
 def forget() -> None:
     """Forget all handles: another driver was loaded."""
     known: Any
-    for known in (_defaults, _idle_streams, _idle_events, _capturing, _all_handles):
+    for known in (_defaults, _NO_CHOICE, _idle_streams, _idle_events, _capturing, _all_handles):
         known.clear()
     _choice.set(_NO_CHOICE)
 

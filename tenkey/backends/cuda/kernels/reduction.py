@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ....ops.scalar import topological_order
 from ...external.scalar_function import ScalarFunction
 from ...external.templates import identity
 from ..compiling import KernelSource
+from ..device.prepared_launches import prepared
 from .emission import TYPES, parts_count
 from .launches import Launcher, address, word
 from .pointwise import element_source, kernel_name
@@ -262,37 +263,60 @@ def reduction(
         target = combine.dtype if last else dtype
         return Launcher(make(joined, scalar if first else same, operand if first else dtype, target))
 
-    def run(out: StridedArray, x: StridedArray, first: bool) -> None:
-        rows, columns = x.shape
-        device = x.device.index
+    def arguments(form: _Form, target: StridedArray, x: StridedArray) -> list[Any]:
         size = word(x.dtype)
-        row_step, column_step = [step // size for step in x.strides]
-        numbers = (address(x), row_step & _WORD, column_step & _WORD)  # negative ones wrap around, as sums of them do
-        if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
-            blocks = -(-rows // _WARP)
-            splits = _splits(blocks, columns, 64)
-            target = out if splits == 1 else scratch((splits, rows), dtype, out.device)
-            kernel = launcher(column_source, first, splits == 1)
-            kernel(device, (blocks, splits), (_WARP, _WARPS), rows, columns, address(target), *numbers, splits)
-            if splits > 1:
-                parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
-                run(out, parts, False)
-        elif columns <= _WARP_ROW:
-            warps = min(_WARPS, rows)
-            kernel = launcher(warp_source, first, True)
-            kernel(device, -(-rows // _WARPS), warps * _WARP, rows, columns, address(out), *numbers)
-        else:
-            splits = _splits(rows, columns, _LEAST_CHUNK)
-            target = out if splits == 1 else scratch((rows, splits), dtype, out.device)
-            kernel = launcher(block_source, first, splits == 1)
-            kernel(device, rows * splits, _THREADS, rows, columns, address(target), *numbers, splits)
-            if splits > 1:
-                run(out, target, False)
+        given = [*x.shape, address(target), address(x)]
+        given += [(step // size) & _WORD for step in x.strides]  # negative ones wrap around, as sums of them do
+        return given if form.make is warp_source else [*given, form.splits]
+
+    def run(out: StridedArray, x: StridedArray, first: bool) -> None:
+        form = _form_of(x)
+        rows, splits = x.shape[0], form.splits
+        target = parts = out
+        if splits > 1 and form.make is column_source:
+            target = scratch((splits, rows), dtype, out.device)
+            parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
+        elif splits > 1:
+            target = parts = scratch((rows, splits), dtype, out.device)
+        kernel = launcher(form.make, first, splits == 1)
+        kernel(x.device.index, form.grid, form.block, *arguments(form, target, x))
+        if splits > 1:
+            run(out, parts, False)
 
     def kernel(out: StridedArray, x: StridedArray) -> None:
         run(out, x, True)
 
+    def prepare(out: StridedArray, x: StridedArray) -> Callable[..., StridedArray | None] | None:
+        form = _form_of(x)
+        if form.splits > 1:
+            return None
+        loaded = functools.partial(launcher(form.make, True, True).on, out.device.index)
+        return prepared(loaded, form.grid, form.block, arguments(form, out, x), out)
+
+    kernel.prepare = prepare  # type: ignore[attr-defined]
     return kernel
+
+
+class _Form(NamedTuple):
+    """The form of the kernel for a layout, its grid and block, and into how many parts a row is divided."""
+
+    make: Callable[..., KernelSource]
+    grid: Any
+    block: Any
+    splits: int
+
+
+def _form_of(x: StridedArray) -> _Form:
+    rows, columns = x.shape
+    row_step, column_step = x.strides
+    if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
+        blocks = -(-rows // _WARP)
+        splits = _splits(blocks, columns, 64)
+        return _Form(column_source, (blocks, splits), (_WARP, _WARPS), splits)
+    if columns <= _WARP_ROW:
+        return _Form(warp_source, -(-rows // _WARPS), min(_WARPS, rows) * _WARP, 1)
+    splits = _splits(rows, columns, _LEAST_CHUNK)
+    return _Form(block_source, rows * splits, _THREADS, splits)
 
 
 def _splits(blocks: int, columns: int, least: int) -> int:

@@ -6,7 +6,8 @@ Broadcasting, the merging of dimensions, and the choice of a launch depend on sh
 operands, not on values or addresses, and take longer than the launch itself. A program calls an operator with the same
 few layouts again and again, so from the third call with a layout on a *plan* is used: for any backend, the merged
 layouts, from which its windows are made directly; for a kernel with a method ``prepare``, the function that this has
-returned for the layouts, which allocates the result and computes (``prepare_into`` for in-place variants). A key
+returned for the layouts, which allocates the result and computes (``prepare_into`` for in-place variants). Reductions
+have plans from their second call on. A key
 consists of shape, strides and device of each window, its offset to 16 bytes, by which a kernel may choose its accesses,
 its dtype where several occur, and the bytes of each number. Calls that raise, that fall back or that have no elements
 leave no plan; a window of another backend, or of one that was registered before, has none either, and takes the long
@@ -15,7 +16,6 @@ way, which raises. Guarded by ``tests/backends/test_call_plans.py``.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +53,9 @@ class Plans:
         self._backend = backend
         self._result = result
         self._plans: dict[Any, _Plan] = {}
-        if mixed or arity > 2 or (numbers and arity < 2):
+        if arity == 3:
+            self._key, self._followed = self._key_of_any, self._ternary
+        elif mixed or arity > 2 or (numbers and arity < 2):
             self._key, self._followed = self._key_of_any, self._general
         elif numbers:
             self._key, self._followed = self._key_with_number, self._with_number
@@ -139,6 +141,34 @@ class Plans:
                     made._autograd = None
                     return made
             return slow(x, y)
+
+        return kernel
+
+    def _ternary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        plans, backend, words, general = self._plans, self._backend, _Words(self._result), self._general(slow)
+
+        def kernel(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+            try:
+                a, b, c = x._data, y._data, z._data
+                device = a.device
+                plan = plans[  # the key that _key_and_windows makes
+                    a.shape, a.strides, a.offset & _ALIGNED, device.index, a.dtype.num,
+                    b.shape, b.strides, b.offset & _ALIGNED, b.device.index, b.dtype.num,
+                    c.shape, c.strides, c.offset & _ALIGNED, c.device.index, c.dtype.num,
+                ]  # fmt: skip
+                known = a.owner._backend is backend and b.owner._backend is backend and c.owner._backend is backend
+            except (AttributeError, KeyError):
+                pass
+            else:
+                data = plan(a, b, c) if known else None
+                if data is not None:
+                    made: Tensor = _new(Tensor)
+                    made._data = data
+                    made._word = words[device.type]
+                    made._storage = None
+                    made._autograd = None
+                    return made
+            return general(x, y, z)
 
         return kernel
 
@@ -273,12 +303,21 @@ class ReductionPlans:
         """Return the result by a plan; None where there is none."""
         data = x._data
         try:
-            plan = self._plans[data.shape, data.strides, data.device.index, options]
+            plan = self._plans[data.shape, data.strides, data.offset & _ALIGNED, data.device.index, options]
             known = data.owner._backend is self._backend
         except (AttributeError, KeyError, TypeError):  # an axis may be a list
             return None
         if not known:
             return None
+        if plan.prepared is not None:
+            result = plan.prepared(data)
+            if result is not None:
+                found: Tensor = _new(Tensor)
+                found._data = result
+                found._word = plan.words[result.device.type]
+                found._storage = None
+                found._autograd = None
+                return found
         made = self._backend.empty(plan.shape, plan.dtype, data.device)
         out: StridedArray = made._data
         out = StridedArray(out.buffer, plan.rows, plan.dtype, out.device, plan.steps, out.offset, out.owner)
@@ -294,16 +333,23 @@ class ReductionPlans:
             return
         if len(self._plans) >= _MOST:
             self._plans.clear()
-        with contextlib.suppress(TypeError):
-            self._plans[data.shape, data.strides, data.device.index, options] = _Reduction(
-                kernel, out.shape, out.dtype, window.shape[:1], (out.dtype.itemsize,), window.shape, window.strides
-            )
+        key = data.shape, data.strides, data.offset & _ALIGNED, data.device.index, options
+        try:
+            hash(key)
+        except TypeError:
+            return
+        self._plans[key] = _Reduction(
+            kernel, kernel.prepared("prepare", out._data, (window,)), _Words(out.dtype), out.shape, out.dtype,
+            window.shape[:1], (out.dtype.itemsize,), window.shape, window.strides,
+        )  # fmt: skip
 
 
 class _Reduction(NamedTuple):
-    """A kernel, shape and dtype of the result, the result as a row, and the operand as a matrix."""
+    """A kernel, what it has prepared, shape and dtype of the result, this as a row, and the operand as a matrix."""
 
     kernel: TemplateKernel
+    prepared: _Plan | None
+    words: _Words
     shape: tuple[int, ...]
     dtype: np.dtype
     rows: tuple[int, ...]

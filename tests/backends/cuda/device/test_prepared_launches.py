@@ -52,6 +52,33 @@ def test_numbers_and_three_operands(either: Any, prepared: list[int]) -> None:
     assert len(prepared) >= 6 * (len(ROUNDS) - 2)
 
 
+def test_three_windows(either: Any, prepared: list[int]) -> None:
+    """Plans of three windows distinguish layouts and dtypes of each operand."""
+    for k in ROUNDS:
+        x, y, c = there(X + k), there(X - k), there(X > 5)
+        for a, b, chosen in ((x, y, c), (x, y[:1], c), (x[:, :1], y, c[:, 1:2]), (y, there(X.astype(np.int32)), c)):
+            expected = np.where(chosen.numpy(), a.numpy(), b.numpy())
+            np.testing.assert_array_equal(tk.where(chosen, a, b).numpy(), expected)
+    assert len(prepared) >= 4 * (len(ROUNDS) - 2)
+
+
+def test_reductions(either: Any, prepared: list[int]) -> None:
+    """Each form of the kernel, results of every shape, and operands that begin elsewhere in their memory."""
+    wide = np.arange(3 * 1500, dtype=np.float32).reshape(3, 1500)
+    for k in ROUNDS:
+        for values in (X + k, X[:, :2] - k, wide + k):
+            for x, array in ((there(values), values), (there(values)[1:], values[1:]), (there(values).T, values.T)):
+                for axis in (None, 0, 1):
+                    for keepdims in (False, True):
+                        found = tk.max(x, axis=axis, keepdims=keepdims)
+                        expected = array.max(axis, keepdims=keepdims)
+                        assert found.shape == expected.shape
+                        np.testing.assert_array_equal(found.numpy(), expected)
+                total = tk.sum(x, axis=1, dtype=tk.float64)
+                np.testing.assert_array_equal(total.numpy(), array.sum(1, dtype=np.float64))
+    assert len(prepared) > 100
+
+
 def test_in_place(either: Any, prepared: list[int]) -> None:
     x, y, expected = there(X), there(X[0]), X.copy()
     for _ in ROUNDS:
