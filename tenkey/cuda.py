@@ -29,15 +29,17 @@ from .backends.cuda.memory.memory_functions import (
 )
 from .backends.cuda.user_kernels import UserKernel, kernel
 from .core.device import Device, to_device
+from .core.random.generator import seed as _seed
 
 __all__ = [
     "CaptureError", "CudaError", "DeviceProperties", "DriverMissingError", "Event", "ExternalStream",
-    "KernelFailureError", "OutOfMemoryError", "StepGraph", "Stream", "UserKernel", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "get_per_process_memory_fraction", "graph", "host_memory_stats", "is_available",
-    "kernel", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+    "KernelFailureError", "OutOfMemoryError", "StepGraph", "Stream", "UserKernel", "can_device_access_peer",
+    "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "graph",
+    "host_memory_stats", "is_available", "is_bf16_supported", "is_current_stream_capturing", "kernel", "manual_seed",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
     "memory_snapshot", "memory_stats", "memory_summary", "record_memory_history", "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats", "set_device", "set_per_process_memory_fraction", "stream", "synchronize",
+    "reset_peak_memory_stats", "set_device", "set_per_process_memory_fraction", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -135,6 +137,39 @@ def get_device_properties(device: Device | str | int | None = None) -> DevicePro
     return contexts.properties(streams.index_of(device))
 
 
+def is_bf16_supported() -> bool:
+    """Return whether the current device computes with bfloat16, which is so from compute capability 8.0 on.
+
+    >>> tk.cuda.is_bf16_supported()
+    True
+    """
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def can_device_access_peer(device: Device | str | int, peer: Device | str | int) -> bool:
+    """Return whether a device can access the memory of another one directly. Copies between devices work anyway.
+
+    Raises ValueError for a device that does not exist.
+
+    >>> tk.cuda.can_device_access_peer(0, 0)
+    False
+    """
+    one, other = [driver.cu.cuDeviceGet(_index(given)) for given in (device, peer)]
+    return int(one) != int(other) and bool(driver.cu.cuDeviceCanAccessPeer(one, other))
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the random numbers, as ``tk.random.seed`` does: those of all devices, and of the CPU, are the same.
+
+    >>> tk.cuda.manual_seed(3)
+    >>> x = tk.random.normal((3,), device="cuda")
+    >>> tk.cuda.manual_seed(3)
+    >>> tk.random.normal((3,)).tolist() == x.tolist()
+    True
+    """
+    _seed(seed)
+
+
 def synchronize(device: Device | str | int | None = None) -> None:
     """Wait until all work on a device is done.
 
@@ -192,6 +227,31 @@ def stream(stream: Stream | None) -> Iterator[None]:
         return
     with stream:
         yield
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Make a stream the current one of its device, and this device the current one, in this thread and task.
+
+    None changes nothing. ``with tk.cuda.stream(side):`` restores what was current before; within such a block the
+    stream is current until the end of the block.
+
+    >>> side = tk.cuda.Stream()
+    >>> tk.cuda.set_stream(side)
+    >>> tk.cuda.current_stream() == side
+    True
+    >>> tk.cuda.set_stream(tk.cuda.default_stream())
+    """
+    if stream is not None:
+        streams.choose_stream(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """Return whether the work of the current stream is being captured, as :func:`graph` does.
+
+    >>> tk.cuda.is_current_stream_capturing()
+    False
+    """
+    return is_available() and streams.is_captured(streams.current_handle())
 
 
 # ---- graphs

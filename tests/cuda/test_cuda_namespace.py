@@ -111,8 +111,75 @@ class TestDevices:
         with tk.cuda.device(1):
             assert (x * 2).sum().item() == 60.0
 
+    def test_what_devices_can(self, start: Start) -> None:
+        assert tk.cuda.is_available() or not tk.cuda.is_bf16_supported()
+        start(devices=2)
+        assert tk.cuda.is_bf16_supported()
+        assert tk.cuda.can_device_access_peer(0, "cuda:1")
+        assert not tk.cuda.can_device_access_peer(1, 1)
+        with pytest.raises(ValueError, match="device 2 does not exist"):
+            tk.cuda.can_device_access_peer(0, 2)
+
+    def test_one_seed_for_all_devices(self, start: Start) -> None:
+        start()
+        tk.cuda.manual_seed(5)
+        first = tk.random.normal((4,), device="cuda").tolist()
+        tk.random.seed(5)
+        assert tk.random.normal((4,)).tolist() == first
+
+    def test_options_are_not_devices(self, start: Start) -> None:
+        start(devices=2)
+        with pytest.raises(TypeError, match="got the device True"):
+            tk.cuda.Event(True)
+
 
 class TestStreams:
+    def test_set_stream(self, start: Start) -> None:
+        start(devices=2)
+        side, other = tk.cuda.Stream(), tk.cuda.Stream("cuda:1")
+        tk.cuda.set_stream(None)
+        assert tk.cuda.current_stream() == tk.cuda.default_stream()
+        tk.cuda.set_stream(side)
+        assert (tk.cuda.current_stream(), tk.cuda.current_device()) == (side, 0)
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(tk.cuda.current_stream()))
+        thread.start()
+        thread.join()
+        assert found == [tk.cuda.default_stream()]
+        with tk.cuda.stream(tk.cuda.default_stream()):
+            tk.cuda.set_stream(other)
+            assert (tk.cuda.current_stream(), tk.cuda.current_device()) == (other, 1)
+            assert tk.ones(2, device="cuda").device == "cuda:1"
+            assert tk.cuda.current_stream(0) == tk.cuda.default_stream(0)
+        assert (tk.cuda.current_stream(), tk.cuda.current_device()) == (side, 0)
+        tk.cuda.set_stream(tk.cuda.default_stream())
+        assert tk.cuda.current_stream() == tk.cuda.default_stream()
+
+    def test_work_goes_to_the_stream_that_was_set(self, start: Start) -> None:
+        emulator = start(deferred=True)
+        x = tk.ones(3, device="cuda")
+        tk.cuda.synchronize()
+        tk.cuda.set_stream(tk.cuda.Stream())
+        y = x + 1
+        assert not tk.cuda.current_stream().query()
+        assert tk.cuda.default_stream().query()
+        assert y.tolist() == [2.0, 2.0, 2.0]
+        emulator.stop()
+
+    def test_whether_the_stream_is_captured(self, start: Start) -> None:
+        start()
+        seen = []
+
+        @tk.cuda.graph
+        def step(x: tk.Tensor) -> tk.Tensor:
+            seen.append(tk.cuda.is_current_stream_capturing())
+            return x + 1
+
+        for _ in range(3):
+            step(tk.ones(3, device="cuda"))
+        assert seen == [False, True]
+        assert not tk.cuda.is_current_stream_capturing()
+
     def test_stream_is_a_context_manager(self, start: Start) -> None:
         start(devices=2)
         side = tk.cuda.Stream(1)

@@ -31,8 +31,8 @@ from .contexts import choose, context_of, current_device, enter, forgetters
 from .driver import CudaError, cu
 
 __all__ = [
-    "CaptureError", "Event", "ExternalStream", "Stream", "current_handle", "current_stream", "default_stream",
-    "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "synchronize",
+    "CaptureError", "Event", "ExternalStream", "Stream", "choose_stream", "current_handle", "current_stream",
+    "default_stream", "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "synchronize",
 ]  # fmt: skip
 
 _BLOCKING: Final = 0
@@ -76,6 +76,8 @@ def index_of(device: Device | str | int | None) -> int:
     """
     if device is None:
         return current_device()
+    if isinstance(device, bool):  # such as Event(True), where enable_timing is meant
+        raise TypeError(f"[cuda] got the device {device!r}: give 'cuda', 'cuda:1' or an index, other options by name.")
     if isinstance(device, int):
         return device
     found = device if isinstance(device, Device) else to_device(device)
@@ -342,6 +344,15 @@ def default_stream(device: int | None = None) -> Stream:
 def current_stream(device: int | None = None) -> Stream:
     """Return the stream of a device, by default the current one, that this thread and task use."""
     return _choice.get()[current_device() if device is None else device]
+
+
+def choose_stream(stream: Stream) -> None:
+    """Make a stream the current one of its device, and this the current device, until the end of a ``with`` block."""
+    now = _choice.get()
+    made = _Choice(now, now.before, now.device)
+    made[stream.device] = stream
+    choose(stream.device)
+    _choice.set(made)
 
 
 def current_handle() -> int:
