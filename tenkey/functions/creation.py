@@ -149,8 +149,8 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
     """Return a tensor that shares the memory of another library's array, through DLPack (``x.__dlpack__``).
 
     ``copy=True`` forces a copy, ``copy=False`` forbids it. Memory that is exported read-only, or in a capsule that
-    cannot say so (JAX's), is shared too; the tensor then cannot be changed in place. ``device`` defaults to that of the
-    memory.
+    cannot say so (JAX's), is shared too; the tensor then cannot be changed in place. On other devices than the CPU
+    memory that is exported read-only is copied. ``device`` defaults to that of the memory.
 
     Raises TypeError for objects that do not export, BufferError for memory on a device without tensors and for an array
     that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
@@ -166,7 +166,7 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
         dlpack.refuse_gradient(x)
         return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
     if target is not CPU and hasattr(x, "__dlpack__"):
-        there = device_exchange.read(x, "from_dlpack")
+        there = device_exchange.read(x, "from_dlpack", copy)
         if there is not None:
             return _from_tensor(there, None, target, copy, "from_dlpack")
     array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
@@ -190,7 +190,7 @@ def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
     if not isinstance(obj, _HERE):
-        there = device_exchange.read(obj, function)
+        there = device_exchange.read(obj, function, copy)
         if there is not None:
             return _from_tensor(there, wanted, target, copy, function)
     made = _from_data(obj, wanted, copy, function)

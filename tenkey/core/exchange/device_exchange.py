@@ -20,6 +20,7 @@ import numpy as np
 
 from ...dispatch.errors import shown
 from ...dispatch.local_state import current_state
+from ...dispatch.registry import registry
 from ..device import Device, device_types, to_device
 from ..dtypes.names import to_dtype
 from ..storage import StridedArray, is_contiguous
@@ -155,24 +156,39 @@ _class.__cuda_array_interface__ = property(_interface)
 # ---- in
 
 
-def read(x: Any, function: str) -> Tensor | None:
+def read(x: Any, function: str, copy: bool | None = None) -> Tensor | None:
     """Return a tensor that shares the memory of another library's array on a device; None for other objects.
 
-    Raises BufferError for memory of a device that tensors cannot use, and TypeError for dtypes that they do not have.
+    Memory that is exported as read-only is copied: kernels cannot be kept from writing to it. Raises BufferError for
+    memory of a device that tensors cannot use, TypeError for dtypes that they do not have, and ValueError where
+    ``copy=False`` forbids a copy of read-only memory.
     """
     if hasattr(x, "__dlpack_device__"):
         kind, index = x.__dlpack_device__()
         found = _device_for(int(getattr(kind, "value", kind)))
         if found is not None:
-            return _from_capsule(x, found[1], to_device(f"{found[0]}:{int(index)}"), function)
+            made, read_only = _from_capsule(x, found[1], to_device(f"{found[0]}:{int(index)}"), function)
+            return _own(made, copy, function) if read_only else made
     if hasattr(x, "__cuda_array_interface__"):
         found = _device_for(2)
         if found is not None and found[1].interface:
-            return _from_interface(x, *found, function)
+            made = _from_interface(x, *found, function)
+            return _own(made, copy, function) if x.__cuda_array_interface__["data"][1] else made
     return None
 
 
-def _from_capsule(x: Any, exchange: MemoryExchange, device: Device, function: str) -> Tensor:
+def _own(shared: Tensor, copy: bool | None, function: str) -> Tensor:
+    """Return a copy of read-only memory."""
+    if copy is False:
+        raise ValueError(
+            f"[{function}] copy=False forbids a copy, but memory of a device that is exported as read-only is copied, "
+            "because tensors can be changed: leave copy out."
+        )
+    return registry.find("tk::clone").call(shared)  # type: ignore[no-any-return]
+
+
+def _from_capsule(x: Any, exchange: MemoryExchange, device: Device, function: str) -> tuple[Tensor, bool]:
+    """Return a tensor of the memory in a capsule, and whether the memory is read-only."""
     stream = exchange.stream(device.index) or 1
     try:
         capsule = x.__dlpack__(stream=stream, max_version=(1, 0))
@@ -190,9 +206,8 @@ def _from_capsule(x: Any, exchange: MemoryExchange, device: Device, function: st
     dtype = tensor_dtype(to_dtype(name))
     strides = taken.strides
     steps = None if strides is None else tuple([step * dtype.itemsize for step in strides])
-    return _adopted(
-        exchange, device, (array.data or 0) + array.byte_offset, taken.shape, dtype, steps, taken, function
-    )  # fmt: skip
+    address = (array.data or 0) + array.byte_offset
+    return _adopted(exchange, device, address, taken.shape, dtype, steps, taken, function), taken.is_read_only
 
 
 def _from_interface(x: Any, name: str, exchange: MemoryExchange, function: str) -> Tensor:
@@ -204,7 +219,13 @@ def _from_interface(x: Any, name: str, exchange: MemoryExchange, function: str) 
     typestr = described["typestr"]
     dtype = tensor_dtype(to_dtype("bfloat16") if typestr == "<V2" else np.dtype(typestr))
     steps = described.get("strides")
-    index = exchange.device_at(address) if address else 0
+    try:
+        index = exchange.device_at(address) if address else to_device(name).index
+    except RuntimeError as error:
+        raise BufferError(
+            f"[{function}] the address {address:#x} of the array is not in memory that the driver of {name!r} knows: "
+            "its object must describe memory of a device."
+        ) from error
     device = to_device(f"{name}:{index}")
     stream = described.get("stream")
     if stream is not None:
@@ -213,7 +234,7 @@ def _from_interface(x: Any, name: str, exchange: MemoryExchange, function: str) 
                 f"[{function}] the stream of __cuda_array_interface__ is 0, which could be two streams: its object "
                 "must say 1 for the legacy default stream, or 2 for that of the thread."
             )
-        if int(stream) != exchange.stream(index):
+        if address and int(stream) != exchange.stream(index):
             exchange.wait(index, int(stream))
     return _adopted(exchange, device, address, shape, dtype, None if steps is None else tuple(steps), x, function)
 
@@ -229,6 +250,11 @@ def _adopted(
         raise BufferError(
             f"[{function}] the strides {steps} are negative, which tensors do not have: make a copy before exporting "
             "it."
+        )
+    if min(shape, default=0) < 0 or (steps is not None and any(step % dtype.itemsize for step in steps)):
+        raise BufferError(
+            f"[{function}] the array has the shape {shape} and the strides {steps} in bytes, which are not those of "
+            f"elements of {dtype.itemsize} bytes: make a copy before exporting it."
         )
     count = prod(shape)
     if count == 0:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from .driver import SEARCH, CudaError, explainers
@@ -26,6 +25,7 @@ __all__ = ["KernelFailureError", "ask", "explain", "launched", "origins", "recen
 _FIRST_OF_KERNELS: Final = 700
 _LAST_OF_KERNELS: Final = 719
 _SHOWN: Final = 5
+_SEPARATORS: Final = r"[/\\]"
 _PLACE: Final = re.compile(r"(?P<place>(?:<(?P<name>\w+)\.py>|\b(?P<c_name>\w+)\.cu):(?P<line>\d+))")
 
 recent: Final[deque[Any]] = deque(maxlen=64)
@@ -92,7 +92,7 @@ def _with_sources(text: str, kernels: list[Any]) -> str:
         place = found["place"]
         for origin in origins.get(source or "", ()):
             if origin.line <= line < origin.line + origin.lines:
-                place = f"{Path(origin.file).name}:{origin.line_in_file + line - origin.line}"
+                place = f"{re.split(_SEPARATORS, origin.file)[-1]}:{origin.line_in_file + line - origin.line}"
         return f"{place} ({lines[line - 1].strip()})"
 
     return _PLACE.sub(quoted, text)

@@ -59,6 +59,15 @@ class Old(Foreign):
         return super().__dlpack__(stream=stream)
 
 
+class ReadOnly(Foreign):
+    """A library that exports its memory as read-only."""
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        capsule = super().__dlpack__(**asked)
+        capsules._struct_in(capsule)[1].flags = capsules._READ_ONLY
+        return capsule
+
+
 class TestOut:
     @pytest.mark.parametrize("versioned", [False, True])
     def test_capsules(self, versioned: bool) -> None:
@@ -238,6 +247,33 @@ class TestIn:
                 tk.asarray(Interface(given, mask=object()))
             with pytest.raises(BufferError, match="no memory"):
                 tk.asarray(Interface(given, data=(0, False)))
+
+    def test_read_only_memory_is_copied(self) -> None:
+        with emulated():
+            given = Foreign(np.arange(4.0))
+            one = Interface(given, data=(given.address, True))
+            other = ReadOnly(np.arange(4.0))
+            for source in (one, other):
+                x = tk.asarray(source)
+                x[0] = 7
+                assert x.tolist() == [7, 1, 2, 3]
+                assert (given.memory.tolist(), other.memory.tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
+                with pytest.raises(ValueError, match="copy=False forbids a copy"):
+                    tk.asarray(source, copy=False)
+            with pytest.raises(ValueError, match="copy=False forbids a copy"):
+                tk.from_dlpack(other, copy=False)
+
+    def test_an_empty_array_of_another_device_has_no_order(self) -> None:
+        with emulated(devices=2):
+            x = tk.zeros((0, 3), device="cuda:1")
+            empty = Interface.__new__(Interface)
+            empty.__cuda_array_interface__ = x.__cuda_array_interface__
+            assert tk.asarray(empty).shape == (0, 3)
+
+    @pytest.mark.parametrize("changes", [{"shape": (-1,)}, {"strides": (4,)}, {"data": (12345, False)}])
+    def test_descriptions_that_are_wrong(self, changes: dict[str, Any]) -> None:
+        with emulated(), pytest.raises(BufferError, match=r"\[asarray\] the a(rray|ddress)"):
+            tk.asarray(Interface(Foreign(np.arange(4.0)), **changes))
 
     @pytest.mark.parametrize("named", [True, False])
     def test_we_wait_for_the_stream_of_an_interface(self, named: bool) -> None:
