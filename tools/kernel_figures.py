@@ -77,11 +77,11 @@ def rows_of(kernels: Sequence[Any], architectures: Sequence[tuple[int, int]] = A
     """Compile kernels and return each with its figures, one architecture after the other."""
     from tenkey.commands.warm_cuda import build
 
-    rows, failures = build(kernels, architectures, None)
-    if failures:
-        raise RuntimeError("kernels do not compile:\n" + "\n".join(failures))
+    built = build(kernels, architectures, None)
+    if built.failures:
+        raise RuntimeError("kernels do not compile:\n" + "\n".join(built.failures))
     sources = [kernel.source for _ in architectures for kernel in kernels]
-    return [(source, figures) for source, (figures, _) in zip(sources, rows, strict=True)]
+    return [(source, figures) for source, (figures, _) in zip(sources, built.rows, strict=True)]
 
 
 def broken_rules(rows: Iterable[tuple[Any, Any]]) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -50,27 +50,28 @@ def kernels_of(
     dtypes: Sequence[np.dtype],
     operators: Sequence[str] = ("*",),
     *,
-    progress: Callable[[str], object] = lambda name: None,
+    progress: Callable[[list[Operator]], Iterable[Operator]] = iter,
 ) -> list[CudaKernel]:
     """Return the kernels of operators whose names fit the patterns, in their order, each once.
 
-    Must be called while the emulator runs with ``execute=False``; nothing is compiled. ``progress`` is called with the
-    name of each operator.
+    Must be called while the emulator runs with ``execute=False``; nothing is compiled. ``progress`` is given the
+    operators and yields them, one after the other.
     """
-    from ..backends.cuda.device import launching
+    from ..backends.cuda.device import launching, prepared_launches
 
-    with _without_compiling(launching):
+    with _without_compiling(launching, prepared_launches):
         return _found(launching, dtypes, operators, progress)
 
 
 def _found(
-    launching: Any, dtypes: Sequence[np.dtype], operators: Sequence[str], progress: Callable[[str], object]
+    launching: Any,
+    dtypes: Sequence[np.dtype],
+    patterns: Sequence[str],
+    progress: Callable[[list[Operator]], Iterable[Operator]],
 ) -> list[CudaKernel]:
     found: dict[Any, str] = {}
-    for operator in sorted(registry, key=lambda operator: operator.name):
-        if not any(fnmatchcase(name, pattern) for name in _names(operator) for pattern in operators):
-            continue
-        progress(operator.name)
+    chosen = [o for o in registry if any(fnmatchcase(name, pattern) for name in _names(o) for pattern in patterns)]
+    for operator in progress(sorted(chosen, key=lambda operator: operator.name)):
         for dtype in dtypes:
             for call in (*_sample_calls(operator, dtype), *_large_calls(operator, dtype)):
                 _launches[0] = 0
@@ -84,7 +85,7 @@ def _found(
 
 
 @contextmanager
-def _without_compiling(launching: Any) -> Iterator[None]:
+def _without_compiling(launching: Any, prepared_launches: Any) -> Iterator[None]:
     """Give the driver kernels that return at once, which it will not execute anyway, in the place of compiled ones."""
     image_of, launched = launching._image_of, launching.launched
 
@@ -95,12 +96,13 @@ def _without_compiling(launching: Any) -> Iterator[None]:
             raise _EndlessError
 
     launching._image_of = lambda source, cc: _empty_kernel(source, cc).encode() + b"\0"
-    launching.launched = count
+    launching.launched = prepared_launches.launched = count
     launching.forget()
     try:
         yield
     finally:
-        launching._image_of, launching.launched = image_of, launched
+        launching._image_of = image_of
+        launching.launched = prepared_launches.launched = launched
         launching.forget()
 
 

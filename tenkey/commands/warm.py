@@ -11,7 +11,7 @@ import pkgutil
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
 from types import ModuleType
@@ -23,6 +23,7 @@ from ..backends import cpu
 from ..backends.llvm import code_cache, compiled
 from ..backends.llvm.compiled import Case, UnavailableError, address_of
 from ..core.dtypes.names import to_dtype
+from .progress import with_progress
 
 __all__ = ["DESCRIPTION", "DTYPES", "HELP", "add_options", "cases_of", "run"]
 
@@ -30,7 +31,8 @@ HELP: Final = "compile kernels ahead of time"
 DESCRIPTION: Final = (
     "Compile the CPU kernels of the built-in operators into the cache on disk, so that no program has to wait for "
     "them. With --cuda, build the machine code of the CUDA kernels instead, on a machine that needs no GPU, and print "
-    "what each kernel costs. The exit status is 1 if something could not be compiled or saved."
+    "what each kernel costs: for the default dtypes, 1,700 kernels in some minutes. What was compiled is kept: a "
+    "command that was interrupted goes on there. The exit status is 1 if something could not be compiled or saved."
 )
 DTYPES: Final = ("float32", "float64", "int32", "int64", "bool")
 
@@ -49,6 +51,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", help="with --cuda: a folder for other machines, which TENKEY_PREBUILT names there"
     )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="with --cuda: compile in N processes; otherwise one for each core"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,11 +63,13 @@ def run(options: argparse.Namespace) -> int:
     except TypeError as error:
         print(f"--dtypes: {error}", file=sys.stderr)
         return 2
-    if options.cuda or options.out:
+    given = {"--out": options.out, "--jobs": options.jobs}
+    if options.cuda or any(value is not None for value in given.values()):
         from .warm_cuda import run_cuda
 
         if not options.cuda:
-            print("--out is for --cuda: name the architectures, such as --cuda sm_90.", file=sys.stderr)
+            name = next(name for name, value in given.items() if value is not None)
+            print(f"{name} is for --cuda: name the architectures, such as --cuda sm_90.", file=sys.stderr)
             return 2
         return run_cuda(options, dtypes)
     cases = cases_of(dtypes, options.operators)
@@ -109,7 +116,7 @@ def _is_wanted(operator: str, patterns: Iterable[str]) -> bool:
 def _compile(cases: Sequence[Case]) -> list[str]:
     """Load or compile kernels; return what went wrong."""
     failures: list[str] = []
-    for case in _with_progress(cases):
+    for case in with_progress(cases, [case.operator or "shared by operators" for case in cases], "kernel"):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -120,21 +127,3 @@ def _compile(cases: Sequence[Case]) -> list[str]:
                 failures.append(f"{case.operator or case.template}: {type(error).__name__}: {error}")
         failures += [f"{case.operator or case.template}: {warning.message}" for warning in caught]
     return failures
-
-
-def _with_progress(cases: Sequence[Case]) -> Iterator[Case]:
-    """Yield the cases with a progress bar of tqdm; without tqdm, which is optional, with a line for each operator."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        last = None
-        for number, case in enumerate(cases, 1):
-            if case.operator != last:
-                last = case.operator
-                print(f"{number}/{len(cases)} {last or 'shared by operators'}", flush=True)
-            yield case
-        return
-    with tqdm(cases, unit="kernel") as bar:
-        for case in bar:
-            bar.set_description(case.operator or "shared", refresh=False)
-            yield case

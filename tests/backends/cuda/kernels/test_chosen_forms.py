@@ -97,7 +97,7 @@ class TestReduction:
         scratched: list[StridedArray] = []
 
         def scratch(shape: tuple[int, ...], dtype: np.dtype, device: Any) -> StridedArray:
-            made = tk.full(shape, 9999, dtype=str(dtype), device="cuda").data
+            made: StridedArray = tk.full(shape, 9999, dtype=str(dtype), device="cuda").data
             scratched.append(made)
             return made
 
