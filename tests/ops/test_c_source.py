@@ -196,6 +196,21 @@ def test_conversions_of_operands_and_results(tmp_path: Path) -> None:
             np.testing.assert_array_equal(run(second, names[a, b], [given], b), want, err_msg=names[a, b])
 
 
+def test_integers_become_float16_before_the_computation(tmp_path: Path) -> None:
+    remainder = s.variable("x") % s.variable("y")
+    kinds = [kind for kind in (*SIGNED, *UNSIGNED) if np.dtype(kind).itemsize > 1]
+    library = compiled(
+        {f"of_{kind}": loop(f"of_{kind}", remainder, {"x": kind, "y": "float16"}, "float16", "float16")
+         for kind in kinds}, tmp_path,
+    )  # fmt: skip
+    y = np.array([2, 3, 0.0008, 4], "float16")
+    for kind in kinds:
+        x = np.array([2049, 4099, np.iinfo(kind).max, 7], kind)
+        with np.errstate(all="ignore"):
+            want = np.remainder(x.astype("float16"), y)
+        np.testing.assert_array_equal(run(library, f"of_{kind}", [x, y], "float16"), want, err_msg=kind)
+
+
 def test_constants(tmp_path: Path) -> None:
     constants = {
         "float32": [0.1, -0.0, 1e-45, 3.4e38, float("inf"), float("-inf"), float("nan"), 2, True],

@@ -390,6 +390,13 @@ def test_half_precisions_beside_others() -> None:
     assert tk.linalg.matrix_rank(half).item() == 2
 
 
+def test_diagonals_of_empty_stacks() -> None:
+    x = tk.zeros((4, 5, 0, 1))
+    assert tk.diagonal(x, offset=-2).shape == (0, 1, 2)
+    assert tk.diagonal(x, offset=3).shape == (0, 1, 2)
+    assert tk.diagonal(tk.zeros(3)[1:1].reshape((4, 5, 0)), offset=-2).shape == (0, 2)
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (4, 2), (3, None), (0, 3), (3, 0)])
 def test_diagonals_beyond_every_matrix(shape: tuple[int, int | None]) -> None:
     for k in range(-6, 7):

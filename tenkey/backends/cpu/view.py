@@ -122,6 +122,8 @@ def _window_of(a: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], 
     dtype = a.dtype
     itemsize = dtype.itemsize
     steps = [s * itemsize for s in strides]
+    if 0 in shape:
+        offset = 0  # one beyond the memory is refused, also where nothing lies there
     if a.flags.c_contiguous and a.flags.writeable:  # NumPy checks that it stays within ``a``
         return np.ndarray(shape, dtype, a, offset * itemsize, steps)
     if offset:

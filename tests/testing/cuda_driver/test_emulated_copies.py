@@ -24,6 +24,17 @@ def bytes_at(address: int, count: int) -> np.ndarray:
     return found
 
 
+def test_copies_within_themselves_are_found(program: Program, emulator: Any) -> None:
+    """The driver does not define what they give, and in host memory they mostly work."""
+    base = int(checked(driver.cuMemAlloc(N)))
+    checked(driver.cuMemcpyDtoD(base, base + N // 2, N // 2))
+    checked(driver.cuCtxSynchronize())
+    checked(driver.cuMemcpyDtoDAsync(base + 1, base, N // 2, 0))
+    assert code(driver.cuCtxSynchronize()) == 700
+    assert "overlaps its target" in str(emulator.error)
+    emulator.clear_error()
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(("source", "target"), [*itertools.product(["pageable", "pinned", "device"], repeat=2)])
 def test_unified_copies(program: Program, source: str, target: str, asynchronous: bool) -> None:

@@ -341,7 +341,7 @@ def test_replays_of_one_executable_do_not_overlap(emulator: Any) -> None:
             a, b, x = program.stream(), program.stream(), program.device_array(np.ones(N))
             begin(a)
             program.scale(x, 2, N, a)
-            checked(driver.cuMemcpyDtoDAsync(x, x, 4, a))
+            checked(driver.cuMemcpyDtoDAsync(x, x + 4, 4, a))
             executable = instantiate(end(a))
             checked(driver.cuGraphLaunch(executable, a))
             checked(driver.cuGraphLaunch(executable, b))

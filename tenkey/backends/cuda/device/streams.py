@@ -32,7 +32,8 @@ from .driver import CudaError, cu
 
 __all__ = [
     "CaptureError", "Event", "ExternalStream", "Stream", "choose_stream", "current_handle", "current_stream",
-    "default_stream", "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "synchronize",
+    "default_stream", "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "relaxed",
+    "synchronize",
 ]  # fmt: skip
 
 _BLOCKING: Final = 0
@@ -40,6 +41,7 @@ _INDEPENDENT: Final = 1
 _WITH_TIME: Final = 0
 _WITHOUT_TIME: Final = 2
 _NOT_READY: Final = 600
+_RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class CaptureError(CudaError):
@@ -406,6 +408,16 @@ def refuse_in_capture(what: str, reason: str, stream: Stream | None = None) -> N
             f"[{calling_operator() or what}] is called while tk.cuda.graph captures a step, but a graph {reason}: make "
             "the call before or after the step, or give the value to the step as an argument."
         )
+
+
+@contextlib.contextmanager
+def relaxed() -> Iterator[None]:
+    """Permit calls in a ``with`` block that a capture forbids because they may wait: those that allocate memory."""
+    mode = cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
+    try:
+        yield
+    finally:
+        cu.cuThreadExchangeStreamCaptureMode(mode)
 
 
 def is_captured(handle: int) -> bool:

@@ -99,6 +99,8 @@ class NumbaWriter(Writer):
     @override
     def load(self, text: str, source: str) -> tuple[str, ...]:
         values, dtype = self._unpacked(text, source)
+        if self.is_rounded(source):
+            values, dtype = self._unpacked(self.store([*values], dtype, self.dtype), self.dtype)
         return tuple([self.cast(value, dtype, self.compute) for value in values])
 
     def _unpacked(self, text: str, source: str) -> tuple[tuple[str, ...], str]:

@@ -76,6 +76,7 @@ def _transform(
     points = shape[i] if name != "rfft" else x.shape[i] if n is None else n
     real = compute_dtype(site.operator, dtypes.real_of(compute_dtype(site.operator, x.dtype)))
     source = real if name == "rfft" else dtypes.complex_of(real)
+    computed = real if name == "irfft" else dtypes.complex_of(real)
     given = _resized(site, x, points // 2 + 1 if name == "irfft" else points, i)
     places = _rows(given._data, i) if given.dtype == source and name != "irfft" else None
     if places is not None and site.address(given) % (2 * real.itemsize):
@@ -87,20 +88,22 @@ def _transform(
             _clear_ends(site, given, points)
         places = _rows(given._data, x.ndim - 1)
     assert places is not None
-    out = site.empty(shape, result)
+    out = site.empty(shape, computed)
     out_places = _rows(out._data, i)
     is_moved = out_places is None
     if is_moved:
-        out = site.empty(tuple([shape[k] for k in order]), result)
+        out = site.empty(tuple([shape[k] for k in order]), computed)
         out_places = _rows(out._data, x.ndim - 1)
     assert out_places is not None
     step, distance, count = places
     rows = cufft.Rows(site.address(given), step, distance, source.name)
-    out_rows = cufft.Rows(site.address(out), *out_places[:2], result.name)
+    out_rows = cufft.Rows(site.address(out), *out_places[:2], computed.name)
     direction = cufft.INVERSE if name in ("ifft", "irfft") else cufft.FORWARD
     cufft.transform(site, rows, out_rows, points, count, direction)
     if norm == "ortho" or norm == _DIVIDES[name]:
         out *= 1 / sqrt(points) if norm == "ortho" else 1 / points
+    if result != computed:  # 16 bits, in which no library computes
+        out = fresh(site, out, result)
     return _permuted(out, order) if is_moved else out
 
 

@@ -33,7 +33,7 @@ from ...._util.locks import new_lock
 from ...allocation.counts import Counts, calling_operator
 from ..device.contexts import attribute, enter
 from ..device.driver import CudaError, OutOfMemoryError, cu
-from ..device.streams import _capturing
+from ..device.streams import _capturing, relaxed
 from .memory_counters import Counters
 from .memory_history import History, frames_here, segment_rows, trace_rows
 from .segments import PENDING, USED, Arena, Block, Segment, segment_size
@@ -41,7 +41,6 @@ from .segments import PENDING, USED, Arena, Block, Segment, segment_size
 __all__ = ["DeviceAllocator", "PrivatePool", "active_pool"]
 
 _NO_TIMING: Final = 2  # CU_EVENT_DISABLE_TIMING
-_RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _NOT_READY: Final = 600
 _numbers: Final = itertools.count(1)
 _active: Final[ContextVar[PrivatePool | None]] = ContextVar("tenkey_cuda_pool", default=None)
@@ -215,22 +214,23 @@ class DeviceAllocator:
         """Free the blocks whose events have passed; events of one queue pass in order."""
         query = cu.cuEventQuery.__wrapped__
         waits: set[int] = set()  # queues whose earlier event has not passed
-        for _ in range(len(self._pending)):
-            block, events = self._pending.popleft()
-            if not events and block.users:  # given back during a capture
-                events = self._record_events(block)
-            left = []
-            for stream, event in events:
-                if stream in waits or query(event)[0] == _NOT_READY:
-                    waits.add(stream)
-                    left.append((stream, event))
+        with enter(self.device):  # without a context the driver does not answer
+            for _ in range(len(self._pending)):
+                block, events = self._pending.popleft()
+                if not events and block.users:  # given back during a capture
+                    events = self._record_events(block)
+                left = []
+                for stream, event in events:
+                    if stream in waits or query(event)[0] == _NOT_READY:
+                        waits.add(stream)
+                        left.append((stream, event))
+                    else:
+                        self._events.append(event)
+                if left:
+                    block.users = {stream for stream, _ in left}
+                    self._pending.append((block, left))
                 else:
-                    self._events.append(event)
-            if left:
-                block.users = {stream for stream, _ in left}
-                self._pending.append((block, left))
-            else:
-                self._free(block)
+                    self._free(block)
 
     # ---- memory of the driver
 
@@ -283,11 +283,8 @@ class DeviceAllocator:
         with enter(self.device):
             try:
                 if _capturing:
-                    mode = cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
-                    try:
+                    with relaxed():
                         address = int(cu.cuMemAlloc(nbytes))
-                    finally:
-                        cu.cuThreadExchangeStreamCaptureMode(mode)
                 elif self._has_pools():
                     address = int(cu.cuMemAllocAsync(nbytes, arena.stream))
                 else:

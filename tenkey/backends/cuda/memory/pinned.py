@@ -26,7 +26,7 @@ from ...allocation.cached_buffers import Pool
 from ...allocation.counts import MemoryStatistics, counts_of
 from ..device.contexts import current_device, enter, forgetters
 from ..device.driver import CudaError, cu
-from ..device.streams import Stream, _capturing
+from ..device.streams import Stream, _capturing, relaxed
 
 __all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "empty_cache", "pin", "record", "statistics"]
 
@@ -52,7 +52,7 @@ class _PinnedHost:
 
     def allocate(self, nbytes: int, device: int = 0) -> _PinnedBlock:
         """Return new pinned memory. Raises MemoryError where the system has none."""
-        with enter(current_device()):
+        with enter(current_device()), relaxed() if _capturing else contextlib.nullcontext():
             return _PinnedBlock(int(cu.cuMemHostAlloc(nbytes, _PORTABLE)), nbytes)
 
     def free(self, buffer: _PinnedBlock) -> None:

@@ -110,6 +110,13 @@ class Writer(ABC):
 
     # ---- what they share
 
+    def is_rounded(self, source: str) -> bool:
+        """Tell whether numbers of dtype ``source`` are rounded to float16 before they are computed with: integers.
+
+        Those for bfloat16, which is storage (Note [bfloat16 is storage]), are not.
+        """
+        return self.dtype == "float16" and source.lstrip("u") in ("int16", "int32", "int64")
+
     def table(self) -> OperationTable:
         """Return the operation table; an entry for an operation without a counterpart refuses."""
         entries: dict[str, Any] = dict.fromkeys(OPERATIONS, self._refuse)

@@ -179,10 +179,15 @@ static void run_copy(Operation *operation) {
   if (!operation->staged && bad(operation, copy->from, extent(copy->from_pitch, copy->from_slice, copy),
                                 "the source of a copy"))
     return;
+  if (copy->height == 1 && copy->depth == 1 && from < copy->to + copy->width && copy->to < from + copy->width) {
+    fail(operation->context, ILLEGAL_ADDRESS, "the source of a copy of %zu bytes at address 0x%llx overlaps its target "
+         "at 0x%llx, for which the result is undefined", copy->width, from, copy->to);
+    return;
+  }
   for (size_t plane = 0; plane < copy->depth; plane++)
     for (size_t row = 0; row < copy->height; row++)
-      memmove((char *)copy->to + plane * copy->to_slice + row * copy->to_pitch,
-              (char *)from + plane * copy->from_slice + row * copy->from_pitch, copy->width);
+      memcpy((char *)copy->to + plane * copy->to_slice + row * copy->to_pitch,
+             (char *)from + plane * copy->from_slice + row * copy->from_pitch, copy->width);
 }
 
 static void run_set(Operation *operation) {

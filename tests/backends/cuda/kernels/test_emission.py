@@ -127,6 +127,34 @@ def test_shifts_by_every_count(dtype: str) -> None:
     np.testing.assert_array_equal(right, np.array([a >> b for a, b in pairs], dtype))
 
 
+def _computed(expression: Any, kinds: dict[str, str], dtype: str, *arrays: np.ndarray) -> np.ndarray:
+    text = to_numba(expression, kinds, dtype=dtype, name="f")
+    values = ", ".join([f"x{n}[i]" for n in range(len(arrays))])
+    names = ", ".join([f"x{n}" for n in range(len(arrays))])
+    text += f"\ndef k(out, {names}):\n    i = cuda.grid(1)\n    out[i] = f({values})\n"
+    out = np.empty(arrays[0].shape, numpy_dtype(dtype))
+    source = KernelSource("k", text, (f"{TYPES[dtype]}*", *[f"{TYPES[kind]}*" for kind in kinds.values()]))
+    execute(source, 1, out.size, out, *arrays)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_become_float16_before_the_computation(kind: str) -> None:
+    x = np.array([2049, 4099, np.iinfo(kind).max, 7], kind)
+    y = np.array([2, 3, 0.0008, 4], "float16")
+    with np.errstate(invalid="ignore", over="ignore"):
+        want = np.remainder(x.astype("float16"), y)
+    found = _computed(s.variable("x") % s.variable("y"), {"x": kind, "y": "float16"}, "float16", x, y)
+    np.testing.assert_array_equal(found, want)
+
+
+def test_the_sign_of_minus_zero_is_zero() -> None:
+    x = np.array([-0.0, 0.0, -2.0, np.nan], "float32")
+    found = _computed(s.make("sign", s.variable("x")), {"x": "float32"}, "float32", x)
+    np.testing.assert_array_equal(found, np.sign(x))
+    assert not np.signbit(found[:2]).any()
+
+
 def test_arithmetic_keeps_its_width() -> None:
     x = s.variable("x")
     expression = s.tanh(x) * 2 + s.exp(x) / 3 - s.floor(x)

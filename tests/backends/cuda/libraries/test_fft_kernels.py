@@ -96,6 +96,17 @@ def test_real_signals_in_complex_transforms(dtype: str) -> None:
         agree(getattr(tk.fft, name)(put(a)), want)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["irfft", "hfft"])
+def test_half_precision_of_transforms_to_real_numbers(name: str, axis: int) -> None:
+    a = np.arange(24).reshape(2, 3, 4).astype("float16")
+    want = getattr(tk.fft, name)(tk.asarray(a), axis=axis).numpy()
+    assert want.dtype == "float16"
+    got = getattr(tk.fft, name)(put(a), axis=axis)
+    assert got.dtype == want.dtype
+    assert_allclose(got.cpu().numpy(), want, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("n", [3, 4])
 def test_parts_that_a_hermitian_spectrum_lacks_are_ignored(n: int) -> None:
     a = np.array([[1 + 5j, 2 + 1j, 3 + 4j]])[:, : n // 2 + 1]

@@ -36,6 +36,27 @@ class TestQueues:
             assert address(y) == first
             assert emulator.counts.allocations == 0
 
+    def test_a_thread_without_a_context_waits_for_other_queues(self) -> None:
+        with emulated(deferred=True):
+            side = Stream()
+            x = on_device(np.zeros(1000))
+            tk.cuda.synchronize()
+            with side:
+                y = [x + 1 for _ in range(20)]  # each question lets one of them be done
+            x.record_stream(side)
+            first, allocator = address(x), POOLS.of(0)
+            del x, y
+            allocator.stats()
+            found: list[int] = []
+
+            def allocate() -> None:
+                found.append(allocator.take(4000, current_stream().handle).address)
+
+            thread = threading.Thread(target=allocate)
+            thread.start()
+            thread.join()
+            assert found != [first]
+
     def test_other_queues_have_other_memory(self) -> None:
         with emulated():
             x = on_device(np.zeros(1000))

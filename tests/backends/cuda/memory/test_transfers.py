@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,16 @@ def test_copies_run_in_the_current_stream() -> None:
         np.testing.assert_array_equal(np.asarray(x.cpu()), np.arange(1000))
 
 
+def test_a_thread_without_a_context_copies_on_the_device() -> None:
+    with emulated():
+        x = on_device(np.arange(10))
+        found: list[tk.Tensor] = []
+        thread = threading.Thread(target=lambda: found.append(x.clone()))
+        thread.start()
+        thread.join()
+        assert found[0].tolist() == list(range(10))
+
+
 def test_a_graph_keeps_the_values_of_its_capture() -> None:
     with emulated():
         w = on_device([1.0, 2.0, 3.0])
@@ -172,6 +183,23 @@ def test_a_graph_keeps_the_values_of_its_capture() -> None:
             noise = tk.full(8, 99.0).pin_memory()  # would take the place of staging memory that is not kept
             assert step(on_device([float(i)] * 3)).tolist() == [i, 2 * i, 3 * i]
             del noise
+
+
+@pytest.mark.parametrize("size", [3, 300_000])
+def test_a_graph_that_captures_the_first_array_of_the_host(size: int) -> None:
+    with emulated():
+        w = tk.ones(3, device="cuda")
+        values = np.arange(size, dtype=np.float32)
+        calls: list[int] = []
+
+        @tk.cuda.graph
+        def step(x: tk.Tensor) -> tk.Tensor:
+            calls.append(len(calls))
+            return x + tk.asarray(values, device="cuda")[:3] if calls[1:] else x + w
+
+        assert step(w).tolist() == [2, 2, 2]
+        assert step(w).tolist() == step(w).tolist() == [1, 2, 3]
+        assert calls == [0, 1]
 
 
 def test_errors_of_the_driver_pass() -> None:
