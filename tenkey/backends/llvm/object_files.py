@@ -25,8 +25,9 @@ FUNCTIONS: Final = frozenset(
         "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign", "fabs", "fmin", "fmax",
     )]
     + ["memcpy", "memmove", "memset", "memcmp"]
+    + ["PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsVoidPtr", "PyLong_FromLong"]
 )  # fmt: skip
-"""The functions of the C library that compiled code may call."""
+"""The functions of the C library, and of Python's C interface, that compiled code may call."""
 
 _SLOT: Final = 8
 _JUMP, _TRAPS = b"\xff\x25", b"\xcc\xcc"  # jmp *distance(%rip), of 6 bytes; padding

@@ -221,7 +221,7 @@ def _maker() -> tuple[Any, _Method]:
     )
     with _lock:
         image = code_cache.load(_TEXT)
-        if image is None:
+        if image is None or not images.is_linked(image):  # LLVM's own linker fails where memory is far apart
             image = image_of([_TEXT], ["launch"])
             code_cache.store(_TEXT, image)
     return make, _Method(b"launch", images.load(image)["launch"], _FASTCALL, None)

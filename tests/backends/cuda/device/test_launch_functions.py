@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 from tenkey.backends.cuda.device import contexts, launch_functions, launching
 from tenkey.backends.cuda.device.launch_functions import Arguments, compiled_launch, interpreted_launch, launch_of
 from tenkey.backends.cuda.device.streams import current_stream, synchronize
+from tenkey.backends.llvm import images
+from tenkey.backends.llvm.compiled import image_of
 from tests.backends.cuda.device._kernels import ADD, NUMBERS, Memory
 
 Make = Callable[..., Callable[..., Any]]
@@ -127,3 +131,11 @@ def test_python_launches_where_nothing_is_compiled(
 
 def test_machine_code_launches_where_it_can_be_compiled(emulator: Any) -> None:
     assert not hasattr(adding(launch_of, 40, 3.0), "__code__")
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere, LLVM's own linker has to load it"
+)
+def test_it_is_loaded_without_the_linker_of_llvm() -> None:
+    """LLVM's linker aborts the process where its sections lie more than 2 GiB apart, as beside a device's memory."""
+    assert images.is_linked(image_of([launch_functions._TEXT], ["launch"]))
