@@ -43,6 +43,7 @@ RELATED = {
     "splitting": "splitting as operators, and functions whose arguments no schema describes",
     "statistics": "statistics as operators, and functions whose arguments no schema describes",
     "streams": "the queues of a device: of any backend, and of CUDA",
+    "sweeps": "operators that are sweeps over rows: their declaration, and kernels of CUDA",
     "views": "views as operators, and views under autograd",
 }
 

@@ -21,7 +21,7 @@ from ...dispatch.kernel import Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.registry import registry
 from ..external.backend_registration import register, registered
-from ..external.scalar_function import Operand, ScalarFunction
+from ..external.scalar_function import Operand, RowFunction, ScalarFunction
 from .compiling import Source
 from .device import contexts, driver, launching, streams
 from .kernels.arg_reduction import arg_reduction
@@ -34,6 +34,7 @@ from .kernels.products import matmul
 from .kernels.reduction import reduction
 from .kernels.scan import scan
 from .kernels.scatter import scatter
+from .kernels.sweeps import sweeping
 from .libraries.library_operators import Libraries
 from .libraries.site import Place
 from .memory.device_memory import POOLS, CudaMemory
@@ -182,6 +183,11 @@ class CudaBackend(CudaMemory):
     def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
         """Return the kernel that sorts rows."""
         return sort(self, dtype)
+
+    @override
+    def rows(self, function: RowFunction) -> Callable[..., None] | None:
+        """Return the kernel of a few sweeps over each row."""
+        return sweeping(self, function)
 
 
 def load() -> bool:

@@ -28,6 +28,7 @@ from .interface import Backend, write
 from .matrix_products import MatrixProducts
 from .rows import RowTemplates, matrix
 from .runtime.call_plans import InplacePlans, Plans, ReductionPlans
+from .runtime.sweep_calls import rows_kernel
 from .scalar_function import ScalarFunction
 from .template_calls import TemplateKernel, has_templates
 from .templates import (
@@ -102,6 +103,8 @@ class Derived:
         template, primitive = self._primitives.get(operator.name, ("", None))
         if primitive is not None and self.has(template):
             return partial(primitive, operator), None
+        if "Rows" in facets and self.has("rows"):
+            return rows_kernel(self.backend, operator, self.clone), None
         if "Decomposition" in facets and self.has("pointwise", *facets["Decomposition"].needs):
             return partial(silently, facets["Decomposition"].function), None
         return None, None

@@ -29,7 +29,7 @@ from ..allocation.counts import MemoryStatistics, counts_of
 from .buffers import Owner
 from .runtime.device_errors import error_words
 from .runtime.streams import Event, Stream, settle, submit
-from .scalar_function import Operand, ScalarFunction
+from .scalar_function import Operand, RowFunction, ScalarFunction
 
 __all__ = ["MINIMAL", "Backend", "extent", "memory_of", "read", "write", "write_bytes"]
 
@@ -235,6 +235,18 @@ class Backend:
 
         The two are windows of one shape, with at least one dimension and one element, and share no memory; ``x`` may
         have strides of 0 and negative strides. ``dtype`` is an unsigned integer of the size of the elements.
+        """
+        return None
+
+    def rows(self, function: RowFunction) -> Callable[..., None] | None:
+        """Return a kernel ``kernel(outs, xs, numbers)`` for a few sweeps over each row, or None to leave them composed.
+
+        Without it, softmax, layer norm and the like are other operators, each of which reads the elements again.
+        ``xs`` and ``outs`` are tuples of windows, as ``function.inputs`` and ``function.results``: those of role "row"
+        have the shape (rows, columns), neither of them 0, and adjacent elements in each row; "each" (rows,) and
+        "column" (columns,) are contiguous, and so is every result. Only rows of inputs may overlap. ``numbers`` are
+        floats, for ``function.numbers``. A kernel that raises NotImplementedError before it writes leaves the call to
+        these other operators.
         """
         return None
 

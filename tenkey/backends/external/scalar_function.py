@@ -1,4 +1,4 @@
-"""What a template gets from tenkey: a scalar function, and a description of each operand."""
+"""What a template gets from tenkey: a scalar function, a description of each operand, a function of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ops.scalar import Expression, evaluate, indices, to_c
 
-__all__ = ["Operand", "ScalarFunction"]
+__all__ = ["Operand", "RowArray", "RowFunction", "RowSweep", "ScalarFunction"]
 
 
 class Operand(NamedTuple):
@@ -68,3 +68,44 @@ class ScalarFunction:
 
     def __repr__(self) -> str:
         return f"<scalar function {self.name}({', '.join(self.parameters)}) = {self.expression} in {self.dtype}>"
+
+
+class RowArray(NamedTuple):
+    """A tensor or a result of a function of rows.
+
+    ``role`` is "row" (elements of each row), "each" (a number for each row) or "column" (elements that all rows share;
+    of a result, the sums over all rows).
+    """
+
+    name: str
+    role: str
+    dtype: np.dtype
+
+
+class RowSweep(NamedTuple):
+    """One pass over the elements of a row; the parameters of each function are names, and an index is that in the row.
+
+    ``elements`` are values of each element, ``folds`` numbers of the row: (name, "add" | "maximum" | "minimum", the
+    function of each element). ``columns`` are summed over all rows. ``then`` are numbers that follow from the others.
+    """
+
+    elements: tuple[tuple[str, ScalarFunction], ...]
+    folds: tuple[tuple[str, str, ScalarFunction], ...]
+    columns: tuple[tuple[str, ScalarFunction], ...]
+    then: tuple[tuple[str, ScalarFunction], ...]
+
+
+class RowFunction(NamedTuple):
+    """An operator that is a few sweeps over each row, such as softmax: what the template ``rows`` gets.
+
+    Everything is computed in ``dtype``. A function's parameter is the name of an array, of one of ``numbers``, of a
+    value of the same sweep or an earlier one, or ``count``, the number of elements of a row. A value may be computed
+    anew by a later sweep; a result is the last one of its name.
+    """
+
+    name: str
+    dtype: np.dtype
+    inputs: tuple[RowArray, ...]
+    results: tuple[RowArray, ...]
+    numbers: tuple[str, ...]
+    sweeps: tuple[RowSweep, ...]

@@ -18,7 +18,7 @@ __all__ = ["TEMPLATES", "Reason", "TemplateKernel", "has_templates", "taken_reas
 TEMPLATES: Final = {
     "pointwise": "out, *operands", "reduction": "out, x", "arg_reduction": "out, x", "scan": "outs, xs, reverse",
     "gather": "out, x, index, error, code", "scatter": "out, index, source, error, code", "sort": "values, order, x",
-    "matmul": "out, a, b, *operands", "copy": "out, x",
+    "matmul": "out, a, b, *operands", "copy": "out, x", "rows": "outs, xs, numbers",
 }  # fmt: skip
 """The arguments of the kernel that each template returns."""
 

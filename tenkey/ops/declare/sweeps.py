@@ -34,7 +34,8 @@ class Rows(Record):
     ``tensors`` has the role of each tensor: ``row`` (its elements, of the shape of the first one), ``each`` (a number
     for each row) or ``column`` (as long as a row, and shared by all). ``results`` has those of the results, in which a
     ``column`` is a sum over the rows. ``numbers`` names the arguments that are floats. ``defaults`` are the values of
-    tensors that may be left out. ``accepts(arrays...)`` returns False for a call that only the composition takes.
+    tensors that may be left out. ``accepts(arrays...)`` returns False for a call that only the composition takes;
+    on a device it gets windows, which have shapes but no values.
     """
 
     tensors: Mapping[str, str]

@@ -1,0 +1,80 @@
+"""The template ``rows`` on the host: which form of the kernel a call gets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .....core.storage import StridedArray
+from ....external.scalar_function import RowFunction
+from ..launches import address
+from .sweep_source import Form, sweep_source
+from .sweep_steps import kept_rows
+
+__all__ = ["form_of", "sweeping"]
+
+_REGISTERS = 16  # of a thread, for the elements of rows
+_WARP = 32
+_BLOCK = 512  # threads of the largest block
+_FEW_ROWS, _MANY_COLUMNS = 64, 1 << 16
+
+
+def form_of(function: RowFunction, columns: int, aligned: bool) -> Form:
+    """Return the form of the kernel for rows of a length."""
+    size = function.dtype.itemsize
+    width = 1 if not aligned else 2 if size == 8 else 4
+    held = _REGISTERS * 4 // size // _power(kept_rows(function)) // (2 if width == 1 else 1)
+    most = max(width, held)  # elements of a thread; each has an address if they are not adjacent
+    pieces = -(-columns // width)
+    if columns <= _WARP * most:
+        lanes = min(_power(pieces), _WARP)
+        return Form(lanes, _power(-(-pieces // lanes)), width)
+    for lanes in (64, 128, 256, _BLOCK):
+        if columns <= lanes * most:
+            return Form(lanes, _power(-(-pieces // lanes)), width)
+    return Form(_BLOCK, 4 if width == 1 else 2, width, is_long=True)
+
+
+def sweeping(backend: Any, function: RowFunction) -> Callable[..., None] | None:
+    """Return the host function ``kernel(outs, xs, numbers)`` of the template ``rows``; None for sums over all rows.
+
+    ``backend`` has the method ``launch`` of the CUDA backend.
+    """
+    if any(array.role == "column" for array in function.results):
+        return None
+    sweep_source(function, Form(_WARP, 1, 1))  # NotImplementedError, before any call
+
+    source = functools.cache(functools.partial(sweep_source, function))
+    form = functools.cache(functools.partial(form_of, function))
+
+    def kernel(outs: tuple[StridedArray, ...], xs: tuple[StridedArray, ...], numbers: Sequence[float]) -> None:
+        rows, columns = next(x.shape for x, array in zip(xs, function.inputs, strict=True) if array.role == "row")
+        if rows < _FEW_ROWS and columns > _MANY_COLUMNS:
+            raise NotImplementedError("a block for each row does not occupy the device")
+        arguments: list[Any] = [rows, columns, *numbers]
+        width = 2 if function.dtype.itemsize == 8 else 4
+        aligned = not columns % width
+        for x, array in zip(xs, function.inputs, strict=True):
+            arguments.append(x)
+            if array.role == "row":
+                step = x.strides[0] // x.dtype.itemsize
+                arguments.append(step)
+                aligned = aligned and not step % width
+            aligned = aligned and (array.role == "each" or _is_aligned(x, width))
+        for out, array in zip(outs, function.results, strict=True):
+            arguments.append(out)
+            aligned = aligned and (array.role == "each" or _is_aligned(out, width))
+        chosen = form(columns, aligned)
+        backend.launch(source(chosen), -(-rows // (chosen.threads // chosen.lanes)), chosen.threads, *arguments)
+
+    return kernel
+
+
+def _is_aligned(window: StridedArray, width: int) -> bool:
+    return address(window) % min(16, width * window.dtype.itemsize) == 0
+
+
+def _power(n: int) -> int:
+    """Return the smallest power of two that is not less."""
+    return 1 << (n - 1).bit_length()
