@@ -24,7 +24,7 @@ from tenkey.testing.backend.compare import agree_on_errors, close, comparable, f
 from tests.backends.cuda._emulated import emulated
 from tests.operators._table import SAMPLED, named, probed, sampled
 
-_SAMPLES: Final = {"float32": 6, "int64": 3, "complex64": 3}
+_SAMPLES: Final = {"float32": 3, "int64": 2, "complex64": 2}
 _OPEN_ORDER: Final = ("partition", "argpartition")  # the conformance suite compares their parts
 
 
