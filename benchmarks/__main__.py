@@ -52,6 +52,9 @@ BENCHMARKS: Final = (
     Benchmark("dispatch", "The cost of a call", ["--rounds", "30"]),
     Benchmark("arrays", "Small arrays", ["--rounds", "15"]),
     Benchmark("autograd", "Backward passes", ["--rounds", "15"]),
+    Benchmark(
+        "cuda_host", "The host's part of calls on a GPU", ["--clock", "cpu"], quick=["--quick", "--clock", "cpu"]
+    ),
     Benchmark("memory", "Peak memory of programs with gradients", quick=["--size", "500"]),
 )
 

@@ -1,0 +1,1 @@
+"""The CUDA backend, checked and timed in one call: ``python -m benchmarks.cuda``."""
