@@ -32,6 +32,7 @@ from ...ops.shapes import broadcast_shapes
 from .compiling import CudaSource, KernelSource, Source
 from .compiling.c_signatures import parameters_of
 from .compiling.function_text import origins_of, text_of
+from .compiling.numba_compiler import PythonCompileError
 from .device import failures
 from .kernels.emission import TYPES
 from .kernels.launches import Launcher, address
@@ -181,7 +182,12 @@ class UserKernel:
         launcher = self._launchers.get(key)
         if launcher is None:
             launcher = self._launchers.setdefault(key, Launcher(self.source(key)))
-        launcher(device.index, grid, block, *arguments)
+        try:
+            launcher(device.index, grid, block, *arguments)
+        except PythonCompileError as error:
+            head, _, rest = str(error).partition("\n")
+            text = f"{failures.with_sources(head, {self.name: self.text})}\n{rest}".rstrip()
+            raise error.__class__(text) from error.__cause__
 
     def _fit(self, kinds: list[str], arguments: list[Any], tensors: list[Tensor]) -> None:
         """Give numbers the types that the kernel in CUDA C++ declares, and refuse tensors of other dtypes."""

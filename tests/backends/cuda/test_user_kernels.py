@@ -15,6 +15,7 @@ pytest.importorskip("numba_cuda", reason="needs the extra cuda")
 from numba import cuda
 
 NS = "user_kernels"
+FILE = "test_user_kernels.py"
 OFFSET = 0.5
 
 
@@ -181,3 +182,46 @@ def test_names_of_kernels() -> None:
     assert tk.cuda.kernel(bounds).name == "bounded"
     assert repr(saxpy) == "<CUDA kernel saxpy>"
     assert saxpy.__doc__ == "Return a x + y."
+
+
+@tk.cuda.kernel
+def with_a_matrix(x: Any, out: Any, n: Any) -> None:
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = np.linalg.svd(x[i])  # a place that Numba does not tell
+
+
+def test_a_kernel_in_python_that_does_not_compile() -> None:
+    x = tk.ones(3, device="cuda")
+    line = with_a_matrix.function.__code__.co_firstlineno + 4
+    with pytest.raises(RuntimeError) as caught:
+        with_a_matrix(x)
+    start = (
+        f"[with_a_matrix] the kernel does not compile for the parameters (float32*, float32*, int64), at {FILE}:{line}"
+    )
+    assert str(caught.value).startswith(f"{start} (out[i] = np.linalg.svd(x[i])")
+    assert "svd(float32)" in str(caught.value)
+    with pytest.raises(
+        RuntimeError, match=r"3 argument types given.*declare the arguments, then the results"
+    ) as caught:
+        tk.cuda.kernel("def two(out, n):\n    out[0] = 1\n")(x)
+    assert str(caught.value).startswith("[two] the kernel does not compile")
+    with pytest.raises(RuntimeError, match=r"\[wrong\] .*at <wrong.py>:2 .x = = 1.*SyntaxError"):
+        tk.cuda.kernel("def wrong(x, out, n):\n    x = = 1\n")(x)
+
+
+HALVES = """
+#include <cuda_fp16.h>
+extern "C" __global__ void halves(const __half *x, __half *out, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) out[i] = __hmul(x[i], __float2half(0.5f));
+}
+"""
+
+
+def test_headers_of_cuda_can_be_included() -> None:
+    pathfinder = pytest.importorskip("cuda.pathfinder")
+    if not hasattr(pathfinder, "find_nvidia_header_directory") or not pathfinder.find_nvidia_header_directory("cudart"):
+        pytest.skip("the headers of CUDA are not installed")
+    x = tk.arange(5, dtype=tk.float16, device="cuda")
+    assert tk.cuda.kernel(HALVES)(x).tolist() == [0, 0.5, 1, 1.5, 2]

@@ -27,7 +27,7 @@ import numpy as np
 
 from .kernel_source import KernelSource
 
-__all__ = ["NvvmError", "python_to_ptx"]
+__all__ = ["NvvmError", "PythonCompileError", "python_to_ptx"]
 
 _TYPES: Final = (
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
@@ -36,7 +36,11 @@ _TYPES: Final = (
 _lock: Final = threading.RLock()
 
 
-class NvvmError(RuntimeError):
+class PythonCompileError(RuntimeError):
+    """A kernel in Python that Numba does not compile."""
+
+
+class NvvmError(PythonCompileError):
     """A kernel that passes Numba's types and not the compiler behind them."""
 
 
@@ -46,10 +50,15 @@ def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
     from numba.cuda.cudadrv import nvvm
 
     signature = tuple([_type(name, types) for name in source.parameters])
+    options = {"opt": 3, "fma": False}
     with _lock, _target(cc):
-        kernel = _functions(source)[source.name]
-        options = {"opt": 3, "fma": False}
-        result = compiler.compile_cuda(kernel, types.void, signature, lineinfo=True, nvvm_options=options, cc=cc)
+        try:
+            kernel = _functions(source)[source.name]
+            result = compiler.compile_cuda(kernel, types.void, signature, lineinfo=True, nvvm_options=options, cc=cc)
+        except Exception as error:
+            if isinstance(error, ImportError) or type(error).__name__ == "DynamicLibNotFoundError":
+                raise  # not the fault of the kernel
+            raise _explained(source, error) from error
         library, entry = result.library, result.fndesc.llvm_func_name
         function = library.get_function(entry)
         library._entry_name = entry
@@ -57,6 +66,32 @@ def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
         nvvm.set_launch_bounds(function, source.threads)
         ptx = _by_nvvm(library.llvm_strs, options, source.name, cc)
     return _stable(ptx, entry, source)
+
+
+def _explained(source: KernelSource, error: Exception) -> PythonCompileError:
+    """Return an error that names the kernel, its parameters and, where Numba knows it, the line."""
+    line = error.lineno if isinstance(error, SyntaxError) else _line(f"<{source.name}.py>", error)
+    place = f", at <{source.name}.py>:{line}" if line else ""
+    text = "\n".join([one for one in str(error).splitlines() if not one.startswith("Failed in cuda mode pipeline")])
+    if isinstance(error, TypeError) and "Signature mismatch" in text:
+        text += ": declare the arguments, then the results, then the sizes."
+    return PythonCompileError(
+        f"[{source.name}] the kernel does not compile for the parameters ({', '.join(source.parameters)}){place}: "
+        f"{type(error).__name__}: {text}"
+    )
+
+
+def _line(file: str, error: BaseException) -> int | None:
+    """Return the line of a file that Numba worked on when it raised an error; its functions have places as locals."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            place = getattr(value, "loc", value)
+            if getattr(place, "filename", None) == file:
+                found = getattr(place, "line", None) or found
+        trace = trace.tb_next
+    return found
 
 
 def _by_nvvm(modules: list[str], options: dict[str, Any], name: str, cc: tuple[int, int]) -> str:

@@ -23,6 +23,7 @@ def cuda_to_ptx(source: CudaSource, cc: tuple[int, int]) -> str:
     place = f"{source.name}.cu"
     text = source.text.encode()
     options = [f"--gpu-architecture=compute_{cc[0]}{cc[1]}".encode(), b"--fmad=false", b"--generate-line-info"]
+    options += [f"--include-path={folder}".encode() for folder in _headers(source.text)]
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text, place.encode(), 0, [], []))
     try:
         (status, *_) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -41,6 +42,18 @@ def cuda_to_ptx(source: CudaSource, cc: tuple[int, int]) -> str:
         raise CudaCompileError(f"[{source.name}] the CUDA source has no kernel of this name: {remedy}.")
     lines = "".join([f"//> {line}\n" for line in source.text.splitlines()])
     return f"{found}\n\n// Source of {source.name}:\n{lines}"
+
+
+def _headers(text: str) -> list[str]:
+    """Return the folders of CUDA's headers, such as ``cuda_fp16.h``, for a text that includes some."""
+    if "#include" not in text:
+        return []
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:  # an older release
+        return []
+    found = [find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return [str(folder) for folder in found if folder]
 
 
 def _checked(nvrtc: Any, result: tuple[Any, ...]) -> Any:

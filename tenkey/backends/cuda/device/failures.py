@@ -20,10 +20,9 @@ from typing import Any, Final
 
 from .driver import SEARCH, CudaError, explainers
 
-__all__ = ["KernelFailureError", "ask", "explain", "launched", "origins", "recent"]
+__all__ = ["KernelFailureError", "ask", "explain", "launched", "origins", "recent", "with_sources"]
 
-_FIRST_OF_KERNELS: Final = 700
-_LAST_OF_KERNELS: Final = 719
+_OF_KERNELS: Final = frozenset({700, 702, 710, *range(714, 720)})  # 701 is the refusal of a launch
 _SHOWN: Final = 5
 _SEPARATORS: Final = r"[/\\]"
 _PLACE: Final = re.compile(r"(?P<place>(?:<(?P<name>\w+)\.py>|\b(?P<c_name>\w+)\.cu):(?P<line>\d+))")
@@ -58,30 +57,33 @@ def ask(cause: Callable[[], BaseException | None]) -> Callable[[], None]:
 
 def explain(error: CudaError) -> CudaError:
     """Return an error with what is known about its origin if a kernel has failed, otherwise the error itself."""
-    if not _FIRST_OF_KERNELS <= error.code <= _LAST_OF_KERNELS or isinstance(error, KernelFailureError):
+    if error.code not in _OF_KERNELS or isinstance(error, KernelFailureError):
         return error
     cause = next((found for found in [asked() for asked in _asked] if found is not None), None)
     kernels = [*dict.fromkeys(reversed(recent))]
     guilty = str(getattr(cause, "kernel", "") or "")
     suspects = [kernel for kernel in kernels if kernel.source.name == guilty] or kernels
     operators = tuple(dict.fromkeys([kernel.operator for kernel in suspects if kernel.operator]))
-    text = _with_sources(error.args[0].removeprefix("[cuda] "), suspects)
+    sources = {kernel.source.name: kernel.source.text for kernel in reversed(suspects)}
+    text = with_sources(error.args[0].removeprefix("[cuda] "), sources)
     if suspects:
         names = [*dict.fromkeys([f"{kernel.source.name!r}" for kernel in suspects])]
         rest = "" if len(names) <= _SHOWN else f" and {len(names) - _SHOWN} more"
         what = "the kernel" if len(names) == 1 else "one of the last kernels"
         text = f"{what} {', '.join(names[:_SHOWN])}{rest} has failed. {text}"
-    name = "cuda"
-    if len(operators) == 1:
-        name, text = operators[0], text.replace(SEARCH, "Restart")
+        if 1 in (len(names), len(operators)):
+            text = text.replace(SEARCH, "Restart")
+    name = operators[0] if len(operators) == 1 else "cuda"
     made = KernelFailureError(f"[{name}] {text}", error.code, error.name, operators)
     made.__cause__ = cause
     return made
 
 
-def _with_sources(text: str, kernels: list[Any]) -> str:
-    """Return a text in which lines of kernels are quoted, with the files and lines where they were written."""
-    sources = {kernel.source.name: kernel.source.text for kernel in reversed(kernels)}
+def with_sources(text: str, sources: dict[str, str]) -> str:
+    """Return a text in which lines of kernels are quoted, with the files and lines where they were written.
+
+    ``sources`` are the texts of the kernels by their names.
+    """
 
     def quoted(found: re.Match[str]) -> str:
         source = sources.get(found["name"] or found["c_name"])

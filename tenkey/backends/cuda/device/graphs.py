@@ -37,7 +37,7 @@ from ....dispatch.registry import registry
 from ..memory.allocator import PrivatePool
 from .contexts import enter
 from .driver import CudaError, cu
-from .streams import CaptureError, Stream, _capturing, current_stream
+from .streams import CaptureError, Stream, _capturing, current_stream, expect_reports
 
 __all__ = ["Recording", "StepGraph"]
 
@@ -102,6 +102,7 @@ class Recording:
         """Do the captured work once more, in a stream. The driver lets launches follow one another."""
         with enter(self.device):
             cu.cuGraphLaunch(self._graph, stream.handle)
+        expect_reports(self.device)
         self.last = stream
 
 

@@ -32,8 +32,8 @@ from .driver import CudaError, cu
 
 __all__ = [
     "CaptureError", "Event", "ExternalStream", "Stream", "choose_stream", "current_handle", "current_stream",
-    "default_stream", "device_of", "forget", "index_of", "is_captured", "refuse_in_capture", "relaxed",
-    "synchronize",
+    "default_stream", "device_of", "expect_reports", "forget", "index_of", "is_captured", "refuse_in_capture",
+    "relaxed", "synchronize",
 ]  # fmt: skip
 
 _BLOCKING: Final = 0
@@ -461,6 +461,12 @@ def _is_done(ask: Any, handle: int) -> bool:
             return False
         raise
     return True
+
+
+def expect_reports(device: int) -> None:
+    """Let the next wait read the error word of a device, for kernels of a graph, which run without being called."""
+    if "cuda" in device_types():
+        error_words(to_device(f"cuda:{device}").backend).mark_again(device)
 
 
 def _raise_reported(device: int) -> None:

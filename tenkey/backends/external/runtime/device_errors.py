@@ -73,6 +73,11 @@ class ErrorWords:
         """Note that the word of a device may be written: the next synchronisation reads it."""
         self._words().used.add(device)
 
+    def mark_again(self, device: int) -> None:
+        """Mark the word of a device, if it has one, for kernels that run again without a call (a graph)."""
+        if device in self._words().by_device:
+            self.mark(device)
+
     def unmark(self, device: int) -> bool:
         """Forget that the word of a device may be written, and tell whether it was noted."""
         used = self._words().used

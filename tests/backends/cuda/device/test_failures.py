@@ -64,6 +64,15 @@ def test_all_that_may_have_failed_is_named_where_the_cause_is_unknown(emulator: 
     assert caught.value.__cause__ is None
 
 
+def test_a_launch_that_is_refused_blames_no_earlier_kernel(emulator: Any) -> None:
+    x = tk.ones(3, device="cuda")
+    emulator.fail_next("cuLaunchKernel", 701)
+    with pytest.raises(CudaError, match=r"^\[tk::exp\] .*too many resources.*use a smaller block") as caught:
+        tk.exp(x)
+    assert "last kernels" not in str(caught.value)
+    assert not isinstance(caught.value, KernelFailureError)
+
+
 def test_with_waiting_the_call_that_failed_raises(start: Any) -> None:
     emulator = start(deferred=True)
     before = launching.synchronize_launches(True)

@@ -92,6 +92,17 @@ class TestResults:
         step(on_device(X))
         assert len(traced) == 2 * 5 + 1
 
+    def test_an_index_out_of_range_in_a_later_launch(self, either: Any) -> None:
+        """Nothing is called for a launch of the graph, so it is noted that its kernels may report errors."""
+        step = tk.cuda.graph(lambda x, index: tk.take(x, index))
+        x = on_device(X[0])
+        for given in ([0, 1], [1, 2], [3, 0]):
+            assert step(x, on_device(given)).tolist() == X[0][given].tolist()
+        result = step(x, on_device([0, 4]))
+        with pytest.raises(IndexError, match=r"\[\w+\] an index is out of range"):
+            result.tolist()
+        assert step(x, on_device([0, 3])).tolist() == [0, 3]
+
     def test_a_training_step(self, either: Any) -> None:
         """Forward, backward and update in one graph give what they give on the CPU."""
 
