@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tests.backends.cuda._emulated import emulated
 from tests.tools import _soak_faults
 from tools.soak.__main__ import Soak, main
 from tools.soak.checking import FAILURES, check
@@ -51,6 +52,24 @@ def test_programs_agree() -> None:
     outcomes = [check(generate(11, number), torch=False) for number in range(60)]
     assert not [outcome for outcome in outcomes if outcome.kind in FAILURES]
     assert sum(outcome.kind == "agrees" for outcome in outcomes) > 30
+
+
+@pytest.mark.parametrize("mode", ["forward", "second"])
+def test_programs_on_another_device(mode: str) -> None:
+    with emulated() as emulator:
+        program = _program(Step("v0", "sin", ("x0",)), Step("v1", "multiply", ("v0", "x0")), mode=mode)
+        emulator.reset_counts()
+        assert check(program, torch=False).kind == "agrees"
+        assert emulator.counts.launches == 0
+        program = program._replace(device="cuda")
+        assert check(program, torch=False).kind == "agrees"
+        assert emulator.counts.launches > 0
+        space: dict[str, object] = {}
+        exec(script(program, check(program, torch=False)), space)
+        assert isinstance(space["x0"], tk.Tensor)
+        assert space["x0"].device.type == "cuda"
+        emulator.fail_next("cuLaunchKernel*", 719)
+        assert check(program, torch=False).kind == "internal error"
 
 
 @pytest.mark.parametrize("mode", MODES)

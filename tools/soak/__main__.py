@@ -24,8 +24,10 @@ _CHECKS: Final = {"crash": 60, "hang": 12}  # programs tried to reduce one; each
 class Soak:
     """One run: workers, counts and failures."""
 
-    def __init__(self, seed: int, prepare: str = "", torch: bool | None = None, checks: int = 500) -> None:
-        self.seed, self.prepare, self.torch, self.checks = seed, prepare, torch, checks
+    def __init__(
+        self, seed: int, prepare: str = "", torch: bool | None = None, checks: int = 500, device: str = "cpu"
+    ) -> None:
+        self.seed, self.prepare, self.torch, self.checks, self.device = seed, prepare, torch, checks, device
         self.outcomes: Counter[str] = Counter()
         self.modes: Counter[str] = Counter()
         self.operators: Counter[str] = Counter()
@@ -54,6 +56,8 @@ class Soak:
     def run(self, number: int) -> Outcome:
         """Draw and run one program; reduce and print it if it fails."""
         program = generate(self.seed, number)
+        if self.device != "cpu":  # kernels of devices are compiled in one way, and the emulator compiles, too
+            program = program._replace(device=self.device, compiled="on")
         outcome = self.outcome(program)
         self.outcomes[outcome.kind] += 1
         self.modes[f"{program.mode}, {program.compiled}"] += 1
@@ -108,12 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="begin with the program of this number")
     parser.add_argument("--programs", type=int, help="stop after this number of programs")
     parser.add_argument("--numpy", action="store_true", help="compare with NumPy even if PyTorch is installed")
+    parser.add_argument("--device", default="cpu", help="where the programs run: cuda is emulated without a GPU")
     options = parser.parse_args(arguments)
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
     torch = False if options.numpy else None
     reference = "PyTorch" if torch is None and has_torch() else "NumPy and finite differences"
     print(f"soak: seed {seed}, compared with {reference}", flush=True)
-    soak = Soak(seed, torch=torch)
+    soak = Soak(seed, torch=torch, device=options.device)
     end = time.monotonic() + 60 * options.minutes
     try:
         if options.program is not None:

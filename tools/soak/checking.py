@@ -23,10 +23,17 @@ __all__ = ["FAILURES", "Outcome", "check", "has_torch", "ours_text"]
 Arrays = list[np.ndarray[Any, Any]]
 FAILURES: Final = ("wrong value", "wrong dtype", "wrong shape", "internal error", "crash", "hang")
 _DOCUMENTED: Final = (TypeError, ValueError, IndexError, OverflowError, RuntimeError, NotImplementedError)
-_UNDOCUMENTED: Final = (RecursionError, UnicodeError, RegistrationError, SchemaError)  # derive from documented ones
+_UNDOCUMENTED: Final = (
+    RecursionError,
+    UnicodeError,
+    RegistrationError,
+    SchemaError,
+    tk.cuda.CudaError,
+)  # derive from documented ones
 _NOISES: Final = ((0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0))  # seeds and signs: a step nearby lies on one of two sides
 _LARGEST: Final = {"f": 1e10, "c": 1e10, "i": 1e6, "u": 1e6}
 _SMALLEST: Final = 1e-25
+_GUARD: Final = 256  # bytes between tensors of the emulator, so that an access beyond the end is noticed
 
 
 class Outcome(NamedTuple):
@@ -113,13 +120,18 @@ def _ours(program: Program) -> list[Arrays]:
     """Run the program in as many threads as it says; return the results of each."""
     text = ours_text(program)
     arrays = arrays_of(program)
+    device = program.device
+    if device.startswith("cuda") and not tk.cuda.is_available():
+        tk.testing.cuda_emulator(guard=_GUARD)
+
+    def weights(value: tk.Tensor) -> tk.Tensor:
+        return tk.asarray(weights_of(value.shape).astype(np.float32), device=device)
 
     def run(_: int) -> Arrays:
-        scope = {given.name: tk.tensor(array) for given, array in zip(program.inputs, arrays)}
-        scope |= {f"t{i}": tk.tensor(array) for i, array in enumerate(tangents_of(program, arrays))}
-        space = define(text, tk, "tk", weights=lambda v: tk.asarray(weights_of(v.shape).astype(np.float32)), **scope)
-        results = space["results"]
-        return [v.detach().numpy().copy() for v in (results if isinstance(results, tuple | list) else [results])]
+        scope = {given.name: tk.tensor(array, device=device) for given, array in zip(program.inputs, arrays)}
+        scope |= {f"t{i}": tk.tensor(array, device=device) for i, array in enumerate(tangents_of(program, arrays))}
+        results = define(text, tk, "tk", weights=weights, **scope)["results"]
+        return [v.detach().cpu().numpy().copy() for v in (results if isinstance(results, tuple | list) else [results])]
 
     tk.set_num_threads(program.threads)
     if program.callers == 1:

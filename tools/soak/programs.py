@@ -55,6 +55,7 @@ class Program(NamedTuple):
     threads: int = 1
     callers: int = 1
     compiled: str = "off"
+    device: str = "cpu"
 
 
 def arrays_of(program: Program) -> list[np.ndarray[Any, Any]]:

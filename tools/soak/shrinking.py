@@ -131,19 +131,24 @@ def _narrower(program: Program, axis: int) -> Iterator[Program]:
 def script(program: Program, outcome: Outcome) -> str:
     """Return a program that shows the failure and needs nothing of this tool."""
     lines = ["import numpy as np", "import tenkey as tk", ""]
+    where = "" if program.device == "cpu" else f", device={program.device!r}"
     if program.compiled != "off":
         lines.insert(0, f"import os; os.environ['TENKEY_COMPILE'] = {program.compiled!r}")
+    if program.device != "cpu":
+        lines.append("tk.cuda.is_available() or tk.testing.cuda_emulator()")
     if program.threads > 1:
         lines.append(f"tk.set_num_threads({program.threads})")
     if "loss" in ours_text(program):
-        lines.append("weights = lambda v: tk.asarray(np.cos(np.arange(v.size)).astype(np.float32).reshape(v.shape))")
+        lines.append(
+            f"weights = lambda v: tk.asarray(np.cos(np.arange(v.size)).astype(np.float32).reshape(v.shape){where})"
+        )
     arrays = arrays_of(program)
     named: list[tuple[str, Any]] = [(given.name, array) for given, array in zip(program.inputs, arrays)]
     text = ours_text(program)
     named += [(f"t{i}", t) for i, t in enumerate(tangents_of(program, arrays)) if f"t{i}" in text]
     for name, array in named:
         made = f"tk.tensor({array.tolist()}" if array.size else f"tk.zeros({array.shape}"
-        lines.append(f"{name} = {made}, dtype=tk.{array.dtype})")
+        lines.append(f"{name} = {made}, dtype=tk.{array.dtype}{where})")
     lines += ["", text.rstrip("\n"), "print(results)"]
     if program.callers > 1:
         lines.append(f"# run by {program.callers} threads at the same time")
