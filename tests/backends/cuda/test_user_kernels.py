@@ -225,3 +225,34 @@ def test_headers_of_cuda_can_be_included() -> None:
         pytest.skip("the headers of CUDA are not installed")
     x = tk.arange(5, dtype=tk.float16, device="cuda")
     assert tk.cuda.kernel(HALVES)(x).tolist() == [0, 0.5, 1, 1.5, 2]
+
+
+@tk.cuda.kernel(results=0, launch=lambda x, *rest: (2, 128, x.shape[0]))
+def summary(x: Any, counts: Any, sums: Any, most: Any, n: Any) -> None:
+    i = cuda.grid(1)
+    shared = cuda.shared.array(4, np.int32)
+    if cuda.threadIdx.x < 4:
+        shared[cuda.threadIdx.x] = 0
+    cuda.syncthreads()
+    if i < n:
+        cuda.atomic.add(shared, x[i], 1)
+        cuda.atomic.add(sums, x[i], 0.5)
+        cuda.atomic.max(most, 0, float(i))
+        cuda.atomic.or_(counts, 3, 64)
+        cuda.atomic.cas(counts, 2, 0, 7)
+    cuda.syncthreads()
+    if cuda.threadIdx.x < 2:
+        cuda.atomic.add(counts, cuda.threadIdx.x, shared[cuda.threadIdx.x])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+def test_atomic_operations_of_numba_take_pointers(dtype: str) -> None:
+    x = tk.asarray(np.arange(200) % 3 % 2, device="cuda")
+    counts = tk.zeros(4, dtype=dtype, device="cuda")
+    sums = tk.zeros(2, device="cuda")
+    most = tk.zeros(1, dtype=tk.float64, device="cuda")
+    summary(x, counts, sums, most)
+    assert counts.tolist() == [133, 67, 7, 64]
+    assert (sums.tolist(), most.tolist()) == ([66.5, 33.5], [199.0])
+    with pytest.raises(RuntimeError, match=r"\[summary\] the kernel does not compile"):
+        summary(x, counts, tk.zeros(2, dtype=tk.float16, device="cuda"), most)

@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from .kernel_source import KernelSource
+from .pointer_atomics import teach_atomics
 
 __all__ = ["NvvmError", "PythonCompileError", "python_to_ptx"]
 
@@ -52,6 +53,7 @@ def python_to_ptx(source: KernelSource, cc: tuple[int, int]) -> str:
     signature = tuple([_type(name, types) for name in source.parameters])
     options = {"opt": 3, "fma": False}
     with _lock, _target(cc):
+        teach_atomics()
         try:
             kernel = _functions(source)[source.name]
             result = compiler.compile_cuda(kernel, types.void, signature, lineinfo=True, nvvm_options=options, cc=cc)
