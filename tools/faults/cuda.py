@@ -132,6 +132,73 @@ _WRONG_KERNELS: Final = (
         (f"{_TEST_KERNELS}test_emission.py",),
     ),
 )
+_WRONG_SWEEPS: Final = (
+    Fault(
+        "cuda rows: a running sum of exponentials is not scaled when a larger element appears",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        'f"{own[1]} = {own[1]} * {self.power(own[0], top)} + {other[1]} * {self.power(other[0], top)}",',
+        'f"{own[1]} = {own[1]} + {other[1]} * {self.power(other[0], top)}",',
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "cuda rows: the warps of a row read each other's parts without a barrier",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        'lines.append("cuda.syncthreads()")',
+        "pass",
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "cuda rows: pieces beyond the end of a row count",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        'f"in_{k} = place_{k} < columns",',
+        'f"in_{k} = place_{k} <= columns",',
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "cuda rows: a group beyond the last row reads",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        '"row = select(valid, row, uint32(0))",',
+        '"row = select(valid, row, row)",',
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "cuda rows: moments are joined without the distance of the means",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        'f"{squares} = {squares} + {squares2} + away * away * {n} * share",',
+        'f"{squares} = {squares} + {squares2}",',
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "cuda rows: rows with gaps are read in vectors that are not aligned",
+        f"{_KERNELS}sweeps/sweeping.py",
+        "aligned = aligned and not step % width",
+        "aligned = aligned and step >= 0",
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
+        "device rows: rows whose elements have gaps are not copied",
+        "tenkey/backends/external/runtime/sweep_calls.py",
+        "if found.strides[1] == size or plan.columns == 1:",
+        "if found.strides[1] >= size or plan.columns == 1:",
+        ("tests/backends/test_sweep_templates.py",),
+    ),
+)
+_WRONG_VECTORS: Final = (
+    Fault(
+        "cuda reductions: rows with gaps are read in vectors",
+        f"{_KERNELS}reduction.py",
+        "if column_step != size or columns % _VECTOR or (rows > 1 and row_step % (_VECTOR * size)):",
+        "if column_step != size or columns % _VECTOR:",
+        (f"{_TEST_KERNELS}test_chosen_forms.py",),
+    ),
+    Fault(
+        "cuda reductions: far places have 32 bits",
+        f"{_KERNELS}reduction.py",
+        "wide = not 0 <= reach(x) < _MOST_32 or x.size >= _MOST_32",
+        "wide = x.size >= _MOST_32",
+        (f"{_TEST_KERNELS}test_chosen_forms.py",),
+    ),
+)
 _WRONG_ROWS: Final = (
     Fault(
         "cuda kernels: an index one past the end is read",
@@ -449,4 +516,12 @@ _PREPARED: Final = (
         (f"{_TEST_DEVICE}test_graphs.py",),
     ),
 )
-CUDA: Final = (*_WRONG_KERNELS, *_WRONG_ROWS, *_COMPILED, *_SYNCHRONIZATION, *_PREPARED)
+CUDA: Final = (
+    *_WRONG_KERNELS,
+    *_WRONG_SWEEPS,
+    *_WRONG_VECTORS,
+    *_WRONG_ROWS,
+    *_COMPILED,
+    *_SYNCHRONIZATION,
+    *_PREPARED,
+)

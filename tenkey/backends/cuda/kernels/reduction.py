@@ -7,8 +7,9 @@ of a block (32 rows, 8 places in each) join their parts through shared memory. *
 takes a row, and its lanes join theirs by a tree of shuffles. *Block*: a block of 8 warps takes a row. Where there are
 too few rows to occupy the device, several blocks take a part of a row each, and a second pass joins the parts. No form
 needs a neutral element: a lane beyond the end reads the first element, and its value is not used. The order in which
-elements are combined depends on the shape and the strides alone, so results are the same in every run. Floats of 16
-bits are combined in float32 and rounded once. Guarded by
+elements are combined depends on the shape, the strides and the alignment, so results are the same in every run. Rows
+without gaps are read in vectors of four elements. Places have 32 bits where those of the window fit. Floats of 16 bits
+are combined in float32 and rounded once. Guarded by
 ``tests/backends/cuda/kernels/test_reduction.py``.
 """
 
@@ -27,7 +28,7 @@ from ...external.templates import identity
 from ..compiling import KernelSource
 from ..device.prepared_launches import prepared
 from .emission import TYPES, parts_count
-from .launches import Launcher, address, word
+from .launches import Launcher, address, reach, word
 from .pointwise import element_source, kernel_name
 
 __all__ = ["Scratch", "block_source", "column_source", "reduction", "warp_source"]
@@ -39,7 +40,8 @@ _WARP: Final = 32
 _WARPS: Final = 8  # of a block
 _THREADS: Final = _WARP * _WARPS
 _WARP_ROW: Final = 1024  # the longest row of a single warp
-_WORD: Final = (1 << 64) - 1
+_VECTOR: Final = 4
+_MOST_32: Final = 1 << 31
 _SHORT_FUNCTIONS: Final = 10  # operations of which loops are unrolled
 _SHORT: Final = 8  # a row of so many elements is one thread's
 _OCCUPYING: Final = 2048  # blocks that fill a large device
@@ -50,8 +52,11 @@ class _Text:
     """The statements that all forms are made of, for one combination of functions and dtypes."""
 
     def __init__(
-        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
+        *, wide: bool = False, vector: bool = False,
     ) -> None:  # fmt: skip
+        self.wide = wide
+        self.vector = vector
         self.dtype = combine.dtype
         self.target = combine.dtype if target is None else target
         self.kind = TYPES[str(combine.dtype)]
@@ -61,22 +66,20 @@ class _Text:
         self.head = "\n".join([
             element_source(scalar, [operand], combine.dtype, "element"),
             element_source(combine, [combine.dtype] * 2, combine.dtype, "combine"),
+            _VECTOR_ELEMENT if vector else "",
         ])  # fmt: skip
-        self.parameters = (
-            "uint64",
-            "uint64",
-            f"{TYPES[str(self.target)]}*",
-            f"{TYPES[str(operand)]}*",
-            "uint64",
-            "uint64",
-        )
+        index = "uint64" if wide else "uint32"
+        pointers = (f"{TYPES[str(self.target)]}*", f"{TYPES[str(operand)]}*")
+        self.parameters = (index, index, *pointers, index, index)
 
     def names(self, name: str) -> list[str]:
         """Return the variables that hold a value."""
         return [name] if self.parts == 1 else [f"{name}_re", f"{name}_im"]
 
     def element(self, name: str, at: str) -> str:
-        """Return the statement that loads the element at a place, counted in parts of elements."""
+        """Return the statement that loads the element at a place, counted in parts of elements or in vectors."""
+        if self.vector:
+            return f"{name} = vector_element(*load_vector4(x, int64(shift_left({at}, uint64(2)))))"
         values = f"x[{at}]" if parts_count(str(self.operand)) == 1 else f"x[{at}], x[wrap_add({at}, uint64(1))]"
         return f"{', '.join(self.names(name))} = element({values})"
 
@@ -133,16 +136,26 @@ class _Text:
         return lines
 
     def source(self, form: str, name: str, lines: list[str]) -> KernelSource:
-        """Return the kernel."""
-        title = kernel_name(name, form, str(self.target))
+        """Return the kernel. The statements are written for places of 64 bits; they are those of 32 bits otherwise."""
+        width = ["64"] if self.wide else []
+        title = kernel_name(name, form, *(["vector"] if self.vector else []), *width, str(self.target))
         body = "\n".join([f"    {line}" for line in lines])
+        if not self.wide:
+            body = body.replace("uint64(", "uint32(")
         signature = "rows, columns, out, x, row_step, column_step"
         text = f"{self.head}\n\ndef {title}({signature}"
         parameters: tuple[str, ...] = self.parameters
         if form != "warp":
             text += ", splits"
-            parameters = (*parameters, "uint64")
+            parameters = (*parameters, parameters[0])
         return KernelSource(title, f"{text}):\n{body}\n", parameters, _THREADS)
+
+
+# Four adjacent elements as one, for rows without gaps.
+_VECTOR_ELEMENT: Final = """\
+def vector_element(a, b, c, d):
+    return combine(combine(element(a), element(b)), combine(element(c), element(d)))
+"""
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -150,10 +163,11 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def warp_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
+    *, wide: bool = False, vector: bool = False,
 ) -> KernelSource:  # fmt: skip
     """Return the kernel (rows, columns, out, x, row_step, column_step) in which a warp takes a row."""
-    text = _Text(combine, scalar, operand, target)
+    text = _Text(combine, scalar, operand, target, wide=wide, vector=vector)
     row = [
         "base = wrap_multiply(row, row_step)",
         "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
@@ -174,10 +188,11 @@ def warp_source(
 
 
 def block_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
+    *, wide: bool = False, vector: bool = False,
 ) -> KernelSource:  # fmt: skip
     """Return the kernel in which a block takes one of ``splits`` parts of a row; ``out`` has a place for each part."""
-    text = _Text(combine, scalar, operand, target)
+    text = _Text(combine, scalar, operand, target, wide=wide, vector=vector)
     shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
     lines = [
         *shared,
@@ -212,10 +227,11 @@ def block_source(
 
 
 def column_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None
+    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
+    *, wide: bool = False,
 ) -> KernelSource:  # fmt: skip
     """Return the kernel for adjacent neighbouring rows: blocks of (32, 8), ``out`` has the shape (splits, rows)."""
-    text = _Text(combine, scalar, operand, target)
+    text = _Text(combine, scalar, operand, target, wide=wide)
     shared = [f"{name}_shared = cuda.shared.array(({_WARPS}, {_WARP}), {text.kind})" for name in text.names("total")]
     lines = [
         *shared,
@@ -256,29 +272,34 @@ def reduction(
     dtype = np.dtype(np.float32) if half else combine.dtype  # of what is combined
     joined = ScalarFunction(combine.name, combine.parameters, combine.expression, dtype)
     same = ScalarFunction("join", ("x",), identity(dtype), dtype)
+    allows_vectors = operand.kind != "c" and dtype.kind != "c"
     _Text(joined, scalar, operand)  # NotImplementedError, before any call
 
     @functools.cache
-    def launcher(make: Callable[..., KernelSource], first: bool, last: bool) -> Launcher:
+    def launcher(form: _Kind, first: bool, last: bool) -> Launcher:
         target = combine.dtype if last else dtype
-        return Launcher(make(joined, scalar if first else same, operand if first else dtype, target))
+        options = {"wide": form.wide, "vector": True} if form.vector else {"wide": form.wide}
+        return Launcher(form.make(joined, scalar if first else same, operand if first else dtype, target, **options))
 
     def arguments(form: _Form, target: StridedArray, x: StridedArray) -> list[Any]:
-        size = word(x.dtype)
-        given = [*x.shape, address(target), address(x)]
-        given += [(step // size) & _WORD for step in x.strides]  # negative ones wrap around, as sums of them do
-        return given if form.make is warp_source else [*given, form.splits]
+        rows, columns = x.shape
+        steps = [step // word(x.dtype) for step in x.strides]
+        if form.kind.vector:
+            columns, steps = columns // _VECTOR, [steps[0] // _VECTOR, 1]
+        mask = (1 << 64) - 1 if form.kind.wide else (1 << 32) - 1  # negative steps wrap around, as sums of them do
+        given = [rows, columns, address(target), address(x), *[step & mask for step in steps]]
+        return given if form.kind.make is warp_source else [*given, form.splits]
 
     def run(out: StridedArray, x: StridedArray, first: bool) -> None:
-        form = _form_of(x)
+        form = _form_of(x, allows_vectors)
         rows, splits = x.shape[0], form.splits
         target = parts = out
-        if splits > 1 and form.make is column_source:
+        if splits > 1 and form.kind.make is column_source:
             target = scratch((splits, rows), dtype, out.device)
             parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
         elif splits > 1:
             target = parts = scratch((rows, splits), dtype, out.device)
-        kernel = launcher(form.make, first, splits == 1)
+        kernel = launcher(form.kind, first, splits == 1)
         kernel(x.device.index, form.grid, form.block, *arguments(form, target, x))
         if splits > 1:
             run(out, parts, False)
@@ -287,36 +308,56 @@ def reduction(
         run(out, x, True)
 
     def prepare(out: StridedArray, x: StridedArray) -> Callable[..., StridedArray | None] | None:
-        form = _form_of(x)
+        form = _form_of(x, allows_vectors)
         if form.splits > 1:
             return None
-        loaded = functools.partial(launcher(form.make, True, True).on, out.device.index)
+        loaded = functools.partial(launcher(form.kind, True, True).on, out.device.index)
         return prepared(loaded, form.grid, form.block, arguments(form, out, x), out)
 
     kernel.prepare = prepare  # type: ignore[attr-defined]
     return kernel
 
 
-class _Form(NamedTuple):
-    """The form of the kernel for a layout, its grid and block, and into how many parts a row is divided."""
+class _Kind(NamedTuple):
+    """A kernel of a reduction: its form, whether places have 64 bits, and whether elements are taken four at a time."""
 
     make: Callable[..., KernelSource]
+    wide: bool
+    vector: bool = False
+
+
+class _Form(NamedTuple):
+    """The kernel for a layout, its grid and block, and into how many parts a row is divided."""
+
+    kind: _Kind
     grid: Any
     block: Any
     splits: int
 
 
-def _form_of(x: StridedArray) -> _Form:
+def _form_of(x: StridedArray, allows_vectors: bool) -> _Form:
     rows, columns = x.shape
     row_step, column_step = x.strides
+    wide = not 0 <= reach(x) < _MOST_32 or x.size >= _MOST_32
     if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
         blocks = -(-rows // _WARP)
         splits = _splits(blocks, columns, 64)
-        return _Form(column_source, (blocks, splits), (_WARP, _WARPS), splits)
+        return _Form(_Kind(column_source, wide), (blocks, splits), (_WARP, _WARPS), splits)
+    vector = allows_vectors and columns >= _VECTOR * _WARP and _in_vectors(x)
     if columns <= _WARP_ROW:
-        return _Form(warp_source, -(-rows // _WARPS), min(_WARPS, rows) * _WARP, 1)
-    splits = _splits(rows, columns, _LEAST_CHUNK)
-    return _Form(block_source, rows * splits, _THREADS, splits)
+        return _Form(_Kind(warp_source, wide, vector), -(-rows // _WARPS), min(_WARPS, rows) * _WARP, 1)
+    each = _VECTOR if vector else 1
+    splits = _splits(rows, columns // each, _LEAST_CHUNK // each)
+    return _Form(_Kind(block_source, wide, vector), rows * splits, _THREADS, splits)
+
+
+def _in_vectors(x: StridedArray) -> bool:
+    """Tell whether each row consists of vectors of adjacent elements at aligned addresses."""
+    (rows, columns), (row_step, column_step) = x.shape, x.strides
+    size = x.dtype.itemsize
+    if column_step != size or columns % _VECTOR or (rows > 1 and row_step % (_VECTOR * size)):
+        return False
+    return address(x) % min(16, _VECTOR * size) == 0
 
 
 def _splits(blocks: int, columns: int, least: int) -> int:

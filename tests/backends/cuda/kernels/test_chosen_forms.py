@@ -126,10 +126,41 @@ class TestReduction:
                     combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *shape: given.window(*_plain(shape[0]))
                 )
                 kernel(given.window(*_plain((rows,))), given.window(*_plain((rows, columns))))
-                splits = launched[0][-1]
-                chunk = -(-columns // splits)
-                assert (splits - 1) * chunk < columns <= splits * chunk, (rows, columns, splits)
+                pieces, splits = launched[0][1], launched[0][-1]  # elements, or vectors of four
+                assert pieces in (columns, columns / 4)
+                chunk = -(-pieces // splits)
+                assert (splits - 1) * chunk < pieces <= splits * chunk, (rows, columns, splits)
                 launched.clear()
+
+    def test_rows_of_vectors(self, forms: list[str]) -> None:
+        """Rows are read in vectors if each begins at an aligned address and has a whole number of them."""
+        values = np.random.default_rng(0).integers(-9, 9, (6, 1208)).astype(F4)
+        x = on_device(values)
+        for view, form in (
+            (np.s_[:, :128], "warp_vector"), (np.s_[:, :1024], "warp_vector"), (np.s_[:, 4:1204], "block_vector"),
+            (np.s_[0, :1200], "block_vector"), (np.s_[:, :127], "warp"), (np.s_[:, :126], "warp"),
+            (np.s_[:, 2:130], "warp"), (np.s_[:, :64], "warp"), (np.s_[:, ::2], "warp"), (np.s_[:, 1:1201], "block"),
+            (np.s_[::2, :512], "warp_vector"),
+        ):  # fmt: skip
+            found = tk.max(x[view], axis=-1)
+            assert forms.pop().split("_combine_")[1].removesuffix("_float32") == form, view
+            np.testing.assert_array_equal(found.numpy(), values[view].max(-1))
+        odd = on_device(np.arange(6 * 130).reshape(6, 130))[:, :128]  # steps that are no multiple of a vector
+        assert tk.max(odd, axis=-1).tolist() == [130 * row + 127 for row in range(6)]
+        assert forms.pop().endswith("_warp_float32")
+
+    @pytest.mark.parametrize("step", [(1 << 31) + 4, -4])
+    def test_places_that_need_more_than_31_bits(self, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        launched: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(Launcher, "__call__", lambda self, *given: launched.append((self.source, *given)))
+        x, out = tk.ones(64, dtype=tk.float32, device="cuda").data, tk.ones(2, dtype=tk.float32, device="cuda").data
+        combine = ScalarFunction("add", ("a", "b"), s.variable("a") + s.variable("b"), F4)
+        kernel = reduction(combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *_: None)  # type: ignore[arg-type, return-value]
+        for row_step, kind in ((step * 4, "uint64"), (128, "uint32")):
+            kernel(out, x.window((2, 32), (row_step, 4), 0))
+            source, *_, given, _ = launched.pop()
+            assert source.parameters == (kind, kind, "float32*", "float32*", kind, kind)
+            assert given == row_step // 4 % (1 << 64)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:

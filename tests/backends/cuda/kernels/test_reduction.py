@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from tenkey.backends.cuda.compiling import KernelSource
 from tenkey.backends.cuda.kernels.reduction import block_source, column_source, warp_source
 from tenkey.backends.external.scalar_function import ScalarFunction
 from tenkey.library import scalar as s
-from tests.backends.cuda.kernels._execution import ORDERS, execute, in_each_order
+from tests.backends.cuda.kernels._execution import ORDERS, execute, in_each_order, instructions
 
 A, B, X = s.variable("a"), s.variable("b"), s.variable("x")
 FUNCTIONS: dict[str, tuple[Any, Any, str, str, Callable[..., np.ndarray]]] = {
@@ -79,6 +80,39 @@ def test_reductions(name: str, form: str) -> None:
                 # all but products of complex numbers are sums of small whole numbers, and exact
                 rtol = 1e-7 * columns if name == "product" else 0.0
                 np.testing.assert_allclose(found.view(combine.dtype), wanted, rtol=rtol)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_places_of_64_bits(form: str) -> None:
+    combine, element, operand, reference = _functions("sum of squares")
+    x = _values(2, 300, operand)
+    memory, row_step, column_step = _arguments(x, form == "columns")
+    last = [1] if form != "warp" else []
+    source = FORMS[form](combine, element, operand, wide=True)
+    assert "uint32" not in source.parameters
+    out = np.zeros(2, combine.dtype)
+    grid: Any = {"warp": 1, "block": 2, "columns": (1, 1)}[form]
+    execute(source, grid, (32, 8) if form == "columns" else 256, 2, 300, out, memory, row_step, column_step, *last)
+    np.testing.assert_array_equal(out, reference(x).astype(combine.dtype))
+
+
+@pytest.mark.parametrize("name", ["sum of squares", "maximum", "widened"])
+@pytest.mark.parametrize("form", ["warp", "block"])
+def test_rows_of_vectors(name: str, form: str) -> None:
+    """Four adjacent elements are read at once, in an access of 128 bits where they are that wide."""
+    combine, element, operand, reference = _functions(name)
+    source = FORMS[form](combine, element, operand, vector=True)
+    if operand.itemsize == 4:
+        loads = re.findall(r"ld\.global\S*", instructions(source))
+        assert loads
+        assert all("v4" in load for load in loads)
+    for rows, columns in ((1, 4), (9, 36), (2, 5200)):
+        x = _values(rows, columns, operand)
+        out = np.empty(rows, combine.dtype)
+        grid, last = (rows, [1]) if form == "block" else (-(-rows // 8), [])
+        before, after = [rows, columns // 4], [x.reshape(-1), columns // 4, 1, *last]
+        for found in in_each_order(source, grid, 256, out, before=before, after=after):
+            np.testing.assert_array_equal(found, reference(x).astype(combine.dtype))
 
 
 def test_the_order_of_threads_does_not_change_a_bit() -> None:
