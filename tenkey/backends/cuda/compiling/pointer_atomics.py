@@ -16,7 +16,7 @@ from typing import Any, Final
 __all__ = ["teach_atomics"]
 
 _NAMES: Final = (
-    "add", "sub", "max", "min", "nanmax", "nanmin", "and_", "or_", "xor", "inc", "dec", "exch", "compare_and_swap", "cas",
+    "add", "sub", "max", "min", "nanmax", "nanmin", "and_", "or_", "xor", "inc", "dec", "exch", "cas",
 )  # fmt: skip
 _taught: Final[list[bool]] = []
 
