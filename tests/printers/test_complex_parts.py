@@ -68,6 +68,16 @@ def test_functions_of_two_numbers(name: str) -> None:
         assert close(evaluated(pair, x=x, y=y), want, 1e-12), (x, y)
 
 
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10"])
+def test_numbers_whose_length_is_infinite_or_subnormal(name: str) -> None:
+    pair = parts_of(s.make(name, s.variable("z")), "z")
+    most = float(np.finfo("float64").max)
+    tiny = [complex(5e-324, 1e-322), complex(-1e-320, 5e-324), 5e-324j] if name == "sqrt" else []
+    for z in (complex(most, most), complex(-most, 0.5 * most), complex(0.0, -most), *tiny):
+        want = complex(getattr(np, name)(np.complex128(z)))
+        assert close(evaluated(pair, z=z), want), (z, evaluated(pair, z=z), want)
+
+
 def test_divisions_do_not_overflow() -> None:
     pair = parts_of(s.variable("x") / s.variable("y"), "x", "y")
     assert close(evaluated(pair, x=1e300 + 1e300j, y=2e300 + 2e300j), 0.5 + 0j)

@@ -26,6 +26,7 @@ _ZERO: Final = constant(0.0)
 _ONE: Final[Pair] = (constant(1.0), _ZERO)
 _NOTHING: Final[Pair] = (_ZERO, _ZERO)
 _LN2: Final = math.log(2)
+_FAR: Final = 1e30  # beyond it the length of a number in float32 may be infinite
 
 
 def real_parts(
@@ -128,9 +129,12 @@ def _expm1(z: Pair) -> Pair:
 def _log(z: Pair) -> Pair:
     x, y = s.abs(z[0]), s.abs(z[1])
     large, small = s.maximum(x, y), s.minimum(x, y)
-    modulus = s.hypot(x, y)
+    far = large > _FAR
+    scale = s.where(far, 0.5, 1.0)  # the modulus of finite parts may be infinite
+    modulus = s.hypot(x * scale, y * scale)
     near = 0.5 * s.log1p((large - 1) * (large + 1) + small * small)
-    return s.where(s.logical_and(modulus > 0.5, modulus < 2), near, s.log(modulus)), s.atan2(z[1], z[0])
+    logarithm = s.log(modulus) + s.where(far, _LN2, 0.0)
+    return s.where(s.logical_and(modulus > 0.5, modulus < 2), near, logarithm), s.atan2(z[1], z[0])
 
 
 def _log1p(z: Pair) -> Pair:
@@ -142,8 +146,10 @@ def _log1p(z: Pair) -> Pair:
 
 def _sqrt(z: Pair) -> Pair:
     x, y = z
-    size = s.abs(x) * 0.125 + s.hypot(x, y) * 0.125
-    root = 2 * s.sqrt(size)
+    wide = s.maximum(s.abs(x), s.abs(y)) > 1
+    scale = s.where(wide, 0.125, 2.0**63)  # large parts have an infinite modulus, and subnormal ones few digits
+    size = s.abs(x) * scale + s.hypot(x * scale, y * scale)
+    root = s.sqrt(size) * s.where(wide, 2.0, 2.0**-32)
     other = s.where(root == 0, s.abs(y), s.abs(y) / (2 * root))
     endless = s.isinf(y)
     re = s.where(endless, s.abs(y), s.where(x >= 0, root, other))

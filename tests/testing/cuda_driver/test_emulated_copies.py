@@ -83,6 +83,8 @@ def test_copies_between_devices(program: Program) -> None:
     checked(driver.cuMemcpyPeer(y, other, x, program.context, 4 * N))
     np.testing.assert_array_equal(program.download(y, N), np.arange(N))
     assert code(driver.cuMemcpyPeer(y, 0, x, program.context, 4 * N)) in (1, 201)
+    assert code(driver.cuMemcpyPeer(y, program.context, x, program.context, 4 * N)) == 1  # each with its own context
+    assert code(driver.cuMemcpyPeerAsync(y, other, x, other, 4 * N, 0)) == 1
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -112,21 +112,28 @@ API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *s
   return run(&copy, stream, 0, DEVICE_ONLY, DEVICE_ONLY);
 }
 
-static CUresult peers(const Context *to, const Context *from) {
-  return alive(to, CONTEXT) && alive(from, CONTEXT) ? OK : INVALID_CONTEXT;
+static int lies_on(CUdeviceptr address, const Context *context) {
+  Block *block = block_of(address);
+  return !block || block->device < 0 || block->kind == MANAGED || block->device == context->device;
+}
+
+static CUresult peers(const Context *to, CUdeviceptr target, const Context *from, CUdeviceptr source) {
+  if (!alive(to, CONTEXT) || !alive(from, CONTEXT)) return INVALID_CONTEXT;
+  lock();
+  RETURN(lies_on(target, to) && lies_on(source, from) ? OK : INVALID_VALUE);
 }
 
 API cuMemcpyPeer(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context *from_context, size_t bytes) {
   ENTER
   LINE(to, from);
-  CUresult code = peers(to_context, from_context);
+  CUresult code = peers(to_context, to, from_context, from);
   return code ? code : run(&copy, NULL, 1, DEVICE_ONLY, DEVICE_ONLY);
 }
 API cuMemcpyPeerAsync(CUdeviceptr to, Context *to_context, CUdeviceptr from, Context *from_context, size_t bytes,
                       void *stream) {
   ENTER
   LINE(to, from);
-  CUresult code = peers(to_context, from_context);
+  CUresult code = peers(to_context, to, from_context, from);
   return code ? code : run(&copy, stream, 0, DEVICE_ONLY, DEVICE_ONLY);
 }
 
