@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import math
 import re
+import sys
 from typing import Final, NamedTuple
 
 __all__ = ["Entry", "Variable", "entries", "known_images", "ptx_of_image", "register_image", "variables"]
@@ -60,12 +62,25 @@ def known_images() -> int:
 def ptx_of_image(image: bytes) -> str | None:
     """Return the PTX of an image, which is PTX itself or machine code that was registered; None if it is unknown."""
     if image[:4] == b"\x7fELF":
-        return _registered.get(_hash(image))
+        return _registered.get(_hash(image)) or _ptx_of_numba(image)
     try:
         text = image.rstrip(b"\0").decode()
     except UnicodeDecodeError:
         return None
     return text if ".version" in text and ".target" in text else None
+
+
+def _ptx_of_numba(image: bytes) -> str | None:
+    """Return the PTX of machine code that a ``numba.cuda.jit`` function of this process was just compiled to."""
+    codegen = sys.modules.get("numba.cuda.codegen")
+    if codegen is None:
+        return None
+    for library in gc.get_objects():
+        if type(library) is codegen.CUDACodeLibrary:
+            for cc, made in [*library._cubin_cache.items()]:
+                if bytes(getattr(made, "code", made)).startswith(image):  # the driver reads to the last section
+                    return str(library.get_asm_str(cc=cc))
+    return None
 
 
 def _hash(image: bytes) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +289,39 @@ def test_entries_of_ptx_as_compilers_write_it() -> None:
     assert entry.shared == 256 + 4 * 32 * 33
     assert ptx_images.variables(text) == []
     assert [tuple(x) for x in ptx_images.variables(KERNELS)] == [("factor", 4)]
+
+
+NUMBA = """
+import warnings
+import numpy as np
+from numba import cuda
+import tenkey as tk
+
+warnings.simplefilter("ignore")  # of Numba, about small grids
+
+@cuda.jit(device=True)
+def shifted(a):
+    return a + 5
+
+@cuda.jit
+def shift(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = shifted(x[i])
+
+with tk.testing.cuda_emulator():
+    x = tk.arange(4, dtype=tk.float32, device="cuda")
+    out = tk.empty_like(x)
+    shift[1, 32](x, out)
+    a = cuda.to_device(np.arange(5.0))
+    b = cuda.device_array_like(a)
+    shift[2, 3](a, b)
+    print(out.tolist(), b.copy_to_host().tolist())
+"""
+
+
+def test_kernels_that_numba_launches_itself() -> None:
+    """Numba loads machine code; the emulator asks it for the PTX."""
+    pytest.importorskip("numba_cuda", reason="needs the extra cuda")
+    done = subprocess.run([sys.executable, "-c", NUMBA], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "[5.0, 6.0, 7.0, 8.0] [5.0, 6.0, 7.0, 8.0, 9.0]\n", done.stderr
