@@ -246,7 +246,8 @@ class Backend:
         have the shape (rows, columns), neither of them 0, and adjacent elements in each row; "each" (rows,) and
         "column" (columns,) are contiguous, and so is every result. Only rows of inputs may overlap. ``numbers`` are
         floats, for ``function.numbers``. A kernel that raises NotImplementedError before it writes leaves the call to
-        these other operators.
+        these other operators. It may have a function ``prepare(out, xs, numbers)`` for functions with one result, as
+        ``pointwise``; ``out`` has the shape of the result.
         """
         return None
 

@@ -21,7 +21,7 @@ import numpy as np
 from ...._util.record import Record
 from ....core.silence import silently
 from ....core.storage import StridedArray
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, make_tensor
 from ....dispatch.calling import codegen
 from ....dispatch.operator import Operator
 from ....ops.declare.sweeps import Rows, Sweep
@@ -34,7 +34,8 @@ from ..template_calls import TemplateKernel, taken_reason
 
 __all__ = ["row_function", "rows_kernel"]
 
-_PLANS: Final = 256  # shapes and arguments that are remembered
+_PLANS: Final = 1024  # layouts and arguments that are remembered
+_ALIGNED: Final = 15
 _LONGEST: Final = 1 << 24  # places up to it are exact in float32
 _SOURCE: Final = """
 def kernel({parameters}):
@@ -86,7 +87,7 @@ def row_function(name: str, facet: Rows, dtypes: dict[str, np.dtype], result: np
 
 
 class _Plan(Record):
-    """What calls of one dtype, shape, axis and numbers have in common."""
+    """What calls with the same layouts, axis and numbers have in common (Note [Plans of calls])."""
 
     kernel: TemplateKernel
     inputs: tuple[tuple[int, str, tuple[int, ...]], ...]  # place, role and shape of each tensor
@@ -95,6 +96,10 @@ class _Plan(Record):
     rows: int
     columns: int
     numbers: tuple[float, ...]
+    ndim: int
+    dtype: np.dtype
+    word: int = 0  # of the result
+    prepared: Callable[..., StridedArray | None] | None = None
 
 
 class _Calls:
@@ -115,41 +120,61 @@ class _Calls:
 
     def run(self, *values: Any) -> Any:
         """Return the results, or None for a call that is left to the composition."""
+        windows = []
+        key: list[Any] = []
         for k in self._tensors:
-            if values[k] is not None and values[k]._data.__class__ is not StridedArray:
+            value = values[k]
+            if value is None:
+                key.append(None)
+                continue
+            data = value._data
+            if data.__class__ is not StridedArray or data.owner._backend is not self._backend:
                 return None
-        x: StridedArray = values[self._first]._data
-        plain = [values[k] for k in self._plain]
-        dtypes = [None if values[k] is None else values[k].dtype for k in self._tensors]
-        key = (x.shape, *dtypes, *plain, *[value.__class__ for value in plain])
+            key += (data.shape, data.strides, data.offset & _ALIGNED, data.device.index, data.dtype.num)
+            windows.append(data)
+        for k in self._plain:
+            value = values[k]
+            key += (value, value.__class__)
+        layout = tuple(key)
         try:
-            plan = self._plans[key]
+            plan = self._plans[layout]
         except KeyError:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = self._planned(values, x)
+            plan = self._plans[layout] = self._planned(values, values[self._first]._data)
         except TypeError:  # axes in a list
-            plan = self._planned(values, x)
-        return None if plan is None else self._computed(plan, values, x)
+            plan = self._planned(values, values[self._first]._data)
+        if plan is None:
+            return None
+        if plan.prepared is not None:
+            found = plan.prepared(*windows)
+            if found is not None:
+                return make_tensor(found, plan.word)
+        return self._computed(plan, values)
 
-    def _computed(self, plan: _Plan, values: tuple[Any, ...], x: StridedArray) -> Any:
+    def _computed(self, plan: _Plan, values: tuple[Any, ...]) -> Any:
+        device = values[self._first]._data.device
         xs = []
         for k, role, shape in plan.inputs:
             data: StridedArray = values[k]._data
-            if data.device is not x.device or (
-                data.shape != shape and (role != "each" or data.size != plan.rows or data.ndim > len(x.shape))
+            if data.device is not device or (
+                data.shape != shape and (role != "each" or data.size != plan.rows or data.ndim > plan.ndim)
             ):
                 return None
             xs.append(self._window(values[k], role, plan))
         if self._facet.accepts is not None and not self._facet.accepts(*xs):
             return None
-        made = [self._backend.empty(shape, x.dtype, x.device) for _, shape in plan.outputs]
+        made = [self._backend.empty(shape, plan.dtype, device) for _, shape in plan.outputs]
         outs = []
         for tensor, (role, _) in zip(made, plan.outputs, strict=True):
             outs.append(self._window(tensor, role, plan))
         if not plan.kernel.run(tuple(outs), tuple(xs), plan.numbers):
             taken_reason()  # the composition runs on the device too
             return None
+        places = [(values[k]._data.owner, values[k]._data.offset) for k, _, _ in plan.inputs]
+        if len(made) == 1 and places == [(x.owner, x.offset) for x in xs]:  # nothing was copied
+            plan.word = made[0]._word
+            plan.prepared = plan.kernel.prepared("prepare", made[0]._data, (tuple(xs), plan.numbers))
         return made[0] if len(made) == 1 else tuple(made)
 
     def _window(self, tensor: Tensor, role: str, plan: _Plan) -> StridedArray:
@@ -200,5 +225,5 @@ class _Calls:
             kernel,
             tuple([(self._arguments.index(name), facet.tensors[name], shapes[facet.tensors[name]]) for name in dtypes]),
             tuple([(role, shapes[role]) for role in facet.results.values()]),
-            axes, rows, columns, tuple([float(given[name]) for name in facet.numbers]),
+            axes, rows, columns, tuple([float(given[name]) for name in facet.numbers]), ndim, dtype,
         )  # fmt: skip

@@ -63,7 +63,7 @@ class Form(NamedTuple):
 
 
 def sweep_source(function: RowFunction, form: Form) -> KernelSource:
-    """Return the kernel (rows, columns, numbers..., inputs with the steps of rows, outs)."""
+    """Return the kernel (rows, columns, numbers..., outs, inputs with the steps of rows)."""
     return _Text(function, form).source()
 
 
@@ -407,14 +407,12 @@ class _Text:
         names, kinds = ["rows", "columns"], ["uint32", "uint32"]
         names += [f"n_{name}" for name in self.function.numbers]
         kinds += [self.kind] * len(self.function.numbers)
-        for array in self.function.inputs:
+        for array in (*self.function.results, *self.function.inputs):
             names.append(f"p_{array.name}")
             kinds.append(f"{TYPES[str(array.dtype)]}*")
-            if array.role == "row":
+            if array.role == "row" and array.name in self.arrays:
                 names.append(f"s_{array.name}")
                 kinds.append("uint64")
-        names += [f"p_{array.name}" for array in self.function.results]
-        kinds += [f"{TYPES[str(array.dtype)]}*" for array in self.function.results]
         lines = ["thread = uint32(cuda.threadIdx.x)", "row = uint32(cuda.blockIdx.x)"]
         if lanes <= _WARP:
             bits = lanes.bit_length() - 1

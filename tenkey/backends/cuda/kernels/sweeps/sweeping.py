@@ -8,6 +8,9 @@ from typing import Any
 
 from .....core.storage import StridedArray
 from ....external.scalar_function import RowFunction
+from ...compiling import KernelSource
+from ...device import launching
+from ...device.prepared_launches import prepared
 from ..launches import address
 from .sweep_source import Form, sweep_source
 from .sweep_steps import kept_rows
@@ -18,6 +21,9 @@ _REGISTERS = 16  # of a thread, for the elements of rows
 _WARP = 32
 _BLOCK = 512  # threads of the largest block
 _FEW_ROWS, _MANY_COLUMNS = 64, 1 << 16
+
+
+_Call = tuple[KernelSource, int, int, list[Any]]  # a kernel, grid and block, windows and numbers
 
 
 def form_of(function: RowFunction, columns: int, aligned: bool) -> Form:
@@ -48,13 +54,15 @@ def sweeping(backend: Any, function: RowFunction) -> Callable[..., None] | None:
     source = functools.cache(functools.partial(sweep_source, function))
     form = functools.cache(functools.partial(form_of, function))
 
-    def kernel(outs: tuple[StridedArray, ...], xs: tuple[StridedArray, ...], numbers: Sequence[float]) -> None:
+    def call(outs: Sequence[StridedArray], xs: Sequence[StridedArray], numbers: Sequence[float]) -> _Call:
         rows, columns = next(x.shape for x, array in zip(xs, function.inputs, strict=True) if array.role == "row")
         if rows < _FEW_ROWS and columns > _MANY_COLUMNS:
             raise NotImplementedError("a block for each row does not occupy the device")
-        arguments: list[Any] = [rows, columns, *numbers]
+        arguments: list[Any] = [rows, columns, *numbers, *outs]
         width = 2 if function.dtype.itemsize == 8 else 4
         aligned = not columns % width
+        for out, array in zip(outs, function.results, strict=True):
+            aligned = aligned and (array.role == "each" or _is_aligned(out, width))
         for x, array in zip(xs, function.inputs, strict=True):
             arguments.append(x)
             if array.role == "row":
@@ -62,12 +70,21 @@ def sweeping(backend: Any, function: RowFunction) -> Callable[..., None] | None:
                 arguments.append(step)
                 aligned = aligned and not step % width
             aligned = aligned and (array.role == "each" or _is_aligned(x, width))
-        for out, array in zip(outs, function.results, strict=True):
-            arguments.append(out)
-            aligned = aligned and (array.role == "each" or _is_aligned(out, width))
         chosen = form(columns, aligned)
-        backend.launch(source(chosen), -(-rows // (chosen.threads // chosen.lanes)), chosen.threads, *arguments)
+        return source(chosen), -(-rows // (chosen.threads // chosen.lanes)), chosen.threads, arguments
 
+    def kernel(outs: tuple[StridedArray, ...], xs: tuple[StridedArray, ...], numbers: Sequence[float]) -> None:
+        text, grid, block, arguments = call(outs, xs, numbers)
+        backend.launch(text, grid, block, *arguments)
+
+    def prepare(
+        out: StridedArray, xs: tuple[StridedArray, ...], numbers: Sequence[float]
+    ) -> Callable[..., StridedArray | None]:
+        text, grid, block, arguments = call((out,), xs, numbers)
+        given = [address(value) if value.__class__ is StridedArray else value for value in arguments]
+        return prepared(functools.partial(launching.kernel, text, out.device.index), grid, block, given, out)
+
+    kernel.prepare = prepare  # type: ignore[attr-defined]
     return kernel
 
 

@@ -147,9 +147,9 @@ def computed(
     if form is None:
         kernel((out,), tuple(windows), numbers)
         return bench.get(out)
-    given: list[Any] = [rows, columns, *numbers]
+    given: list[Any] = [rows, columns, *numbers, out]
     for window, array in zip(windows, function.inputs, strict=True):
         given += [window, window.strides[0] // window.dtype.itemsize] if array.role == "row" else [window]
     blocks = -(-rows // (form.threads // form.lanes))
-    bench.launch(sweep_source(function, form), blocks, form.threads, *given, out)
+    bench.launch(sweep_source(function, form), blocks, form.threads, *given)
     return bench.get(out)
