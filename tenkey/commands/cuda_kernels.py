@@ -5,9 +5,10 @@ Note [Kernels that are found by calls]
 Which kernels a call needs is decided by dispatch, promotion, templates, layouts and sizes. A list of its own would
 repeat these decisions and be wrong some day. So the operators are called on their sample inputs, with tensors on the
 device ``cuda`` of the emulator, which is told not to execute: every kernel that would have been launched is noted.
-Calls with large shapes, which cost nothing then, add the forms for many elements. Calls whose next step depends on
-values, which are not computed here, may end in an error or never; their kernels up to there are noted. Guarded by
-``tests/package/test_warm_cuda.py``.
+Calls with large shapes, which cost nothing then, add the forms for many elements. No value is computed here, so a copy
+to the host brings a count of one, and for a bool true and false in turns: a loop until all elements are done ends, in
+every second call after its body has run. Calls may also end in an error; their kernels up to there are noted. Guarded
+by ``tests/package/test_warm_cuda.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -31,12 +32,13 @@ from ..testing.samples import samples
 __all__ = ["CudaKernel", "kernels_of"]
 
 
-_MOST_LAUNCHES: Final = 300
+_MOST_LAUNCHES: Final = 5000
 _launches: Final = [0]
+_reads: Final = [0]
 
 
 class _EndlessError(Exception):
-    """A call that waits for a value, which never changes because nothing is executed."""
+    """A call that waits for a value that never comes, because nothing is executed."""
 
 
 class CudaKernel(NamedTuple):
@@ -57,9 +59,9 @@ def kernels_of(
     Must be called while the emulator runs with ``execute=False``; nothing is compiled. ``progress`` is given the
     operators and yields them, one after the other.
     """
-    from ..backends.cuda.device import launching, prepared_launches
+    from ..backends.cuda.device import launching
 
-    with _without_compiling(launching, prepared_launches):
+    with _without_compiling():
         return _found(launching, dtypes, operators, progress)
 
 
@@ -73,8 +75,8 @@ def _found(
     chosen = [o for o in registry if any(fnmatchcase(name, pattern) for name in _names(o) for pattern in patterns)]
     for operator in progress(sorted(chosen, key=lambda operator: operator.name)):
         for dtype in dtypes:
-            for call in (*_sample_calls(operator, dtype), *_large_calls(operator, dtype)):
-                _launches[0] = 0
+            for number, call in enumerate((*_sample_calls(operator, dtype), *_large_calls(operator, dtype))):
+                _launches[0], _reads[0] = 0, number
                 try:
                     call()
                 except Exception:  # no value is computed: Note [Kernels that are found by calls]
@@ -85,9 +87,12 @@ def _found(
 
 
 @contextmanager
-def _without_compiling(launching: Any, prepared_launches: Any) -> Iterator[None]:
+def _without_compiling() -> Iterator[None]:
     """Give the driver kernels that return at once, which it will not execute anyway, in the place of compiled ones."""
-    image_of, launched = launching._image_of, launching.launched
+    from ..backends.cuda.device import launching, prepared_launches
+    from ..backends.cuda.memory import transfers
+
+    launched, to_host = launching.__dict__["launched"], transfers.to_host
 
     def count(kernel: Any) -> None:
         launched(kernel)
@@ -95,15 +100,25 @@ def _without_compiling(launching: Any, prepared_launches: Any) -> Iterator[None]
         if _launches[0] > _MOST_LAUNCHES:
             raise _EndlessError
 
-    launching._image_of = lambda source, cc: _empty_kernel(source, cc).encode() + b"\0"
-    launching.launched = prepared_launches.launched = count
-    launching.forget()
-    try:
-        yield
-    finally:
-        launching._image_of = image_of
-        launching.launched = prepared_launches.launched = launched
+    def read(buffer: Any, array: np.ndarray, *, wait: bool = True) -> None:
+        to_host(buffer, array, wait=wait)
+        _reads[0] += 1
+        given = array.reshape(-1).view(np.uint8)  # without a dtype: one byte is a bool, eight are a count
+        given[:] = 0
+        given[:1] = _reads[0] % 2 if given.size == 1 else given.size == 8
+
+    with ExitStack() as stack:
+        for module, name, value in (
+            (launching, "_image_of", lambda source, cc: _empty_kernel(source, cc).encode() + b"\0"),
+            (launching, "launched", count),
+            (prepared_launches, "launched", count),
+            (transfers, "to_host", read),
+        ):
+            stack.callback(setattr, module, name, module.__dict__[name])
+            setattr(module, name, value)
         launching.forget()
+        stack.callback(launching.forget)
+        yield
 
 
 def _empty_kernel(source: Any, cc: tuple[int, int]) -> str:

@@ -19,6 +19,7 @@ if shutil.which("cc") is None:
 import tenkey as tk
 from tenkey.backends.cuda.compiling import Figures, KernelSource, numba_compiler, translation
 from tenkey.backends.cuda.device import launching, prepared_launches
+from tenkey.backends.cuda.memory import transfers
 from tenkey.backends.llvm import complaints
 from tenkey.commands import cuda_kernels, main, warm_cuda
 
@@ -75,16 +76,33 @@ def test_kernels_of_large_calls_and_other_dtypes() -> None:
     assert len({kernel.source for kernel in found}) == len(found)
 
 
-def test_calls_that_never_end() -> None:
-    """A loop that waits for a value, which no kernel computes here: ``gcd`` is one."""
+def test_loops_that_wait_for_values() -> None:
+    """The body of the loop of ``lcm`` and what comes after it are noted, the same in each run, and the loop ends."""
+    found = []
+    for _ in range(2):
+        with tk.testing.cuda_emulator(execute=False) as emulator:
+            found.append({kernel.source.name for kernel in cuda_kernels.kernels_of([np.dtype("int32")], ["lcm"])})
+            assert emulator.counts.launches < 1000
+    assert found[0] == found[1]
+    assert {"tk_remainder_vector_uint64", "tk_multiply_vector_uint64"} <= found[0]
+
+
+def test_calls_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless() -> None:
+        x = tk.ones(4, device="cuda")
+        while True:
+            x = x + 1
+
+    monkeypatch.setattr(cuda_kernels, "_sample_calls", lambda operator, dtype: [endless])
     with tk.testing.cuda_emulator(execute=False):
-        found = cuda_kernels.kernels_of([np.dtype("int32")], ["gcd"])
-    assert found
+        found = cuda_kernels.kernels_of([FLOAT32], ["add"])
+    assert any(kernel.source.name.startswith("tk_add_") for kernel in found)
 
 
 def test_nothing_is_left_behind() -> None:
     def changed() -> list[Any]:
-        return [vars(launching)["_image_of"], *[vars(module)["launched"] for module in (launching, prepared_launches)]]
+        launched = [vars(module)["launched"] for module in (launching, prepared_launches)]
+        return [vars(launching)["_image_of"], vars(transfers)["to_host"], *launched]
 
     before = changed()
     with tk.testing.cuda_emulator() as emulator:
@@ -180,6 +198,7 @@ def test_prebuilt_kernels_load_without_a_compiler(tmp_path: Path) -> None:
 import sys, tenkey as tk
 from tenkey.backends.cuda.compiling import cubin_of, translation
 from tenkey.backends.cuda.device import launching, prepared_launches
+from tenkey.backends.cuda.memory import transfers
 with tk.testing.cuda_emulator(execute=False):
     x = tk.ones(1 << 20, dtype=tk.float32, device="cuda")
     (x + x).sum()

@@ -45,6 +45,9 @@ def test_what_the_rules_permit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _problems(KernelSource("add_vector", "", ("uint32", "float64*")), float64=9) == []
     assert _problems(KernelSource("add_row", "", ("uint32", "float32*")), wide_loads=0, wide_stores=0) == []
     assert _problems(KernelSource("add_vector", "", ("uint32", "uint8*")), wide_loads=0, wide_stores=0) == []
+    is_finite = KernelSource("isfinite_vector", "", ("uint32", "uint8*", "int64*"))
+    assert _problems(is_finite, loads=0, wide_loads=0, wide_stores=0) == [], "nothing is loaded"
+    assert _problems(is_finite, wide_loads=0, wide_stores=0) == ["isfinite_vector for sm_90: no access of 128 bits"]
     monkeypatch.setitem(EXCEPTIONS, "local", {"add_*": "a reason"})
     assert _problems(local=16) == []
     assert _problems(spills=16) == ["add_vector for sm_90: 16 bytes of spills"]
