@@ -203,9 +203,12 @@ class DeviceAllocator:
                 event = self._events.pop() if self._events else cu.cuEventCreate(_NO_TIMING)
                 try:
                     cu.cuEventRecord(event, stream)
-                except CudaError:  # the queue was destroyed: all of its work must be done
+                except CudaError:  # the queue is one of another device, or was destroyed: its work must be done
                     self._events.append(event)
-                    cu.cuCtxSynchronize()
+                    try:
+                        cu.cuStreamSynchronize(stream)
+                    except CudaError:
+                        cu.cuCtxSynchronize()
                     continue
                 made.append((stream, event))
         return made

@@ -36,6 +36,21 @@ class TestQueues:
             assert address(y) == first
             assert emulator.counts.allocations == 0
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_memory_that_another_device_uses(self, seed: int) -> None:
+        with emulated(devices=2, deferred=True, seed=seed):
+            far = Stream("cuda:1")
+            x = on_device(np.zeros(1000))
+            tk.cuda.synchronize()
+            with far:
+                y = tk.ones(1000, device="cuda:1")
+                sums = [y + i for i in range(20)]
+            x.record_stream(far)
+            del x
+            POOLS.of(0).stats()
+            assert far.query()
+            assert len(sums) == 20
+
     def test_a_thread_without_a_context_waits_for_other_queues(self) -> None:
         with emulated(deferred=True):
             side = Stream()
