@@ -166,6 +166,18 @@ class TestStreams:
         assert y.tolist() == [2.0, 2.0, 2.0]
         emulator.stop()
 
+    def test_events_that_let_the_core_sleep(self, start: Start) -> None:
+        start()
+        begin, end = [tk.cuda.Event(enable_timing=True, blocking=True) for _ in range(2)]
+        begin.record()
+        x = tk.ones(3, device="cuda") + 1
+        end.record()
+        end.synchronize()
+        assert begin.elapsed_time(end) >= 0
+        with pytest.raises(ValueError, match="enable_timing=True"):
+            begin.elapsed_time(tk.cuda.Event(blocking=True))
+        assert x.tolist() == [2, 2, 2]
+
     def test_whether_the_stream_is_captured(self, start: Start) -> None:
         start()
         seen = []

@@ -214,3 +214,22 @@ def test_memory_and_handles_survive_the_emulator() -> None:
     checked(driver.cuStreamDestroy(stream))
     with tk.testing.cuda_emulator(memory=2**26) as emulator:
         assert emulator.held() == held
+
+
+WRONG_OPTIONS = """
+import tenkey as tk
+assert not tk.cuda.is_available()
+for _ in range(2):  # the second time, too
+    for call in (lambda: tk.zeros(1, device="cuda"), tk.cuda.Stream):
+        try:
+            call()
+        except ValueError as error:
+            assert "TENKEY_CUDA_EMULATOR='sed=3' has the part 'sed=3'" in str(error), error
+        else:
+            raise AssertionError("started")
+"""
+
+
+def test_wrong_options_in_the_environment_are_named_at_each_use() -> None:
+    variables = {**os.environ, "TENKEY_CUDA_EMULATOR": "sed=3"}
+    subprocess.run([sys.executable, "-c", WRONG_OPTIONS], env=variables, check=True)

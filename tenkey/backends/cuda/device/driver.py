@@ -142,7 +142,12 @@ class _Driver:
         if "cuInit" in self.__dict__:
             return
         while starters:
-            starters.pop()()
+            starter = starters.pop()
+            try:
+                starter()
+            except Exception:
+                starters.append(starter)  # the next use says the same
+                raise
         with self._lock:
             if self._pid:
                 raise CudaError(

@@ -40,6 +40,7 @@ _BLOCKING: Final = 0
 _INDEPENDENT: Final = 1
 _WITH_TIME: Final = 0
 _WITHOUT_TIME: Final = 2
+_SLEEPS: Final = 1
 _NOT_READY: Final = 600
 _RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
@@ -230,8 +231,8 @@ class ExternalStream(Stream):
 class Event(runtime.Event):
     """A mark in a stream, whose handle is created when it is first recorded.
 
-    ``enable_timing``: whether :meth:`elapsed_time` can be asked, which makes recording slower. ``device``: that of the
-    streams in which it is recorded.
+    ``enable_timing``: whether :meth:`elapsed_time` can be asked, which makes recording slower. ``blocking``: whether
+    :meth:`synchronize` lets the core sleep. ``device``: that of the streams in which it is recorded.
 
     >>> begin, end = [tk.cuda.Event(enable_timing=True) for _ in range(2)]
     >>> begin.record()
@@ -244,9 +245,11 @@ class Event(runtime.Event):
 
     __slots__ = ("_flags", "_handle", "_idle", "_stream", "device")
 
-    def __init__(self, device: Device | str | int | None = None, *, enable_timing: bool = False) -> None:
+    def __init__(
+        self, device: Device | str | int | None = None, *, enable_timing: bool = False, blocking: bool = False
+    ) -> None:
         self.device = index_of(device)
-        self._flags = _WITH_TIME if enable_timing else _WITHOUT_TIME
+        self._flags = (_WITH_TIME if enable_timing else _WITHOUT_TIME) | (_SLEEPS if blocking else 0)
         self._handle = 0
         self._stream: Stream | None = None
 
@@ -309,7 +312,7 @@ class Event(runtime.Event):
         if not isinstance(end, Event):
             raise TypeError(f"[Event.elapsed_time] needs an event of CUDA, got {type(end).__name__}.")
         for event in (self, end):
-            if event._flags != _WITH_TIME:
+            if event._flags & _WITHOUT_TIME:
                 raise ValueError(
                     "[Event.elapsed_time] an event was made without a time: make both with "
                     "tk.cuda.Event(enable_timing=True)."
