@@ -176,6 +176,13 @@ _WRONG_SWEEPS: Final = (
         (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
     ),
     Fault(
+        "cuda rows: a block sums the rows of others",
+        f"{_KERNELS}sweeps/sweep_source.py",
+        "row = wrap_add(row, uint32(cuda.gridDim.x))",
+        "row = wrap_add(row, uint32(1))",
+        (f"{_TEST_KERNELS}sweeps/test_sweeping.py",),
+    ),
+    Fault(
         "device rows: rows whose elements have gaps are not copied",
         "tenkey/backends/external/runtime/sweep_calls.py",
         "if found.strides[1] == size or plan.columns == 1:",

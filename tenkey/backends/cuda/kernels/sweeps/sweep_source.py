@@ -6,10 +6,11 @@ Note [Forms of row kernels]
 go from lane to lane by shuffles, and all lanes of a group have the same result. *Block*: a block takes a row in the
 same way; its warps exchange their parts through shared memory, in places of their own for each number, so that a sweep
 has one barrier. *Long*: a block walks along a row that registers do not hold, once for each sweep of Note [Sweeps of
-long rows]. A thread has ``slots`` pieces of ``width`` adjacent elements, which it moves in one access of up to 128 bits
-if all rows are aligned. A piece beyond the end reads the first one of the row, and counts as nothing. Everything is
-computed in float32 or float64, in an order that depends on the shape and the alignment alone. Guarded by
-``tests/backends/cuda/kernels/sweeps/test_sweeping.py``.
+long rows]. Where values are summed over all rows, a block takes every so many of them, and keeps its sums in registers
+to the end; a reduction joins those of the blocks. A thread has ``slots`` pieces of ``width`` adjacent elements, which
+it moves in one access of up to 128 bits if all rows are aligned. A piece beyond the end reads the first one of the row,
+and counts as nothing. Everything is computed in float32 or float64, in an order that depends on the shape and the
+alignment alone. Guarded by ``tests/backends/cuda/kernels/sweeps/test_sweeping.py``.
 """
 
 from __future__ import annotations
@@ -393,6 +394,9 @@ class _Text:
         """Return the statements of one sweep."""
         begun = [line for fold in step.folds for line in self.begun(fold)]
         body = self.computed(step)
+        for name, f in step.columns:
+            body += self.mapped(f"t_{name}", f, range(0, self.count, self.size))
+            body += [f"c_{name}_{i} = c_{name}_{i} + t_{name}_{i}" for i in range(self.count)]
         for fold in step.folds:
             body += [*self.local(fold), *self.merged(fold, "_here")]
         if self.form.is_long:
@@ -409,7 +413,8 @@ class _Text:
         kinds += [self.kind] * len(self.function.numbers)
         for array in (*self.function.results, *self.function.inputs):
             names.append(f"p_{array.name}")
-            kinds.append(f"{TYPES[str(array.dtype)]}*")
+            is_sum = array.role == "column" and array.name in self.results  # in the dtype of the computation
+            kinds.append(f"{self.kind if is_sum else TYPES[str(array.dtype)]}*")
             if array.role == "row" and array.name in self.arrays:
                 names.append(f"s_{array.name}")
                 kinds.append("uint64")
@@ -428,13 +433,14 @@ class _Text:
                 "lane = bit_and(thread, uint32(31))",
                 "warp = shift_right(thread, uint32(5))",
             ]
-        lines += [f"n_count = {self.kind}(columns)", "base = wrap_multiply(uint64(row), uint64(columns))"]
-        lines += self._of_rows()
+        lines.append(f"n_count = {self.kind}(columns)")
         if not self.form.is_long:
             lines += self.places("first")
+        row = ["base = wrap_multiply(uint64(row), uint64(columns))", *self._of_rows()]
         for number, step in enumerate(self.steps):
-            lines += self.sweep(step, number)
-        lines += self._each_result()
+            row += self.sweep(step, number)
+        row += self._each_result()
+        lines += self._of_all_rows(row)
         title = kernel_name(self.function.name, self.form.name, str(self.function.results[0].dtype))
         head = [text.replace("<NAME>", name) for text, name in self.functions.items()]
         body = "\n".join(_indented([*self.shared, *lines]))
@@ -450,6 +456,26 @@ class _Text:
             elif array.role == "each":
                 value = self.converted(f"p_{array.name}[row]", array.dtype, self.function.dtype)
                 lines.append(f"n_{array.name} = {value}")
+        return lines
+
+    def _of_all_rows(self, row: list[str]) -> list[str]:
+        """Return the statements for the rows of a thread: one, or every so many if values are summed over rows."""
+        sums = [name for name, array in self.results.items() if array.role == "column"]
+        if not sums:
+            return row
+        width = self.form.width
+        lines = [f"c_{name}_{i} = {self.kind}(0)" for name in sums for i in range(self.count)]
+        lines += ["while row < rows:", *_indented(row)]
+        lines += ["    row = wrap_add(row, uint32(cuda.gridDim.x))", "    cuda.syncthreads()"]
+        lines.append("base = wrap_multiply(uint64(cuda.blockIdx.x), uint64(columns))")
+        for name in sums:
+            for k in range(self.form.slots):
+                at = f"wrap_add(base, uint64(place_{k}))"
+                values = [f"c_{name}_{k * width + j}" for j in range(width)]
+                if width == 1:
+                    lines += [f"if in_{k}:", f"    p_{name}[{at}] = {values[0]}"]
+                else:
+                    lines += [f"if in_{k}:", f"    store_vector{width}(p_{name}, {at}, {', '.join(values)})"]
         return lines
 
     def _each_result(self) -> list[str]:

@@ -43,17 +43,18 @@ class Step(NamedTuple):
     folds: tuple[Fold, ...]
     then: tuple[tuple[str, ScalarFunction], ...]
     stored: frozenset[str]
+    columns: tuple[tuple[str, ScalarFunction], ...] = ()  # values of the elements that are summed over the rows
 
     def used(self) -> set[str]:
         """Return the names that the functions of the elements use."""
-        functions = [*[f for _, f in self.elements], *[fold.element for fold in self.folds]]
+        functions = [*[f for _, f in (*self.elements, *self.columns)], *[fold.element for fold in self.folds]]
         return {name for f in functions for name in f.parameters}
 
 
 def of_registers(function: RowFunction) -> list[Step]:
     """Return the sweeps as they are declared, for elements that stay in registers."""
     return [
-        Step(one.elements, tuple([Fold(*fold) for fold in one.folds]), one.then, _last(function, k))
+        Step(one.elements, tuple([Fold(*fold) for fold in one.folds]), one.then, _last(function, k), one.columns)
         for k, one in enumerate(function.sweeps)
     ]
 

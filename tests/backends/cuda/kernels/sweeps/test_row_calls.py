@@ -74,6 +74,23 @@ def test_gradients_are_kernels_too(launched: list[str]) -> None:
     np.testing.assert_allclose(x.grad.numpy(), there.grad.numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "columns", "dtype"), [(3, 4, "float32"), (300, 33, "float32"), (9, 40, "float64")])
+def test_sums_over_all_rows(rows: int, columns: int, dtype: str, launched: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(shape).astype(dtype) for shape in ((rows, columns), (rows, columns), (columns,))]
+    with tk.no_grad():
+        found, expected = [
+            tk.ops.tk.layer_norm_all_backward(*[tk.asarray(v, device=device) for v in values], -1, 1e-5)
+            for device in ("cuda", "cpu")
+        ]
+    eps = float(np.finfo(dtype).eps)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=100 * eps, atol=200 * eps, strict=True)
+    assert "_rows_block" in launched[0]
+    assert len(launched) >= 3
+    assert all("_sums_" in name for name in launched[1:]), "of the blocks, for weight and bias"
+
+
 def test_what_is_composed(launched: list[str]) -> None:
     values = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
     np.testing.assert_allclose(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,28 @@ def test_gaps_and_addresses(name: str) -> None:
         _check(name, "float32", xs, gap=gap, first=first)
 
 
+def _windows(x: np.ndarray, count: int) -> tuple[Any, ...]:
+    return tuple([Bench().put(x) for _ in range(count)])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_sums_over_all_rows(order: str) -> None:
+    """Each block adds up every second row; a row of NaN in one shows that the other does not take it."""
+    function = function_of("layer_norm_weight_backward", "float32")
+    form = Form(64, 1, 4)
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 5, 100)).astype("f4")
+    g[3] = np.nan
+    bench = Bench(order)
+    out = bench.put(np.zeros((2, 100), "f4"))
+    bench.launch(sweep_source(function, form), 2, form.threads, 5, 100, 1e-3, out, bench.put(x), 100, bench.put(g), 100)
+    away = x.astype(float) - x.mean(1, keepdims=True, dtype=float)
+    each = g * away / np.sqrt((away**2).mean(1, keepdims=True) + 1e-3)
+    expected = np.stack([each[0::2].sum(0), each[1::2].sum(0)])
+    assert np.isnan(expected[1]).all()
+    np.testing.assert_allclose(bench.get(out), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_tensors_that_are_left_out() -> None:
     function = function_of("layer_norm", "float32", ("weight", "bias"))
     assert [array.name for array in function.inputs] == ["x"]
@@ -141,7 +164,9 @@ def test_forms() -> None:
 
 
 def test_what_is_declined() -> None:
-    assert sweeping(Bench(), function_of("layer_norm_weight_backward", "float32")) is None
+    sums = function_of("layer_norm_weight_backward", "float32")
+    with pytest.raises(NotImplementedError, match="registers"):
+        sweeping(Bench(), sums)((Bench().put(np.zeros(5000, "f4")),), _windows(np.zeros((2, 5000), "f4"), 2), [1e-5])
     function = function_of("softmax", "float32")
     x = np.zeros((1, 70_000), "f4")
     with pytest.raises(NotImplementedError, match="occupy"):
