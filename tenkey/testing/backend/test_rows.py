@@ -80,7 +80,9 @@ class TestReductions:
     @pytest.mark.parametrize("name", ["sum", "max", "min", "any"])
     def test_long_rows(self, subject: Subject, name: str) -> None:
         function = REDUCTIONS[name]
-        for shape, axis in (((LONG,), None), ((3, LONG), 1), ((LONG, 3), 0), ((2, LONG, 2), 1), ((2, 2, LONG), (0, 2))):
+        for shape, axis in (
+            ((LONG,), None), ((3, LONG), 1), ((LONG, 3), 0), ((2, LONG, 2), 1), ((2, 2, LONG), (0, 2)), ((40, 1500), 1),
+        ):  # fmt: skip
             for dtype in ("float32", "int64"):
                 agree(
                     subject.name, partial(function, axis=axis), rows(*shape, dtype=dtype), **EXACT,
