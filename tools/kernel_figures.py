@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +70,7 @@ EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
 """By rule: patterns of the names of kernels that may break it, and why."""
 
 
-def kernels_of_table(operators: dict[str, Sequence[str]] | None = None) -> list[Any]:
+def kernels_of_table(operators: Mapping[str, Sequence[str]] | None = None) -> list[Any]:
     """Return the kernels of the table, found by calls of operators on a driver that executes nothing."""
     from tenkey.commands.cuda_kernels import kernels_of
     from tenkey.testing.cuda_driver import cuda_emulator
