@@ -155,7 +155,7 @@ class TestReduction:
         monkeypatch.setattr(Launcher, "__call__", lambda self, *given: launched.append((self.source, *given)))
         x, out = tk.ones(64, dtype=tk.float32, device="cuda").data, tk.ones(2, dtype=tk.float32, device="cuda").data
         combine = ScalarFunction("add", ("a", "b"), s.variable("a") + s.variable("b"), F4)
-        kernel = reduction(combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *_: None)  # type: ignore[arg-type, return-value]
+        kernel = reduction(combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *_: None)  # type: ignore[arg-type]
         for row_step, kind in ((step * 4, "uint64"), (128, "uint32")):
             kernel(out, x.window((2, 32), (row_step, 4), 0))
             source, *_, given, _ = launched.pop()
