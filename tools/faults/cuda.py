@@ -497,15 +497,15 @@ _PREPARED: Final = (
     Fault(
         "cuda launches: prepared arguments end before their last word",
         f"{_DEVICE}launch_functions.py",
-        "size = -(-len(arguments.packed) // 8)",
-        "size = len(arguments.packed) // 8",
+        "arguments.pointers, -(-len(arguments.packed) // 8)",
+        "arguments.pointers, len(arguments.packed) // 8",
         (f"{_TEST_DEVICE}test_launch_functions.py",),
     ),
     Fault(
         "cuda launches: the arguments of prepared launches are freed",
         f"{_DEVICE}launch_functions.py",
-        "ctypes.addressof(record), record)",
-        "ctypes.addressof(record), None)",
+        "kept = record, method",
+        "kept = None, method",
         (f"{_TEST_DEVICE}test_launch_functions.py",),
     ),
     Fault(

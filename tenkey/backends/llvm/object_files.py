@@ -26,6 +26,7 @@ FUNCTIONS: Final = frozenset(
     )]
     + ["memcpy", "memmove", "memset", "memcmp"]
     + ["PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsVoidPtr", "PyLong_FromLong"]
+    + ["PyBytes_AsString", "PyBytes_Size"]
 )  # fmt: skip
 """The functions of the C library, and of Python's C interface, that compiled code may call."""
 

@@ -18,7 +18,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from ...._util.locks import new_lock
@@ -26,21 +26,24 @@ from ...llvm import code_cache, images
 from ...llvm.compiled import UnavailableError, image_of
 from .driver import CudaError, cu
 
-__all__ = ["Arguments", "compiled_launch", "interpreted_launch", "launch_of"]
+__all__ = ["Arguments", "PackedArguments", "compiled_launch", "interpreted_launch", "launch_of"]
 
 _FIRST_VERSION: Final = 4000  # of the driver that has cuLaunchKernel in its present form
 _INVALID_VALUE: Final = 1  # the answer to a wrong number of addresses
 _FASTCALL: Final = 0x80
+_NAMES: Final = ("launch", "launch_packed")
 _HEAD: Final = 12  # words of a record before the places of the parameters
 _lock: Final = new_lock()
 
 # The words of a record: the driver's function, the kernel, grid (3), block (3), bytes of shared memory, the numbers of
-# parameters, of pointers and of all words of the arguments; then the place of each parameter in bytes, and the words of
-# the arguments behind the pointers.
+# parameters and of pointers, and the size of the arguments (in words, or in bytes where they are given packed); then
+# the place of each parameter in bytes, and the words of the arguments behind the pointers.
 _TEXT: Final = f"""
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyErr_Occurred()
+declare i64 @PyBytes_Size(ptr)
+declare ptr @PyBytes_AsString(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 
@@ -63,7 +66,6 @@ misfit:
   ret ptr %refusal
 begin:
   %values = alloca i64, i64 %words, align 16
-  %table = alloca ptr, i64 %parameters, align 16
   %first = load ptr, ptr %given
   %stream = call ptr @PyLong_AsVoidPtr(ptr %first)
   br label %addresses
@@ -82,7 +84,7 @@ address:
 numbers:
   %j = phi i64 [ %pointers, %addresses ], [ %j.next, %number ]
   %j.more = icmp ult i64 %j, %words
-  br i1 %j.more, label %number, label %tables
+  br i1 %j.more, label %number, label %done
 number:
   %k = sub i64 %j, %pointers
   %word.from = getelementptr i64, ptr %rest, i64 %k
@@ -91,8 +93,56 @@ number:
   store i64 %word, ptr %word.at
   %j.next = add i64 %j, 1
   br label %numbers
+done:
+  %sent = call ptr @send(ptr %record, ptr %stream, ptr %values)
+  ret ptr %sent
+}}
+
+define ptr @launch_packed(ptr %self, ptr %given, i64 %count) {{
+entry:
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %read, label %misfit
+read:
+  %record = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %first = load ptr, ptr %given
+  %stream = call ptr @PyLong_AsVoidPtr(ptr %first)
+  %second.at = getelementptr ptr, ptr %given, i64 1
+  %second = load ptr, ptr %second.at
+  %size = call i64 @PyBytes_Size(ptr %second)
+  %wanted.at = getelementptr i64, ptr %record, i64 11
+  %wanted = load i64, ptr %wanted.at
+  %fits = icmp eq i64 %size, %wanted
+  br i1 %fits, label %begin, label %misfit
+misfit:
+  %error = call ptr @PyErr_Occurred()
+  %right = icmp eq ptr %error, null
+  br i1 %right, label %refuse, label %wrong
+wrong:
+  ret ptr null
+refuse:
+  %refusal = call ptr @PyLong_FromLong(i64 {_INVALID_VALUE})
+  ret ptr %refusal
+begin:
+  %values = call ptr @PyBytes_AsString(ptr %second)
+  %sent = call ptr @send(ptr %record, ptr %stream, ptr %values)
+  ret ptr %sent
+}}
+
+define internal ptr @send(ptr %record, ptr %stream, ptr %values) {{
+entry:
+  %error = call ptr @PyErr_Occurred()
+  %right = icmp eq ptr %error, null
+  br i1 %right, label %begin, label %wrong
+wrong:
+  ret ptr null
+begin:
+  %parameters.at = getelementptr i64, ptr %record, i64 9
+  %parameters = load i64, ptr %parameters.at
+  %places = getelementptr i64, ptr %record, i64 {_HEAD}
+  %table = alloca ptr, i64 %parameters, align 16
+  br label %tables
 tables:
-  %n = phi i64 [ 0, %numbers ], [ %n.next, %entered ]
+  %n = phi i64 [ 0, %begin ], [ %n.next, %entered ]
   %n.more = icmp ult i64 %n, %parameters
   br i1 %n.more, label %entered, label %ready
 entered:
@@ -104,12 +154,6 @@ entered:
   %n.next = add i64 %n, 1
   br label %tables
 ready:
-  %error = call ptr @PyErr_Occurred()
-  %right = icmp eq ptr %error, null
-  br i1 %right, label %go, label %wrong
-wrong:
-  ret ptr null
-go:
   %function = load ptr, ptr %record
 {
     "".join(
@@ -141,11 +185,21 @@ class Arguments(NamedTuple):
     pointers: int
 
 
-def launch_of(function: int, configuration: Sequence[int], arguments: Arguments) -> Callable[..., Any]:
-    """Return ``launch(stream, *addresses)``, which launches a kernel and returns the code of the driver, 0 if it could.
+class PackedArguments(NamedTuple):
+    """The arguments of launches that get their bytes: how many these are, and the place of each parameter."""
 
-    ``configuration`` is grid, block and bytes of shared memory, as the driver takes them; the addresses are written
-    over the pointers among the arguments.
+    size: int
+    places: tuple[int, ...]
+
+
+def launch_of(
+    function: int, configuration: Sequence[int], arguments: Arguments | PackedArguments
+) -> Callable[..., Any]:
+    """Return what launches a kernel and returns the code of the driver, 0 if it could.
+
+    It is called as ``launch(stream, *addresses)``, which are written over the pointers among the arguments, or for
+    :class:`PackedArguments` as ``launch(stream, packed)``. ``configuration`` is grid, block and bytes of shared
+    memory, as the driver takes them.
     """
     try:
         return compiled_launch(function, configuration, arguments)
@@ -153,45 +207,49 @@ def launch_of(function: int, configuration: Sequence[int], arguments: Arguments)
         return interpreted_launch(function, configuration, arguments)
 
 
-def interpreted_launch(function: int, configuration: Sequence[int], arguments: Arguments) -> Callable[..., Any]:
+def interpreted_launch(
+    function: int, configuration: Sequence[int], arguments: Arguments | PackedArguments
+) -> Callable[..., Any]:
     """Return the function of :func:`launch_of` in Python."""
     call = cu.cuLaunchKernel.__wrapped__
-    numbers = tuple(configuration)
-    addresses = struct.Struct(f"@{arguments.pointers}Q")
-    slots: list[tuple[Callable[..., None], int, Any]] = []
+    numbers, places = tuple(configuration), arguments.places
 
-    def new_slot() -> tuple[Callable[..., None], int, Any]:
-        buffer = ctypes.create_string_buffer(arguments.packed, max(1, len(arguments.packed)))
+    def send(stream: int, packed: bytes | bytearray) -> Any:
+        buffer = (ctypes.c_ubyte * max(1, len(packed))).from_buffer_copy(packed or b"\0")
         start = ctypes.addressof(buffer)
-        table = (ctypes.c_void_p * max(1, len(arguments.places)))(*[start + place for place in arguments.places])
-        return partial(addresses.pack_into, buffer, 0), ctypes.addressof(table), (buffer, table)
+        table = (ctypes.c_void_p * max(1, len(places)))(*[start + place for place in places])
+        return call(function, *numbers, stream, ctypes.addressof(table), 0)[0]
+
+    if isinstance(arguments, PackedArguments):
+        return send
+    template, addresses = arguments.packed, struct.Struct(f"@{arguments.pointers}Q")
 
     def launch(stream: int, *given: int) -> Any:
-        try:
-            slot = slots.pop()
-        except IndexError:
-            slot = new_slot()
-        slot[0](*given)
-        code = call(function, *numbers, stream, slot[1], 0)[0]
-        slots.append(slot)
-        return code
+        packed = bytearray(template)
+        addresses.pack_into(packed, 0, *given)
+        return send(stream, packed)
 
     return launch
 
 
-def compiled_launch(function: int, configuration: Sequence[int], arguments: Arguments) -> Callable[..., Any]:
+def compiled_launch(
+    function: int, configuration: Sequence[int], arguments: Arguments | PackedArguments
+) -> Callable[..., Any]:
     """Return the function of :func:`launch_of` in machine code (Note [Launches in one call]).
 
     Raises UnavailableError, ImageError, AttributeError or CudaError where there can be none.
     """
-    make, method = _maker()
-    size = -(-len(arguments.packed) // 8)
-    words = struct.unpack(f"@{size}Q", arguments.packed.ljust(8 * size, b"\0"))
-    record = (ctypes.c_uint64 * (_HEAD + len(arguments.places) + size - arguments.pointers))(
-        _address_of_launch(), function, *configuration, len(arguments.places), arguments.pointers, size,
-        *arguments.places, *words[arguments.pointers :],
-    )  # fmt: skip
-    return make(ctypes.byref(method), ctypes.addressof(record), record)  # type: ignore[no-any-return]
+    make, methods = _maker()
+    places = arguments.places
+    if isinstance(arguments, PackedArguments):
+        method, pointers, size, rest = methods[1], 0, arguments.size, ()
+    else:
+        method, pointers, size = methods[0], arguments.pointers, -(-len(arguments.packed) // 8)
+        rest = struct.unpack(f"@{size}Q", arguments.packed.ljust(8 * size, b"\0"))[pointers:]
+    words = [_address_of_launch(), function, *configuration, len(places), pointers, size, *places, *rest]
+    record = (ctypes.c_uint64 * len(words))(*words)
+    kept = record, method  # in the place of the function's module, with which they live as long as it does
+    return make(ctypes.byref(method), ctypes.addressof(record), kept)  # type: ignore[no-any-return]
 
 
 def _address_of_launch() -> int:
@@ -212,16 +270,19 @@ class _Method(ctypes.Structure):
 
 
 @cache
-def _maker() -> tuple[Any, _Method]:
-    """Return what makes a function of Python, and the description of the launch in machine code."""
+def _maker() -> tuple[Any, tuple[_Method, ...]]:
+    """Return what makes a function of Python, and the descriptions of the two functions in machine code."""
     if os.environ.get("TENKEY_COMPILE") == "off":
         raise UnavailableError("TENKEY_COMPILE=off: no code is compiled.")
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
-        ("PyCFunction_NewEx", ctypes.pythonapi)  # the last argument is the module, which the function keeps alive
+        ("PyCFunction_NewEx", ctypes.pythonapi)
     )
     with _lock:
         image = code_cache.load(_TEXT)
-        if image is None or not images.is_linked(image):  # LLVM's own linker fails where memory is far apart
-            image = image_of([_TEXT], ["launch"])
+        if image is None:
+            image = image_of([_TEXT], _NAMES)
             code_cache.store(_TEXT, image)
-    return make, _Method(b"launch", images.load(image)["launch"], _FASTCALL, None)
+    if not images.is_linked(image):  # LLVM's own linker aborts the process where memory is far apart
+        raise UnavailableError("The launch is not linked: it would need LLVM's own linker.")
+    found = images.load(image)
+    return make, tuple([_Method(name.encode(), found[name], _FASTCALL, None) for name in _NAMES])

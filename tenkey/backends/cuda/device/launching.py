@@ -3,12 +3,9 @@
 Note [Host time of a launch]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A small operator takes about as long as its launch on the host, so what depends on the source alone is done once: the
-places of the parameters in one buffer, a ``struct`` that writes them there, and the array of their addresses that the
-driver reads. The check of a grid and block is done once for each pair. What remains is one look-up, one call that packs
-the arguments and one call of ``cuLaunchKernel`` with plain ints: 0.6 us on a driver that does nothing, where
-``cuda.core.launch`` takes 0.47 us for four pointers, to which the conversion of each 32-bit number and a
-``LaunchConfig`` for each grid are added (``python -m benchmarks.cuda_host``). A kernel has several buffers, because the
-driver reads the arguments while another thread may pack its own.
+places of the parameters and a ``struct`` that packs them. A grid and block are checked when they are first used, and
+are part of the function that then launches the kernel (Note [Launches in one call]). What remains is one look-up, one
+call that packs the arguments and one that launches (``python -m benchmarks.cuda_host``).
 
 Note [The device of a launch]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -20,11 +17,9 @@ its first launch, which is then repeated in the context of the stream: so no lau
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from ...._util.locks import new_lock
@@ -33,6 +28,7 @@ from ..compiling import Source, cubin_of, ptx_of
 from .contexts import attribute, context_of, current_device, device_count, enter
 from .driver import CudaError, cu, error_of
 from .failures import launched
+from .launch_functions import PackedArguments, launch_of
 from .streams import Stream, _capturing, _choice, device_of
 
 __all__ = ["Kernel", "code_of", "forget", "forgetting", "kernel", "load_ptx", "synchronize_launches"]
@@ -111,19 +107,18 @@ class Kernel:
     """
 
     __slots__ = (
-        "_configurations", "_format", "_library", "_offsets", "_slots", "cc", "function", "launch", "operator",
-        "source",
+        "_arguments", "_launches", "_library", "_pack", "cc", "function", "operator", "source",
     )  # fmt: skip
 
     def __init__(self, source: Source, cc: tuple[int, int], device: int) -> None:
         self.source = source
         self.cc = cc
         self.operator = calling_operator()  # the first that uses it
-        self._format, self._offsets = _layout(source)
-        self._slots: list[tuple[Callable[..., None], int, Any]] = []
-        self._configurations: dict[tuple[Any, Any], tuple[int, ...]] = {}
+        layout, places = _layout(source)
+        self._pack = layout.pack
+        self._arguments = PackedArguments(layout.size, tuple(places))
+        self._launches: dict[tuple[Any, Any], Callable[[int, bytes], Any]] = {}
         image = _image_of(source, cc)
-        self.launch = cu.cuLaunchKernel.__wrapped__  # returns a code, which is checked here
         with enter(device):
             try:
                 self._library = cu.cuLibraryLoadData(image, None, None, 0, None, None, 0)
@@ -154,28 +149,26 @@ class Kernel:
 
     def __call__(self, grid: Any, block: Any, *arguments: Any, stream: Stream | int | None = None) -> None:
         """Launch the kernel."""
-        configuration = self._configurations.get((grid, block)) or self.configuration(grid, block)
+        launch = self._launches.get((grid, block)) or self._launch(grid, block)
         if stream is None:
             handle = _choice.get()[current_device()]._handle
         else:
             handle = stream if stream.__class__ is int else stream._handle  # type: ignore[union-attr]
         try:
-            slot = self._slots.pop()
-        except IndexError:
-            slot = self._new_slot()
-        try:
-            slot[0](*arguments)
-            code = self.launch(self.function, *configuration, handle, slot[1], 0)[0]
-            if code or _waits:
-                self.finish(
-                    code, configuration, handle,
-                    lambda: self.launch(self.function, *configuration, handle, slot[1], 0)[0],
-                )  # fmt: skip
+            packed = self._pack(*arguments)
         except struct.error as error:
             raise self._misfit(arguments, error) from None
-        finally:
-            self._slots.append(slot)
+        code = launch(handle, packed)
+        if code or _waits:
+            self.finish(code, self.configuration(grid, block), handle, lambda: launch(handle, packed))
         launched(self)
+
+    def _launch(self, grid: Any, block: Any) -> Callable[[int, bytes], Any]:
+        """Return what launches the kernel with arguments that are packed."""
+        launch = launch_of(self.function, self.configuration(grid, block), self._arguments)
+        if len(self._launches) >= _MOST_CONFIGURATIONS:
+            self._launches.clear()
+        return self._launches.setdefault((grid, block), launch)
 
     @property
     def _name(self) -> str:
@@ -207,17 +200,7 @@ class Kernel:
                 f"and the device takes at most the grid {tuple(most[:3])} and the block {tuple(most[3:])}: let each "
                 "thread compute several elements."
             )
-        if len(self._configurations) >= _MOST_CONFIGURATIONS:
-            self._configurations.clear()
-        made = self._configurations[grid, block] = (*blocks, *threads, self.source.shared)
-        return made
-
-    def _new_slot(self) -> tuple[Callable[..., None], int, Any]:
-        """Return what packs the arguments into a buffer, the address of its table of addresses, and both of these."""
-        buffer = (ctypes.c_ubyte * max(1, self._format.size))()
-        start = ctypes.addressof(buffer)
-        table = (ctypes.c_void_p * max(1, len(self._offsets)))(*[start + offset for offset in self._offsets])
-        return partial(self._format.pack_into, buffer, 0), ctypes.addressof(table), (buffer, table)
+        return (*blocks, *threads, self.source.shared)
 
     def _misfit(self, arguments: tuple[Any, ...], error: struct.error) -> TypeError:
         """Return the error for arguments that do not fit the parameters."""

@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 
 from tenkey.backends.cuda.device import contexts, launch_functions, launching
-from tenkey.backends.cuda.device.launch_functions import Arguments, compiled_launch, interpreted_launch, launch_of
+from tenkey.backends.cuda.device.launch_functions import (
+    Arguments,
+    PackedArguments,
+    compiled_launch,
+    interpreted_launch,
+    launch_of,
+)
 from tenkey.backends.cuda.device.streams import current_stream, synchronize
 from tenkey.backends.llvm import images
 from tenkey.backends.llvm.compiled import image_of
@@ -28,6 +34,14 @@ VALUES = np.arange(40, dtype=np.float32)
 def make(request: pytest.FixtureRequest) -> Make:
     made: Make = request.param
     return made
+
+
+@pytest.fixture
+def anew() -> Iterator[None]:
+    """Let the test find out anew whether machine code can be used."""
+    launch_functions._maker.cache_clear()
+    yield
+    launch_functions._maker.cache_clear()
 
 
 def adding(make: Make, n: int, number: float) -> Callable[..., Any]:
@@ -55,6 +69,30 @@ def test_numbers_of_every_type(either: Any, make: Make) -> None:
     launch = make(kernel.function, kernel.configuration(1, 32), Arguments(packed, (*places, 0), 1))
     assert launch(current_stream(0).handle, out.address) == 0
     np.testing.assert_array_equal(out.read(), np.array(values, float))
+
+
+def test_arguments_that_are_given_packed(either: Any, make: Make) -> None:
+    kernel = launching.kernel(ADD)
+    launch = make(kernel.function, kernel.configuration(2, 32), PackedArguments(28, (0, 8, 16, 24)))
+    stream = current_stream(0).handle
+    for k in range(3):
+        x, out = Memory(VALUES + k), Memory(np.zeros(40, np.float32))
+        assert launch(stream, struct.pack("@I4xQQf", 37, out.address, x.address, 2.5)) == 0
+        np.testing.assert_array_equal(out.read(), np.where(VALUES < 37, VALUES + k + np.float32(2.5), 0))
+
+
+def test_packed_arguments_that_do_not_fit_launch_nothing(emulator: Any) -> None:
+    kernel = launching.kernel(ADD)
+    launch = compiled_launch(kernel.function, kernel.configuration(2, 32), PackedArguments(28, (0, 8, 16, 24)))
+    stream, before = current_stream(0).handle, emulator.counts.launches
+    assert launch(stream) == launch(stream, bytes(28), bytes(28)) == 1  # CUDA_ERROR_INVALID_VALUE
+    assert launch(stream, bytes(27)) == 1
+    for wrong in (bytearray(28), 28, None):
+        with pytest.raises(TypeError):
+            launch(stream, wrong)
+    with pytest.raises(TypeError):
+        launch("stream", bytes(28))
+    assert emulator.counts.launches == before
 
 
 def test_the_code_of_the_driver_is_returned(emulator: Any, make: Make) -> None:
@@ -88,6 +126,18 @@ def test_the_arguments_live_as_long_as_the_function(emulator: Any, make: Make) -
     assert len(others) == 500
 
 
+def test_descriptions_live_as_long_as_the_functions(emulator: Any, anew: None) -> None:
+    """Python reads the description of a function when it is called, and when it ends."""
+    launches = [adding(compiled_launch, 40, float(k)) for k in range(20)]
+    launch_functions._maker.cache_clear()
+    gc.collect()
+    others = [bytearray(b"\xff" * 32) for _ in range(5000)]
+    x, out = Memory(VALUES), Memory(VALUES)
+    while launches:
+        assert launches.pop()(current_stream(0).handle, out.address, x.address) == 0
+    assert len(others) == 5000
+
+
 def test_threads_launch_with_one_function(emulator: Any, make: Make) -> None:
     launch = adding(make, 40, 1.0)
     stream = current_stream(0).handle
@@ -110,14 +160,6 @@ def test_threads_launch_with_one_function(emulator: Any, make: Make) -> None:
         np.testing.assert_array_equal(out.read(), x.values + 1)
 
 
-@pytest.fixture
-def anew() -> Iterator[None]:
-    """Let the test find out anew whether machine code can be used."""
-    launch_functions._maker.cache_clear()
-    yield
-    launch_functions._maker.cache_clear()
-
-
 def test_python_launches_where_nothing_is_compiled(
     emulator: Any, anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -138,4 +180,4 @@ def test_machine_code_launches_where_it_can_be_compiled(emulator: Any) -> None:
 )
 def test_it_is_loaded_without_the_linker_of_llvm() -> None:
     """LLVM's linker aborts the process where its sections lie more than 2 GiB apart, as beside a device's memory."""
-    assert images.is_linked(image_of([launch_functions._TEXT], ["launch"]))
+    assert images.is_linked(image_of([launch_functions._TEXT], launch_functions._NAMES))
