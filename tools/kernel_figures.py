@@ -115,10 +115,15 @@ def broken_rules(rows: Iterable[tuple[Any, Any]]) -> list[str]:
 def _is_wide(source: Any, figures: Any) -> bool:
     """Tell whether a kernel of vectors has wide accesses; four elements of 1 or 2 bytes are narrower than that.
 
-    Where nothing is loaded, as for the question whether integers are finite, only the result counts.
+    Where nothing is loaded, as for the question whether integers are finite, only the result counts, which is the first
+    pointer; in a reduction, which stores one element for each row, only the others.
     """
     pointers = [kind for kind in source.parameters if kind.endswith("*")]
-    widths = [int("".join(filter(str.isdigit, kind))) for kind in (pointers if figures.loads else pointers[:1])]
+    if not figures.loads:
+        pointers = pointers[:1]
+    elif "_combine_" in source.name:
+        pointers = pointers[1:]
+    widths = [int("".join(filter(str.isdigit, kind))) for kind in pointers]
     return bool(figures.wide_loads or figures.wide_stores) or max(widths, default=0) < 32
 
 

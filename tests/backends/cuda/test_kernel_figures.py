@@ -48,6 +48,9 @@ def test_what_the_rules_permit(monkeypatch: pytest.MonkeyPatch) -> None:
     is_finite = KernelSource("isfinite_vector", "", ("uint32", "uint8*", "int64*"))
     assert _problems(is_finite, loads=0, wide_loads=0, wide_stores=0) == [], "nothing is loaded"
     assert _problems(is_finite, wide_loads=0, wide_stores=0) == ["isfinite_vector for sm_90: no access of 128 bits"]
+    for operand, problems in (("uint16*", 0), ("float32*", 1)):
+        reduction = KernelSource("sum_combine_block_vector_float32", "", ("uint32", "float32*", operand))
+        assert len(_problems(reduction, wide_loads=0, wide_stores=0)) == problems, "what it loads counts"
     monkeypatch.setitem(EXCEPTIONS, "local", {"add_*": "a reason"})
     assert _problems(local=16) == []
     assert _problems(spills=16) == ["add_vector for sm_90: 16 bytes of spills"]
