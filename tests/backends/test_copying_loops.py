@@ -391,3 +391,24 @@ def test_kernels_that_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     known = [(case.template, case.statics) for case in copies.cases([np.dtype("float32")])]
     assert sorted(statics["KIND"] for _, statics in asked if statics) == [1, 2, 3, 4, 5]
     assert [one for one in asked if one not in known] == []
+
+
+@pytest.mark.parametrize("n", [1, 12, 1000, 100_000])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "bool", "complex128"])
+def test_a_vector_is_assigned_to_another_part_of_itself(n: int, dtype: str) -> None:
+    def copy_(t: tk.Tensor, to: slice, values: tk.Tensor) -> None:
+        t[to].copy_(values)
+
+    half = (n + 1) // 2
+    for to, source, assignments in [
+        (slice(None, None, 2), slice(None, half), (tk.Tensor.__setitem__, copy_)),
+        (slice(None, half), slice(None, None, 2), (tk.Tensor.__setitem__, copy_)),
+        (slice(1, None), slice(None, -1), (tk.Tensor.__setitem__, copy_)),
+        (slice(None, None, -1), slice(None), (tk.Tensor.__setitem__,)),  # t[::-1] is a copy
+    ]:
+        for assign in assignments:
+            t = tk.arange(n).astype(getattr(tk, dtype))
+            expected = t.numpy().copy()
+            expected[to] = expected[source].copy()
+            assign(t, to, t[source])
+            np.testing.assert_array_equal(t.numpy(), expected)

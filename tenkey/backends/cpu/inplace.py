@@ -13,7 +13,7 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
 from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
-from .loops.moves.strided_copies import copy_into
+from .loops.moves.strided_copies import apart, copy_into
 from .pointwise import converted, pointwise_into
 from .programs.program import Program, compute_into, program_of
 from .thresholds import LARGE
@@ -92,7 +92,7 @@ def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
     found = errors()
     try:
         ignore(QUIET)
-        x._data[...] = values
+        x._data[...] = apart(values, x._data)
     finally:
         restore(found)
     return x

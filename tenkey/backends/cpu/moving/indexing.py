@@ -19,7 +19,7 @@ from ....ops.builtin.primitives import check_range
 from ...allocation.host import allocate
 from ..fp_warnings import quietly, silenced
 from ..kernels import Specialized, check, own_error, wrap
-from ..loops.moves.strided_copies import copied, copy_into, copy_pieces, filled
+from ..loops.moves.strided_copies import apart, copied, copy_into, copy_pieces, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
 from ..thresholds import COPIED, GATHERED, GATHERED_BYTES, LARGE, SCATTERED, TAKEN, TAKEN_ALONG
@@ -215,6 +215,8 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     if (values.dtype is not a.dtype and _needs_care(x, source, values)) or _odd(a, values):
         check_basic_put(registry.find("tk::basic_put_"), x, index, source)
     try:
+        if values.ndim == 1 and (values.base is not None or a.base is not None):  # else they do not share memory
+            values = apart(values, a[index])
         if values.dtype is a.dtype:
             if a.nbytes < COPIED:
                 a[index] = values

@@ -63,7 +63,7 @@ from ...pool.state_block import STATE
 from ...thresholds import COPIED, FILLED, REORDERED, STREAMED
 from .runs import copy_run, fill_run, repeat_run, reverse_run, stream_run, strided_block, transposed_block
 
-__all__ = ["cases", "copied", "copy_into", "copy_pieces", "filled"]
+__all__ = ["apart", "cases", "copied", "copy_into", "copy_pieces", "filled"]
 
 _OUT, _SOURCE, _ROWS, _COLUMNS = 0, 1, 2, 5
 _BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING = range(8, 14)
@@ -402,7 +402,17 @@ def copy_into(out: np.ndarray, source: np.ndarray) -> None:
     if out.nbytes >= few and size in _SIZES:
         _copy([(out, source)], size)
     else:
-        out[...] = source
+        out[...] = apart(source, out)
+
+
+def apart(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Return what ``out[...] = source`` assigns: a copy where NumPy would read elements that it has written before.
+
+    NumPy 2.4 looks for this, but not for vectors with different strides: ``x[::2] = x[:6]``.
+    """
+    if out.ndim == 1 == source.ndim and out.strides != source.strides and np.may_share_memory(out, source):
+        return source.copy()
+    return source
 
 
 def copy_pieces(pieces: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -432,7 +442,7 @@ def _copy(pieces: Sequence[tuple[np.ndarray, np.ndarray]], size: int) -> None:
     except UnavailableError:
         left = pieces
     for out, source in left:
-        out[...] = source
+        out[...] = apart(source, out)
 
 
 def copied(a: np.ndarray) -> np.ndarray:
