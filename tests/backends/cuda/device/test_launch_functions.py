@@ -24,7 +24,7 @@ from tenkey.backends.cuda.device.launch_functions import (
 from tenkey.backends.cuda.device.streams import current_stream, synchronize
 from tenkey.backends.llvm import images
 from tenkey.backends.llvm.compiled import image_of
-from tests.backends.cuda.device._kernels import ADD, NUMBERS, Memory
+from tests.backends.cuda.device._kernels import ADD, NUMBERS, OUTSIDE, Memory
 
 Make = Callable[..., Callable[..., Any]]
 VALUES = np.arange(40, dtype=np.float32)
@@ -69,6 +69,15 @@ def test_numbers_of_every_type(either: Any, make: Make) -> None:
     launch = make(kernel.function, kernel.configuration(1, 32), Arguments(packed, (*places, 0), 1))
     assert launch(current_stream(0).handle, out.address) == 0
     np.testing.assert_array_equal(out.read(), np.array(values, float))
+
+
+def test_arguments_that_end_within_a_word(emulator: Any, make: Make) -> None:
+    kernel = launching.kernel(OUTSIDE)
+    packed = struct.pack("@QQI", 0, 0, 8)
+    launch = make(kernel.function, kernel.configuration(1, 32), Arguments(packed, (16, 0, 8), 2))
+    x, out = Memory(VALUES), Memory(np.zeros(40, np.float32))
+    assert launch(current_stream(0).handle, out.address, x.address) == 0
+    np.testing.assert_array_equal(out.read(), np.concatenate([np.zeros(8, np.float32), VALUES[:32]]))
 
 
 def test_arguments_that_are_given_packed(either: Any, make: Make) -> None:
