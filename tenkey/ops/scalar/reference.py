@@ -139,7 +139,7 @@ def sign(x: float) -> float:
     """-1, 0 or 1 in the type of `x`; NaN for NaN."""
     if isinstance(x, int):
         return (x > 0) - (x < 0)
-    return x if x == 0 or x != x else math.copysign(1.0, x)
+    return x + 0.0 if x == 0 or x != x else math.copysign(1.0, x)
 
 
 def fma(x: float, y: float, z: float) -> float:
