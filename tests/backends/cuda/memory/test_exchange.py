@@ -100,6 +100,8 @@ class TestOut:
             theirs = Stream()
             stream = {"handle": theirs.handle, "legacy": 1, "none": None, "per thread": 2, "no order": -1}[how]
             handle = {"handle": theirs.handle, "per thread": 2, "no order": theirs.handle}.get(how, 1)
+            first = on_device(np.zeros(1000))  # the driver's memory of which all others are parts
+            tk.cuda.synchronize()
             wrong = 0
             for i in range(1, 7):
                 x = on_device(np.full(1000, i)) * 2
@@ -112,6 +114,7 @@ class TestOut:
                 wrong += set(out.tolist()) != {2.0 * i}
                 tk.cuda.synchronize()
             assert (wrong > 0) == (how == "no order")
+            del first
 
     def test_streams_that_are_not_permitted(self) -> None:
         with emulated():
