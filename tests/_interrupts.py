@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import dis
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -119,6 +120,8 @@ class _Monitored:
 def interrupted(function: Callable[[], Any], number: int) -> Place | None:
     """Call a function, and interrupt it at the place of this number, from 1; None if it has fewer places."""
     assert threading.current_thread() is threading.main_thread()
+    collects = gc.isenabled()
+    gc.disable()  # callbacks of weak references to cycles are places as well, in one call and not in the next
     # since 3.13 a pending call cannot arrange the next one
     counter: Any = (_Pending if sys.version_info < (3, 13) else _Monitored)(number)
     try:
@@ -126,6 +129,9 @@ def interrupted(function: Callable[[], Any], number: int) -> Place | None:
             function()
     except KeyboardInterrupt:
         pass
+    finally:
+        if collects:
+            gc.enable()
     return counter.place
 
 
