@@ -2,7 +2,7 @@
 
 Note [NumPy functions on tensors]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-NumPy hands over the calls of its functions on tensors (``__array_function__``). A function in the table below calls its
+NumPy hands over the calls of its functions on tensors (``__array_function__``). A function in the table (``numpy_table.py``) calls its
 counterpart here: with gradients, on every device, and with tensors as results. Its row lists NumPy's arguments in
 NumPy's order; where an argument without a counterpart is given (``where=``, ``initial=``), NumPy computes from the
 values, and its results become tensors. An array given as ``out=`` holds the result and is the result.
@@ -31,125 +31,9 @@ from ..functions.creation import asarray
 from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
+from .numpy_table import TABLE
 
-__all__ = ["array_function"]
-
-# NumPy's names: NumPy's arguments in NumPy's order. Those before the stroke are passed on by position, those after it
-# by keyword (theirs=ours where the names differ). A sequence of operands has a star, any number of operands an
-# ellipsis. An argument with a minus has no counterpart, one with a tilde has no effect here, and dtype@ is the dtype
-# to convert the first operand to. With axis! the axis None flattens the first operand, with axis!! that is the default.
-_TABLE: Final = """
-sum prod nansum nanprod: a / axis dtype -out keepdims -initial -where
-mean: a / axis dtype@ -out keepdims -where
-std var: a / axis dtype@ -out ddof=correction keepdims -where -mean correction
-max amax min amin nanmax nanmin: a / axis -out keepdims -initial -where
-all any: a / axis -out keepdims -where
-argmax argmin nanargmax nanargmin ptp: a / axis -out keepdims
-nanmean: a / axis dtype -out keepdims -where
-nanstd nanvar: a / axis dtype -out ddof=correction keepdims -where -mean correction
-median nanmedian: a / axis -out ~overwrite_input keepdims
-quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims -weights
-count_nonzero: a / axis keepdims
-average: a / axis weights returned keepdims
-cumulative_sum cumulative_prod: x / axis dtype -out include_initial
-cumsum cumprod nancumsum nancumprod: a / axis dtype -out
-gradient: f varargs... / axis edge_order
-trapezoid: y / x dx axis
-diff: a / n axis prepend append
-unwrap: p / discont axis period
-concatenate concat: arrays* / axis! -out dtype@ -casting
-stack: arrays* / axis -out dtype@ -casting
-vstack hstack: tup* / dtype@ -casting
-dstack: tup* /
-moveaxis: a source destination /
-swapaxes: a axis1 axis2 /
-transpose: a / axes
-reshape: a shape / -order copy
-squeeze size: a / axis
-ravel: a / -order
-copy: a / -order ~subok
-expand_dims: a axis /
-broadcast_to: array shape / ~subok
-flip: m / axis
-fliplr flipud: m /
-rot90: m / k axes
-roll: a shift / axis
-tile: A reps /
-repeat: a repeats / axis
-split array_split: ary indices_or_sections / axis
-unstack: x / axis
-diagonal: a / offset axis1 axis2
-trace: a / offset -axis1 -axis2 dtype -out
-tril triu: m / k
-diag: v / k
-matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
-round around: a / decimals -out
-clip: a / a_min=min a_max=max -out min max
-nan_to_num: x / ~copy nan posinf neginf
-real imag: val /
-angle: z / -deg
-isclose allclose: a b / rtol atol equal_nan
-array_equal: a1 a2 / equal_nan
-shape ndim argwhere flatnonzero nonzero linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigvals: a /
-result_type: operands... /
-where: condition x y /
-isin: element test_elements / ~assume_unique invert ~kind
-take: a indices / axis!! -out -mode
-take_along_axis: arr indices / axis!
-compress: condition a / axis -out
-extract: condition arr /
-choose: a choices* / -out -mode
-select: condlist* choicelist* / default
-sort argsort: a / axis! ~kind -order ~stable
-partition argpartition: a kth / axis! ~kind -order
-searchsorted: a v / side sorter
-digitize: x bins / right
-interp: x xp fp / left right period
-bincount: x / weights minlength
-intersect1d: ar1 ar2 / ~assume_unique -return_indices
-union1d: ar1 ar2 /
-setdiff1d setxor1d: ar1 ar2 / ~assume_unique
-einsum: operands... / optimize
-vdot inner kron linalg.solve: a b /
-cross: a b / -axisa -axisb -axisc axis
-dot outer: a b / -out
-tensordot: a b / axes
-cov: m y / rowvar -bias ddof fweights aweights -dtype
-corrcoef: x y / rowvar -dtype
-convolve correlate: a v / mode
-polyval: p x /
-zeros_like ones_like: a / dtype ~order ~subok -shape device
-empty_like: prototype / dtype ~order ~subok -shape device
-full_like: a fill_value / dtype ~order ~subok -shape device
-pad: array pad_width / mode constant_values end_values stat_length -reflect_type
-meshgrid: xi... / indexing
-arange: start stop step / dtype device
-linspace: start stop num / endpoint -retstep dtype -axis device
-asarray array: a / dtype ~order device copy -ndmin ~subok
-astype: x dtype / copy device
-zeros ones empty: shape / dtype ~order device
-full: shape fill_value / dtype ~order device
-eye: N / M=n_cols k dtype ~order device
-linalg.eigh linalg.eigvalsh: a / -UPLO
-linalg.svd: a / full_matrices -compute_uv -hermitian
-linalg.qr: a / mode
-linalg.cholesky: a / upper
-linalg.lstsq: a b / -rcond
-linalg.pinv: a / -rcond -hermitian rtol
-linalg.matrix_rank: A / -tol -hermitian rtol
-linalg.matrix_power: a n /
-linalg.multi_dot: arrays* / -out
-linalg.norm: x / ord axis keepdims
-linalg.matrix_norm: x / keepdims ord
-linalg.vector_norm: x / axis keepdims ord
-linalg.cross linalg.vecdot: x1 x2 / axis
-linalg.outer linalg.matmul: x1 x2 /
-linalg.diagonal linalg.trace: x / offset dtype
-fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft: a / n axis norm -out
-fft.fftn fft.ifftn fft.rfftn fft.irfftn: a / s axes norm -out
-fft.fftshift fft.ifftshift: x / axes
-"""
-
+__all__ = ["Row", "arguments", "array_function", "named_rows", "rows"]
 
 @functools.cache
 def _ours(name: str) -> Callable[..., Any]:
@@ -216,7 +100,7 @@ _NO_VALUE: Any = getattr(np, "_NoValue", None)
 _SIMPLE: Final = frozenset([Tensor, bool, int, float, complex])
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """How a NumPy function is called here."""
 
     target: Callable[..., Any]
@@ -235,8 +119,8 @@ class _Row(NamedTuple):
         return self.flattens is False and not self.sequences
 
 
-def _parse(line: str) -> Iterator[tuple[Any, _Row]]:
-    """Yield the NumPy functions of a line of the table with their rows."""
+def _parse(line: str) -> Iterator[tuple[str, Any, Row]]:
+    """Yield the names of a line of the table, NumPy's functions, and their rows."""
     head, _, tail = line.partition(":")
     first, _, rest = tail.partition("/")
     given, options = first.split(), rest.split()
@@ -249,8 +133,9 @@ def _parse(line: str) -> Iterator[tuple[Any, _Row]]:
             continue
         ours = NUMPY_NAMES.get(name, name)
         yield (
+            name,
             func,
-            _Row(
+            Row(
                 _ADAPTED.get(ours) or _ours(ours),
                 tuple(plain),
                 _MANY if first.rstrip().endswith("...") else len(given),
@@ -265,9 +150,15 @@ def _parse(line: str) -> Iterator[tuple[Any, _Row]]:
 
 
 @functools.cache
-def _rows() -> dict[Any, _Row]:
+def rows() -> dict[Any, Row]:
     """Return the table, by the NumPy functions; it is read at the first use."""
-    return dict(pair for line in _TABLE.strip().splitlines() for pair in _parse(line))
+    return {func: row for _, func, row in named_rows()}
+
+
+def named_rows() -> Iterator[tuple[str, Any, Row]]:
+    """Yield each name of the table with NumPy's function and its row."""
+    for line in TABLE.strip().splitlines():
+        yield from _parse(line)
 
 
 @functools.cache
@@ -292,7 +183,7 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and not (value.__class__ is np.ndarray and value.dtype in DTYPE_TRAIT)
 
 
-def _operand(name: str, value: Any, row: _Row, device: Any) -> Any:
+def _operand(name: str, value: Any, row: Row, device: Any) -> Any:
     """Return an array, or a list that NumPy takes for an array, as a tensor; anything else as it is."""
     if name in row.sequences and isinstance(value, (list, tuple)):
         return [v if isinstance(v, Tensor) else asarray(np.asarray(v), device=device) for v in value]
@@ -303,7 +194,7 @@ def _operand(name: str, value: Any, row: _Row, device: Any) -> Any:
     return value
 
 
-def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
+def arguments(func: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
     """Return the arguments of the counterpart, by position and by keyword, or None where it cannot do the same."""
     if any(map(_is_array, args)) or any(map(_is_array, kwargs.values())):
         return None
@@ -348,7 +239,7 @@ def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: D103
-    row = _rows().get(func)
+    row = rows().get(func)
     if (
         row is not None
         and not kwargs
@@ -368,7 +259,7 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
     tensors = tensors_in((args, kwargs))
     device = tensors[0].device if tensors else self.device
     if row is not None and out is None:
-        found = _arguments(func, row, args, kwargs, device)
+        found = arguments(func, row, args, kwargs, device)
         if found is not None:
             return row.target(*found[0], **found[1])
     if name in _WRITERS and args and isinstance(args[0], Tensor):

@@ -1,0 +1,123 @@
+"""The table of NumPy's functions: their arguments, and what becomes of each in a call of the counterpart here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["TABLE"]
+
+# NumPy's names: NumPy's arguments in NumPy's order. Those before the stroke are passed on by position, those after it
+# by keyword (theirs=ours where the names differ). A sequence of operands has a star, any number of operands an
+# ellipsis. An argument with a minus has no counterpart, one with a tilde has no effect here, and dtype@ is the dtype
+# to convert the first operand to. With axis! the axis None flattens the first operand, with axis!! that is the default.
+TABLE: Final = """
+sum prod nansum nanprod: a / axis dtype -out keepdims -initial -where
+mean: a / axis dtype@ -out keepdims -where
+std var: a / axis dtype@ -out ddof=correction keepdims -where -mean correction
+max amax min amin nanmax nanmin: a / axis -out keepdims -initial -where
+all any: a / axis -out keepdims -where
+argmax argmin nanargmax nanargmin ptp: a / axis -out keepdims
+nanmean: a / axis dtype -out keepdims -where
+nanstd nanvar: a / axis dtype -out ddof=correction keepdims -where -mean correction
+median nanmedian: a / axis -out ~overwrite_input keepdims
+quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims -weights
+count_nonzero: a / axis keepdims
+average: a / axis weights returned keepdims
+cumulative_sum cumulative_prod: x / axis dtype -out include_initial
+cumsum cumprod nancumsum nancumprod: a / axis dtype -out
+gradient: f varargs... / axis edge_order
+trapezoid: y / x dx axis
+diff: a / n axis prepend append
+unwrap: p / discont axis period
+concatenate concat: arrays* / axis! -out dtype@ -casting
+stack: arrays* / axis -out dtype@ -casting
+vstack hstack: tup* / dtype@ -casting
+dstack: tup* /
+moveaxis: a source destination /
+swapaxes: a axis1 axis2 /
+transpose: a / axes
+reshape: a shape / -order copy
+squeeze size: a / axis
+ravel: a / -order
+copy: a / -order ~subok
+expand_dims: a axis /
+broadcast_to: array shape / ~subok
+flip: m / axis
+fliplr flipud: m /
+rot90: m / k axes
+roll: a shift / axis
+tile: A reps /
+repeat: a repeats / axis
+split array_split: ary indices_or_sections / axis
+unstack: x / axis
+diagonal: a / offset axis1 axis2
+trace: a / offset -axis1 -axis2 dtype -out
+tril triu: m / k
+diag: v / k
+matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
+round around: a / decimals -out
+clip: a / a_min=min a_max=max -out min max
+nan_to_num: x / ~copy nan posinf neginf
+real imag: val /
+angle: z / -deg
+isclose allclose: a b / rtol atol equal_nan
+array_equal: a1 a2 / equal_nan
+shape ndim argwhere flatnonzero nonzero linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigvals: a /
+result_type: operands... /
+where: condition x y /
+isin: element test_elements / ~assume_unique invert ~kind
+take: a indices / axis!! -out -mode
+take_along_axis: arr indices / axis!
+compress: condition a / axis -out
+extract: condition arr /
+choose: a choices* / -out -mode
+select: condlist* choicelist* / default
+sort argsort: a / axis! ~kind -order ~stable
+partition argpartition: a kth / axis! ~kind -order
+searchsorted: a v / side sorter
+digitize: x bins / right
+interp: x xp fp / left right period
+bincount: x / weights minlength
+intersect1d: ar1 ar2 / ~assume_unique -return_indices
+union1d: ar1 ar2 /
+setdiff1d setxor1d: ar1 ar2 / ~assume_unique
+einsum: operands... / optimize
+vdot inner kron linalg.solve: a b /
+cross: a b / -axisa -axisb -axisc axis
+dot outer: a b / -out
+tensordot: a b / axes
+cov: m y / rowvar -bias ddof fweights aweights -dtype
+corrcoef: x y / rowvar -dtype
+convolve correlate: a v / mode
+polyval: p x /
+zeros_like ones_like: a / dtype ~order ~subok -shape device
+empty_like: prototype / dtype ~order ~subok -shape device
+full_like: a fill_value / dtype ~order ~subok -shape device
+pad: array pad_width / mode constant_values end_values stat_length -reflect_type
+meshgrid: xi... / indexing
+arange: start stop step / dtype device
+linspace: start stop num / endpoint -retstep dtype -axis device
+asarray array: a / dtype ~order device copy -ndmin ~subok
+astype: x dtype / copy device
+zeros ones empty: shape / dtype ~order device
+full: shape fill_value / dtype ~order device
+eye: N / M=n_cols k dtype ~order device
+linalg.eigh linalg.eigvalsh: a / -UPLO
+linalg.svd: a / full_matrices -compute_uv -hermitian
+linalg.qr: a / mode
+linalg.cholesky: a / upper
+linalg.lstsq: a b / -rcond
+linalg.pinv: a / -rcond -hermitian rtol
+linalg.matrix_rank: A / -tol -hermitian rtol
+linalg.matrix_power: a n /
+linalg.multi_dot: arrays* / -out
+linalg.norm: x / ord axis keepdims
+linalg.matrix_norm: x / keepdims ord
+linalg.vector_norm: x / axis keepdims ord
+linalg.cross linalg.vecdot: x1 x2 / axis
+linalg.outer linalg.matmul: x1 x2 /
+linalg.diagonal linalg.trace: x / offset dtype
+fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft: a / n axis norm -out
+fft.fftn fft.ifftn fft.rfftn fft.irfftn: a / s axes norm -out
+fft.fftshift fft.ifftshift: x / axes
+"""

@@ -1,0 +1,28 @@
+"""NumPy's names, arguments and rules for tensors: ``import tenkey.numpy as np``.
+
+The namespace has the names of NumPy 2 with their arguments and defaults; results are :class:`ndarray`, a Tensor, with
+gradients and on any device. See ``docs/numpy.md`` for the rules and for the table of names.
+
+>>> import tenkey.numpy as tnp
+>>> tnp.linspace(0, 1, 3), tnp.mean([1, 2, 3, 4])
+(array([0. , 0.5, 1. ]), array(2.5))
+"""
+
+import numpy as _numpy
+
+from . import array_methods as _array_methods
+from . import creating as _creating
+from . import linalg, fft
+from .array_class import ndarray
+from .converting import host_calls, operators_only
+from .names import fill as _fill
+from .universal import ufunc
+
+_fill(globals())
+del _fill
+
+
+def __getattr__(name: str) -> object:
+    from .names import missing
+
+    raise missing(name)

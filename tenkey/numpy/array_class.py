@@ -1,0 +1,60 @@
+"""The class of the arrays of ``tenkey.numpy``.
+
+Note [Arrays with NumPy's rules]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``ndarray`` is a subclass of ``Tensor`` without a handler and without attributes of its own, so that a tensor becomes one
+by a change of its class, which costs 50 ns. The class decides by which rules operators and methods compute: those of
+``Tensor`` follow the array API standard and PyTorch, those of ``ndarray`` NumPy (dtypes of results, ``x.sort()`` in
+place, ``x += y`` on a 0-d array makes a new one, as on NumPy's scalars). Functions of ``tenkey.numpy`` return instances,
+whatever tensors they are given; functions of ``tk`` return plain tensors. Memory, storage, history and dispatch are those
+of any tensor: an ``ndarray`` can be given wherever a tensor is expected.
+Guarded by ``tests/numpy/test_array_class.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..core.tree import tree_map
+
+__all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
+
+
+class ndarray(Tensor):  # noqa: N801  # NumPy's name for it
+    """An array with NumPy's rules: the class of what the functions of ``tenkey.numpy`` return.
+
+    It is a Tensor in every other respect: with gradients, on any device. Create one with ``tenkey.numpy.array`` or
+    another function of the namespace.
+
+    >>> import tenkey.numpy as tnp
+    >>> x = tnp.array([1, 2, 3])
+    >>> type(x).__name__, (x / 2).dtype, (x + np.float32(1)).dtype
+    ('ndarray', dtype('float64'), dtype('float64'))
+    """
+
+    __slots__ = ()
+
+
+def as_ndarray(x: Any) -> Any:
+    """Return a plain tensor that a user may hold as an ``ndarray``: a view with the same history. Others stay."""
+    return x.as_subclass(ndarray) if x.__class__ is Tensor else x
+
+
+def as_ndarrays(result: Any, given: tuple[Any, ...] = ()) -> Any:
+    """Return a result with its plain tensors as ``ndarray``; those among ``given`` are not changed themselves.
+
+    NumPy's scalars and arrays that NumPy computed stay what they are.
+    """
+    if result.__class__ is Tensor:
+        if any(result is x for x in given):
+            return result.as_subclass(ndarray)
+        result.__class__ = ndarray
+        return result
+    if isinstance(result, (tuple, list)):
+        return tree_map(lambda x: as_ndarrays(x, given), result)
+    if isinstance(result, np.dtype):
+        return result
+    return result

@@ -1,0 +1,51 @@
+"""The names of the namespace: functions and ufuncs of ours, NumPy's own dtypes and constants, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .namespace import functions, universal
+
+__all__ = ["OUT_OF_SCOPE", "REFUSED", "fill", "missing"]
+
+_OWN: Final = """
+bool_ bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 int_ uint
+intc uintc intp uintp short ushort byte ubyte long ulong longlong ulonglong half single double csingle cdouble dtype
+generic number integer signedinteger unsignedinteger inexact floating complexfloating finfo iinfo issubdtype can_cast
+promote_types isdtype errstate seterr geterr seterrcall geterrcall broadcast_shapes ndindex pi e inf nan newaxis
+euler_gamma True_ False_ typecodes sctypeDict ScalarType little_endian s_ index_exp get_printoptions set_printoptions
+printoptions testing exceptions typing emath polynomial lib __version__ setbufsize getbufsize info show_config
+""".split()
+"""Names that are NumPy's own objects."""
+
+OUT_OF_SCOPE: Final = {
+    "object, structured, text and date dtypes": "object_ void str_ bytes_ flexible character record recarray rec "
+    "datetime64 timedelta64 datetime_as_string datetime_data busdaycalendar busday_count busday_offset is_busday isnat "
+    "char strings dtypes",
+    "more than 64 bits": "longdouble clongdouble float128 complex256",
+    "subclasses of arrays": "matrix asmatrix bmat ma memmap",
+    "memory and iterators of NumPy's": "nditer nested_iters flatiter broadcast ctypeslib core f2py test get_include "
+    "show_runtime",
+}
+REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
+
+
+def fill(namespace: dict[str, Any]) -> None:
+    """Add the names of the main namespace to a module."""
+    namespace.update({name: getattr(np, name) for name in _OWN if hasattr(np, name)})
+    namespace.update({name: function for name, function in functions.items() if "." not in name})
+    namespace.update(universal)
+
+
+def missing(name: str) -> AttributeError:
+    """Return the error for a name that the namespace lacks, with the reason."""
+    if name in REFUSED:
+        return AttributeError(f"module 'tenkey.numpy' has no attribute {name!r}: {REFUSED[name]}.")
+    for reason, names in OUT_OF_SCOPE.items():
+        if name in names.split():
+            return AttributeError(
+                f"module 'tenkey.numpy' has no attribute {name!r}: {reason} are out of scope (docs/numpy.md)."
+            )
+    return AttributeError(f"module 'tenkey.numpy' has no attribute {name!r}.")

@@ -1,0 +1,164 @@
+"""The functions of ``tenkey.numpy``: NumPy's signatures over the operators of tenkey.
+
+Note [Functions with NumPy's rules]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+One table, ``tenkey/interop/numpy_table.py``, says which function of ``tk`` computes a function of NumPy, and what becomes
+of each argument. It serves NumPy's own functions on tensors (``__array_function__``), where the rules are those of
+``tk``, and this namespace, where they are NumPy's:
+
+- Sequences, NumPy arrays and numbers are taken as arrays; Python floats are float64.
+- Operands of several dtypes are cast to NumPy's common dtype first (``numpy.result_type``), integers that give floats
+  to float64, and the result is an ``ndarray``.
+- ``out=`` receives the result.
+- For arguments that have no counterpart (``where=``, ``initial=``) and dtypes that an operator does not take, and in the
+  functions of ``HOST``, NumPy computes from the values. A tensor that requires a gradient refuses that.
+
+Guarded by ``tests/numpy/test_functions.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.device import CPU
+from ..core.tensor import Tensor
+from ..core.tree import tensors_in
+from ..core.word import DTYPE_TRAIT, WEAK_MASK
+from ..interop.numpy_functions import Row, arguments, named_rows
+from .array_class import as_ndarrays, ndarray
+from .converting import cast, in_float64, on_host, operand, write_out
+from .universal import ufunc, universal_functions
+
+__all__ = ["HOST", "functions"]
+
+HOST: Final = """
+apply_over_axes array_equiv array_repr array_str array2string asarray_chkfinite bartlett base_repr binary_repr blackman
+bmat broadcast_arrays choose column_stack common_type copyto cov corrcoef delete diag_indices diag_indices_from diagflat
+dsplit ediff1d einsum_path extract fill_diagonal fix format_float_positional format_float_scientific frombuffer fromfile
+fromfunction fromiter fromregex fromstring genfromtxt geomspace hamming hanning histogram histogram2d
+histogram_bin_edges histogramdd hsplit i0 identity indices insert interp iscomplex isfortran isneginf isposinf isreal
+isscalar iterable ix_ kaiser lexsort load loadtxt logspace mask_indices may_share_memory min_scalar_type packbits
+piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub polyval put put_along_axis putmask
+ravel_multi_index real_if_close require resize roots save savetxt savez savez_compressed shares_memory sort_complex tri
+tril_indices tril_indices_from trim_zeros triu_indices triu_indices_from typename mintypecode unique unpackbits
+unravel_index vander vsplit apply_along_axis atleast_1d atleast_2d atleast_3d append rollaxis array_split block
+lexsort unwrap asanyarray ascontiguousarray asfortranarray
+linalg.cond linalg.tensorinv linalg.tensorsolve linalg.tensordot linalg.matrix_transpose
+fft.fftfreq fft.rfftfreq fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2
+"""
+"""Names of functions that NumPy computes from the values."""
+
+_EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t) in DTYPE_TRAIT)
+_SAME: Final = frozenset([  # functions whose array operands have one common dtype
+    "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "append", "dot", "inner",
+    "outer", "vdot", "tensordot", "kron", "cross", "einsum", "convolve", "correlate", "isin", "union1d", "intersect1d",
+    "setdiff1d", "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select", "diff",
+    "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
+    "linalg.multi_dot", "linalg.tensordot", "block", "cov", "corrcoef", "polyval", "interp",
+])  # fmt: skip
+_CONDITIONS: Final = frozenset(["where", "select"])
+
+
+def _common(name: str, values: list[Any]) -> list[Any]:
+    """Return the operands in NumPy's common dtype where their dtypes differ."""
+    if name in _CONDITIONS:
+        return [values[0], *_common("", values[1:])]
+    flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
+    numbers = [x for x in flat if isinstance(x, (bool, int, float, complex))]
+    found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}
+    if not found or any(d.kind == "V" for d in found) or (len(found) == 1 and not numbers):
+        return values
+    dtype = np.result_type(*found, *numbers)
+
+    def convert(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [convert(one) for one in x]
+        if isinstance(x, Tensor):
+            return cast(x, dtype)
+        return cast(operand(x), dtype) if isinstance(x, (bool, int, float, complex)) else x
+
+    return [convert(v) for v in values]
+
+
+def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the counterpart of a NumPy function with any of NumPy's arguments."""
+    out = kwargs.get("out")
+    options = {k: v for k, v in kwargs.items() if k != "out"}
+    if "out" in row.names and row.positional >= 0:
+        place = row.names.index("out")
+        if place < len(args):
+            out = args[place]
+            args = (*args[:place], *([None] if place < len(args) - 1 else []), *args[place + 1 :])
+    if isinstance(out, tuple):
+        (out,) = out
+    tensors = tensors_in((args, options))
+    device = next((x.device for x in tensors if not x._word & WEAK_MASK), CPU)
+    found = arguments(source, row, args, options, device)
+    if found is None:
+        return on_host(source, args, {**options, **({} if out is None else {"out": out})})
+    first, keywords = found
+    if name in _SAME:
+        first = _common(name, first)
+    try:
+        made = in_float64(row.target, tuple(first), keywords)
+    except (TypeError, NotImplementedError) as error:
+        if any(x.requires_grad for x in tensors):
+            raise
+        try:
+            return on_host(source, args, {**options, **({} if out is None else {"out": out})})
+        except NotImplementedError:
+            raise error from None
+    made = as_ndarrays(made, tuple(tensors))
+    return made if out is None else write_out(name, made, out, True, "same_kind")
+
+
+def _function(name: str, source: Any, row: Row) -> Callable[..., Any]:
+    target, positional, simple = row.target, row.positional, row.is_simple
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if simple and not kwargs and 0 < len(args) <= positional:
+            for x in args:
+                if x.__class__ is not ndarray or x._word & _EXACT:
+                    break
+            else:
+                return as_ndarrays(target(*args), args)
+        return _mapped(name, source, row, args, kwargs)
+
+    return _named(function, name, source)
+
+
+def _named(function: Any, name: str, source: Any) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name.rpartition(".")[2]
+    function.__module__ = "tenkey.numpy" + (f".{name.rpartition('.')[0]}" if "." in name else "")
+    function.__wrapped__ = source  # the signature, for inspect
+    function.__doc__ = source.__doc__
+    return function
+
+
+def _host_function(name: str, source: Any) -> Callable[..., Any]:
+    return _named(lambda *args, **kwargs: on_host(source, args, kwargs), name, source)
+
+
+def _source(name: str) -> Any:
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _make() -> dict[str, Callable[..., Any]]:
+    made: dict[str, Callable[..., Any]] = {}
+    for name in HOST.split():
+        source = _source(name)
+        if source is not None:
+            made[name] = _host_function(name, source)
+    for name, source, row in named_rows():
+        made[name] = _function(name, source, row)
+    return made
+
+
+functions: Final[dict[str, Callable[..., Any]]] = _make()
+universal: Final[dict[str, ufunc]] = universal_functions()

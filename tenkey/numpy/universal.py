@@ -1,0 +1,309 @@
+"""NumPy's universal functions over the operators of tenkey.
+
+Note [Result dtypes of ufuncs]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+NumPy itself is asked for the dtypes: ``ufunc.resolve_dtypes`` gives those in which the loop computes and that of the
+result (NEP 50: Python numbers are weak, everything else has its dtype). The answer is kept for each union of dispatch
+words. Where the operator follows the same rule, the call goes directly to its kernel, at the cost of a call of ``tk``.
+Otherwise the operands are cast first, the result last. What the operator does not compute (``subtract`` of bools is an
+error of NumPy's, ``gcd`` has no operator) NumPy computes from the values, or refuses with its own error.
+Guarded by ``tests/numpy/test_ufuncs.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.lift import weak_tensor
+from ..core.tensor import Tensor
+from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..core.dtypes import names as dtypes
+from ..dispatch.calling import codegen
+from ..dispatch.local_state import get_state
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..interop.numpy_names import NUMPY_NAMES
+from .array_class import as_ndarray, as_ndarrays, ndarray
+from .converting import cast, on_host, operand, write_out
+
+__all__ = ["ufunc", "universal_functions"]
+
+_NUMBERS: Final = (bool, int, float, complex)
+_LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
+                   "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
+"""The operators that compute a ufunc's loop of bools."""
+_REDUCTIONS: Final = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+_SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
+
+_TEMPLATE: Final = """def {name}({parameters}, /, out=None, **options):
+{numbers}    try:
+        word = {union}
+    except AttributeError:
+        return general(({names},), out, options)
+    if out is not None or options:
+        return general(({names},), out, options)
+    plan = plans[word]
+    if plan is None:
+        local = state()
+        if local is not None:
+            word = (word | local.include) & local.keep
+        made = cache[word]({names})
+    else:
+        made = plan({names})
+    if made.__class__ is Tensor{fresh}:
+        made.__class__ = ndarray
+        return made
+    return finished(made, ({names},))
+"""
+_NUMBER: Final = """    kind = {0}.__class__
+    if kind is float or kind is int:
+        {0} = weak({0})
+"""
+
+
+class ufunc:  # noqa: N801  # NumPy's name for it
+    """A function that computes element by element, with NumPy's methods ``reduce``, ``accumulate``, ``outer``, ``at``.
+
+    >>> import tenkey.numpy as tnp
+    >>> tnp.add(1, [1.5, 2.5]), tnp.add.reduce(tnp.ones((2, 3))), tnp.multiply.outer([1, 2], [3, 4]).tolist()
+    (array([2.5, 3.5]), array([2., 2., 2.]), [[3, 4], [6, 8]])
+    """
+
+    # ``__call__`` is a slot, so that a call needs no frame of its own
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_call_operator", "_numpy", "_operator", "_plans")
+    __call__: Callable[..., Any]
+
+    def __init__(self, source: np.ufunc, name: str, operator: Operator | None) -> None:
+        self._numpy = source
+        self._operator = operator
+        self._plans = _Plans(self)
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = source.__doc__ if operator is None else operator.doc
+        for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature"):
+            setattr(self, attribute, getattr(source, attribute))
+        names = ["x"] if source.nin == 1 else [f"x{i + 1}" for i in range(source.nin)]
+        scope: dict[str, Any] = {
+            "plans": self._plans, "state": get_state, "cache": {} if operator is None else operator.cache,
+            "general": self._general, "weak": weak_tensor, "finished": _finished, "Tensor": Tensor, "ndarray": ndarray,
+        }  # fmt: skip
+        text = _TEMPLATE.format(
+            name=name,
+            parameters=", ".join(names),
+            names=", ".join(names),
+            union=" | ".join(f"{x}._word" for x in names),
+            numbers="".join(_NUMBER.format(x) for x in names) if source.nin > 1 else "",
+            fresh="".join(f" and made is not {x}" for x in names),
+        )
+        self.__call__ = codegen.define(text, scope, f"<numpy.{name}>")
+
+    def __repr__(self) -> str:
+        return f"<ufunc '{self.__name__}'>"
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+    def resolve_dtypes(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the dtypes of operands and results, as NumPy's method of this name does."""
+        return self._numpy.resolve_dtypes(*args, **kwargs)
+
+    # ---- calls
+
+    def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+        """Compute for any operands and options."""
+        source = self._numpy
+        if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
+            isinstance(out, tuple) and len(out) != source.nout
+        ):
+            return on_host(source, operands, {**options, "out": out} if out is not None else options)
+        alone = all(isinstance(x, _NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
+        values = tuple([operand(x, weak=not alone) for x in operands])
+        if any(not isinstance(x, Tensor) for x in values):  # NumPy explains what it does not take
+            return on_host(source, operands, options)
+        dtype = options.get("dtype")
+        where = options.get("where", True)
+        if dtype is not None:
+            made = self._in_dtype(values, np.dtype(dtype), options.get("casting", "same_kind"))
+        else:
+            word = 0
+            for x in values:
+                word |= x._word
+            plan = self._plans[word]
+            made = self._operator.call(*values) if plan is None and self._operator is not None else plan(*values)
+        made = _finished(made, values)
+        if out is None and where is True:
+            return made
+        return write_out(source.__name__, made, out, where, options.get("casting", "same_kind"), values)
+
+    def _in_dtype(self, values: tuple[Any, ...], dtype: np.dtype, casting: str) -> Any:
+        """Compute in the loop whose result has the dtype."""
+        source = self._numpy
+        given = [x.dtype if not x._word & WEAK_MASK else weak_of(x._word & WEAK_MASK)[0] for x in values]
+        signature = (None,) * source.nin + (dtype,) * source.nout
+        found = source.resolve_dtypes((*given, *(None,) * source.nout), signature=signature, casting=casting)
+        return self._loop(found)(*values)
+
+    def _loop(self, found: tuple[np.dtype, ...]) -> Callable[..., Any]:
+        """Return the function that computes in these dtypes."""
+        source, operator = self._numpy, self._operator
+        ins, outs = found[: source.nin], found[source.nin :]
+        if ins[0].kind == "b" and outs[0].kind == "b" and source.__name__ in _LOGICAL:
+            operator = registry.find(f"tk::{_LOGICAL[source.__name__]}")
+        if operator is None or not _accepts(operator, ins) or outs[0].kind not in "biufc":
+            return lambda *values: on_host(source, values, {})
+        call = operator.call
+
+        def compute(*values: Any) -> Any:
+            made = call(*[cast(x, dtype) for x, dtype in zip(values, ins)])
+            if made.__class__ is tuple:
+                return tuple([cast(x, dtype) for x, dtype in zip(made, outs)])
+            return cast(made, outs[0])
+
+        return compute
+
+    # ---- methods
+
+    def reduce(
+        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
+        initial: Any = np._NoValue, where: Any = True,
+    ) -> Any:  # fmt: skip
+        """Combine the elements along ``axis``; with None along all axes."""
+        from . import namespace  # noqa: PLC0415  # which is made of ufuncs
+
+        options: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "out": out}
+        if initial is not np._NoValue:
+            options["initial"] = initial
+        if where is not True:
+            options["where"] = where
+        name = _REDUCTIONS.get(self.__name__)
+        if name is None or (dtype is not None and name not in ("sum", "prod")):
+            return on_host(self._numpy.reduce, (array,), {**options, "dtype": dtype})
+        if name in ("sum", "prod"):
+            options["dtype"] = dtype
+        return namespace.functions[name](array, **options)
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Return the running results along ``axis``."""
+        from . import namespace  # noqa: PLC0415
+
+        name = _SCANS.get(self.__name__)
+        if name is None:
+            return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
+        return namespace.functions[name](array, axis=axis, dtype=dtype, out=out)
+
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """Combine the slices of ``axis`` that begin at ``indices``; NumPy computes it from the values."""
+        return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
+
+    def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
+        """Apply the function to all pairs of elements."""
+        x, y = operand(a), operand(b)
+        return self(x.reshape(x.shape + (1,) * y.ndim), y, **options)
+
+    def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
+        """Apply the function in place at ``indices``, also several times to one element."""
+        if not isinstance(a, Tensor):
+            raise TypeError(f"[numpy.{self.__name__}.at] takes an array to change, got {type(a).__name__}.")
+        if self.__name__ == "add" and isinstance(b, Tensor) and b.requires_grad:
+            raise RuntimeError(
+                "[numpy.add.at] the values require a gradient, which this call does not record: use tk.index_add or "
+                "x[indices] += values for indices that differ."
+            )
+        values = a.numpy().copy()
+        rest = () if b is None else (b,)
+        on_host(lambda *xs: self._numpy.at(values, *xs), (indices, *rest), {})
+        a.copy_(values)
+
+
+def _accepts(operator: Operator, ins: tuple[np.dtype, ...]) -> bool:
+    """Tell whether an operator computes in these dtypes."""
+    facet = operator.facets.get("Pointwise")
+    if facet is None:
+        return True
+    try:
+        facet.promotion.dtypes(operator.name, ins)
+    except TypeError:
+        return False
+    return True
+
+
+class _Plans(dict[int, Any]):
+    """For each union of words the function that computes the ufunc, or None where it is the operator's own kernel."""
+
+    def __init__(self, function: ufunc) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, word: int) -> Any:
+        made = self[word] = self._make(word)
+        return made
+
+    def _make(self, word: int) -> Any:
+        function = self._function
+        source, operator = function._numpy, function._operator
+        arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+        if any(d.kind == "V" for d in arrays):  # bfloat16, which NumPy does not have
+            return None
+        if not arrays:  # Python numbers alone
+            return lambda *values: function._general(values, None, {})
+        if len(arrays) + len(weak) > source.nin or len(weak) > 1 or (source.nin > 2 and len(arrays) > 1):
+            return lambda *values: _of_several(function, values)
+        given: list[Any] = [*arrays, *weak]
+        given += given[:1] * (source.nin - len(given))
+        try:
+            found = source.resolve_dtypes((*given, *(None,) * source.nout))
+        except TypeError:
+            return lambda *values: on_host(source, values, {})
+        if operator is not None and source.nout == 1 and _agrees(operator, arrays, weak, found):
+            return None
+        return function._loop(found)
+
+
+def _of_several(function: ufunc, values: tuple[Any, ...]) -> Any:
+    given = [weak_of(x._word & WEAK_MASK)[0] if x._word & WEAK_MASK else x.dtype for x in values]
+    found = function._numpy.resolve_dtypes((*given, *(None,) * function._numpy.nout))
+    return function._loop(found)(*values)
+
+
+def _agrees(
+    operator: Operator, arrays: tuple[np.dtype, ...], weak: tuple[type, ...], found: tuple[np.dtype, ...]
+) -> bool:
+    """Tell whether the operator computes in NumPy's dtypes, whatever the default dtypes are."""
+    facet = operator.facets.get("Pointwise")
+    if facet is None:
+        return len({*arrays, *found}) == 1 and found[0].kind in "fc" and not weak
+    for default in (dtypes.float32, dtypes.float64):
+        with dtypes.default_dtypes(real_floating=default):
+            try:
+                compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
+            except TypeError:
+                return False
+        if result != found[-1]:
+            return False
+        if any(d != compute for d in found[:-1]) and not (facet.boolean == facet.parameters and result.kind == "b"):
+            return False
+    return True
+
+
+def _finished(made: Any, values: tuple[Any, ...]) -> Any:
+    return as_ndarrays(made, values)
+
+
+def universal_functions() -> dict[str, ufunc]:
+    """Return the ufuncs of the namespace by name."""
+    made: dict[str, ufunc] = {}
+    by_source: dict[np.ufunc, ufunc] = {}
+    for name in sorted(vars(np)):
+        source = getattr(np, name, None)
+        if not isinstance(source, np.ufunc) or name.startswith("_") or name in ("isnat",):
+            continue
+        if source not in by_source:
+            own = source.__name__
+            operator = registry.operators.get(f"tk::{NUMPY_NAMES.get(own, own)}")
+            by_source[source] = ufunc(source, own, operator)
+        made[name] = by_source[source]
+    return made
