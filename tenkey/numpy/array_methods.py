@@ -316,6 +316,17 @@ def _part(name: str) -> property:
     return property(lambda self: find(self), setter)
 
 
+def _repr(self: Any) -> str:
+    text = np.array_repr(self.detach()._values("repr"))
+    if self.device.type != "cpu":
+        text = f"{text[:-1]}, device='{self.device}')"
+    return f"{text[:-1]}, requires_grad=True)" if self.requires_grad else text
+
+
+def _str(self: Any) -> str:
+    return np.array_str(self.detach()._values("str"))
+
+
 def _install() -> None:
     for name, call in _BINARY.items():
         setattr(ndarray, f"__{name}__", _binary(call, reflected=False))
@@ -337,6 +348,7 @@ def _install() -> None:
         "reshape": _reshape, "resize": _resize, "transpose": _transpose, "flatten": _flatten, "copy": _copy,
         "astype": _astype, "view": _view, "item": _item, "itemset": _itemset, "dot": _dot, "fill": _fill, "put": _put,
         "tobytes": _tobytes, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
+        "__repr__": _repr, "__str__": _str,
         "__hash__": Tensor.__hash__,
         "squeeze": lambda self, axis=None: functions["squeeze"](self, axis),
         "ptp": lambda self, axis=None, out=None, keepdims=False: functions["ptp"](self, axis, out, keepdims),
