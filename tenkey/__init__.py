@@ -72,6 +72,32 @@ from .functions.inspection import array_namespace_info as __array_namespace_info
 from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
 from .functions.piecewise import apply_along_axis, piecewise
+from .functions.rearranging.grids import (
+    diag_indices,
+    diag_indices_from,
+    diagflat,
+    fill_diagonal,
+    fromfunction,
+    indices,
+    ix_,
+    mask_indices,
+    tril_indices,
+    tril_indices_from,
+    triu_indices,
+    triu_indices_from,
+)
+from .functions.rearranging.joining import (
+    append,
+    column_stack,
+    delete,
+    dsplit,
+    hsplit,
+    insert,
+    resize,
+    trim_zeros,
+    vsplit,
+)
+from .functions.rearranging.writing import place, put, putmask
 from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
 from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .ops.autocast import autocast, is_autocast_enabled

@@ -1,0 +1,1 @@
+"""Functions that join, cut and overwrite tensors, and that make indices; they call operators."""
