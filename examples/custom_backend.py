@@ -65,11 +65,11 @@ toy = Toy()
 tk.backends.register(toy)
 
 
-# 2. Kernels. A tensor's `data` describes where its elements are in the buffer: shape, strides and offset, in bytes.
+# 2. Kernels. A tensor's `array` describes where its elements are in the buffer: shape, strides and offset, in bytes.
 # Here NumPy can access the memory; a real backend would pass the buffer and the numbers to its compiler or driver.
 def window(x: tk.Tensor) -> np.ndarray:
     """Return the elements of a tensor on the toy device, without a copy."""
-    where = x.data
+    where = x.array
     return np.ndarray(where.shape, where.dtype, where.buffer, where.offset, where.strides)
 
 

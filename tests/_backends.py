@@ -21,7 +21,7 @@ class Buffer:
 
 def window(data: Any) -> np.ndarray:
     """The elements of a tensor or window on one of these backends, without a copy."""
-    data = getattr(data, "data", data) if isinstance(data, tk.Tensor) else data
+    data = data.array if isinstance(data, tk.Tensor) else data
     return np.ndarray(data.shape, data.dtype, data.buffer.memory.data, data.offset, data.strides)
 
 

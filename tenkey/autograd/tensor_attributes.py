@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.departures import departed
-from ..core.storage import Storage
-from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from ..core.tensor import Tensor, make_tensor, version_of
 from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
-from ..dispatch.local_state import current_state, get_state
+from ..dispatch.local_state import current_state
+from .data_attribute import attach_data_attribute
 from .engine.engine import execute
 from .engine.functional import backward
 from .engine.graph_task import GraphTask
@@ -110,16 +109,6 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             f"shape {self.shape}, dtype {self.dtype}, device {self.device}; they must be equal."
         )
     meta_of(self).grad = value
-
-
-def detach(self: Tensor) -> Tensor:
-    """Return a tensor without history on the same memory; both share the version counter."""
-    if self._word & REQUIRES_GRAD and get_state() is not None:
-        departed("x.detach()")
-    made = make_tensor(self._data, self._word & INHERITED)
-    storage = self._storage  # not the tensor itself, whose graph would be kept alive
-    made._storage = storage if storage.__class__ is Storage else storage_of(self)
-    return made
 
 
 class _Answer(int):
@@ -246,6 +235,7 @@ def attach_gradient_attributes() -> None:
     for attribute in (is_leaf, is_inference, retains_grad, output_nr):
         setattr(target, attribute.__name__, property(attribute, doc=attribute.__doc__))
     target._version = property(_version, doc="The number of in-place changes of the memory.")
-    for function in (requires_grad_, detach, register_hook, register_post_accumulate_grad_hook, retain_grad):
+    for function in (requires_grad_, register_hook, register_post_accumulate_grad_hook, retain_grad):
         setattr(target, function.__name__, function)
     target.backward = _backward
+    attach_data_attribute(target)

@@ -240,6 +240,11 @@ class TensorMethods:
         """Return the cumulative products along an axis, or in row-major order. See ``tk.cumulative_prod``."""
     def cumsum(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
         """Return the cumulative sums along an axis, or in row-major order. See ``tk.cumulative_sum``."""
+    @property
+    def data(self) -> Tensor:
+        """The values without history, as ``x.detach()`` gives them; assign a tensor to replace them."""
+    @data.setter
+    def data(self, value: Tensor) -> None: ...
     def deg2rad_(self) -> Self:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:

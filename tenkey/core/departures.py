@@ -10,8 +10,8 @@ __all__ = ["Departures", "departed"]
 class Departures:
     """A value of the local state: the calls by which tensors that require a gradient left the graph while it is active.
 
-    ``detach()``, ``item()``, ``tolist()``, ``data``, ``no_grad`` and ``inference_mode`` are such calls: what is
-    computed from their results is constant for a gradient.
+    ``detach()``, ``item()``, ``tolist()``, ``data``, ``array``, ``no_grad`` and ``inference_mode`` are such calls: what
+    is computed from their results is constant for a gradient.
     """
 
     __slots__ = ("calls",)

@@ -90,7 +90,7 @@ class StridedArray:
     first element) are in bytes. ``owner`` keeps the buffer alive.
 
     >>> x = tk.zeros((2, 3), device="meta")
-    >>> type(x.data).__name__, x.data.strides
+    >>> type(x.array).__name__, x.array.strides
     ('StridedArray', (12, 4))
     """
 

@@ -186,14 +186,18 @@ class Tensor(_Attached):
         return DispatchKeySet.from_word(self._word)
 
     @property
-    def data(self) -> Any:
+    def array(self) -> Any:
         """The array native to the backend, for kernels: an ``ndarray`` on the CPU, elsewhere a ``StridedArray``.
 
         Writing to it does not increment the version counter.
+
+        >>> x = tk.zeros((2, 3))
+        >>> type(x.array).__name__, type(x.to("meta").array).__name__
+        ('ndarray', 'StridedArray')
         """
         data = self._data
         if self._word & REQUIRES_GRAD:
-            departed("x.data")
+            departed("x.array")
         return data.view() if data.__class__ is np.ndarray else data  # Note [Arrays are exchanged as views]
 
     # ---- to Python and NumPy

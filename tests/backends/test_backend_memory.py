@@ -104,7 +104,7 @@ class TestFinalizers:
                     node.buffers = []
                 node.tensors = [tk.empty(3, device="finalized") for _ in range(i % 3 + 1)]
                 if i % 2:
-                    node.buffers += [x.data.buffer for x in node.tensors]
+                    node.buffers += [x.array.buffer for x in node.tensors]
                 del node
             gc.collect()
             assert backend.live == set()
@@ -196,10 +196,10 @@ class TestCaching:
 
     def test_buffers_are_used_again(self, counting: Counting) -> None:
         x = new(1000)
-        buffer = x.data.buffer
+        buffer = x.array.buffer
         del x
-        assert new(1024).data.buffer is buffer
-        assert new(900).data.buffer is buffer
+        assert new(1024).array.buffer is buffer
+        assert new(900).array.buffer is buffer
         assert counting.taken() == [1024]
         both = [new(900), new(900)]
         assert counting.taken() == [1024]
@@ -373,23 +373,23 @@ class TestStreams:
     def test_a_buffer_waits_for_other_streams(self, backend: Streams) -> None:
         other, third = Queue(backend), Queue(backend)
         x = new(100, name="streams")
-        buffer = x.data.buffer
+        buffer = x.array.buffer
         backend.record_stream(buffer, backend.stream_now)  # its own: nothing to wait for
         for stream in (other, third, other):
             backend.record_stream(buffer, stream)
         assert other.done == []
         del x
         y = new(100, name="streams")
-        assert y.data.buffer is not buffer
+        assert y.array.buffer is not buffer
         assert (other.done, third.done) == ([False], [False])
         other.done[0] = True
         z = new(100, name="streams")
-        assert z.data.buffer is not buffer
+        assert z.array.buffer is not buffer
         third.done[0] = True
         x = new(100, name="streams")
-        assert x.data.buffer is buffer
+        assert x.array.buffer is buffer
         del x
-        assert new(100, name="streams").data.buffer is buffer
+        assert new(100, name="streams").array.buffer is buffer
         assert len(other.done) == 1  # a new life begins without users
         assert backend.taken() == [TAKEN] * 3
 
@@ -399,7 +399,7 @@ class TestStreams:
 
         other = Queue(backend)
         x = new(100, name="streams")
-        backend.record_stream(x.data.buffer, other)
+        backend.record_stream(x.array.buffer, other)
         del x
         monkeypatch.setattr(Queue, "record_event", fails)
         with pytest.raises(IndexError, match="a kernel has reported"):
@@ -412,7 +412,7 @@ class TestStreams:
     def test_empty_cache_waits(self, backend: Streams) -> None:
         other = Queue(backend)
         x = new(100, name="streams")
-        backend.record_stream(x.data.buffer, other)
+        backend.record_stream(x.array.buffer, other)
         del x
         backend.empty_cache(1)
         assert backend.taken() == [TAKEN]
@@ -424,7 +424,7 @@ class TestStreams:
         """A collection may start where a lock of the backend is held."""
         other = Queue(backend)
         x = new(100, name="streams")
-        backend.record_stream(x.data.buffer, other)
+        backend.record_stream(x.array.buffer, other)
         del x
         assert (backend.taken(), other.done) == ([TAKEN], [])
         new(200, name="streams")

@@ -196,7 +196,7 @@ class TestRemoved:
                     RuntimeError, match="belongs to another backend that had the name 'made' and was removed"
                 ):
                     action()
-            assert id(x.data.buffer) not in seen
+            assert id(x.array.buffer) not in seen
             assert (y + 1).tolist() == [[2.0] * 3] * 2
         x = y = None
         gc.collect()

@@ -327,7 +327,7 @@ class TestDevices:
     def test_without_an_index_the_current_device_is_meant(self, counted: Counted) -> None:
         x = tk.ones(2, device="counted")
         assert str(x.device) == "counted:1"
-        assert x.data.buffer[0] == 1
+        assert x.array.buffer[0] == 1
         assert (x + 1).device == "counted:1"
         assert tk.ones(2, device="counted:0").device.index == 0
         assert tk.ones(2).counted().device.index == 1

@@ -130,7 +130,7 @@ class TestFallback:
             library.define("write_then_read(Tensor(a!) x, Tensor(b!) y) -> Tensor")
 
             def kernel(x: Tensor, y: Tensor) -> Tensor:
-                x.data[...] = 7
+                x.array[...] = 7
                 return y + 0
 
             library.impl("write_then_read", kernel, "cpu", allow_override=True)

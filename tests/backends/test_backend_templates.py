@@ -280,7 +280,7 @@ def test_a_template_is_called_once_for_each_function(backend: TemplateHost) -> N
     for _ in range(3):
         equal(x.astype(tk.bool), np.eye(2, dtype=bool))
         out = backend.empty((2, 2), tk.float64)
-        assert runner.run(out.data, [rows.data])
+        assert runner.run(out.array, [rows.array])
         equal(out, np.arange(4.0).reshape(2, 2))
         made.append(len(backend.made))
     assert made == made[:1] * 3

@@ -72,12 +72,12 @@ def later() -> Iterator[Later]:
 def take(backend: Reporting, places: list[int], device: int = 0, operator: str = "take") -> tk.Tensor:
     """Take elements of (10, 11, 12)."""
     where = f"{backend.name}:{device}"
-    x = tk.asarray([10.0, 11.0, 12.0], device=where).data.window((1, 3, 1), (0, 4, 0), 0)
-    index = tk.asarray(places, device=where).data.window((1, len(places), 1), (0, 8, 0), 0)
+    x = tk.asarray([10.0, 11.0, 12.0], device=where).array.window((1, 3, 1), (0, 4, 0), 0)
+    index = tk.asarray(places, device=where).array.window((1, len(places), 1), (0, 8, 0), 0)
     out = backend.empty((1, len(places), 1), x.dtype, where)
     kernel = TemplateKernel(backend, "gather", operator, (x.dtype,), x.dtype)
     message = f"an index is out of range for an axis of size {x.shape[1]}."
-    assert kernel.run_with_errors(operator, message, out.data, x, index)
+    assert kernel.run_with_errors(operator, message, out.array, x, index)
     return out
 
 
@@ -248,5 +248,5 @@ def test_a_kernel_that_declines_reports_nothing(now: Reporting, monkeypatch: pyt
         raise NotImplementedError("odd strides")
 
     monkeypatch.setattr(now, "gather", lambda dtype: declines)
-    x = tk.zeros((1, 1, 1), device="reporting").data
+    x = tk.zeros((1, 1, 1), device="reporting").array
     assert not TemplateKernel(now, "gather", "take", (x.dtype,), x.dtype).run_with_errors("take", "no.", x, x, x)

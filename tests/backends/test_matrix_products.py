@@ -112,7 +112,7 @@ def test_transposed_operands_are_not_copied(backend: Strict) -> None:
         got = tk.matrix_transpose(a) @ tk.matrix_transpose(b)
     want = np.matmul(a.numpy().transpose(0, 2, 1), b.numpy().transpose(0, 2, 1))
     ((_, left, right),) = backend.products
-    assert (left.owner, right.owner) == (a.data.owner, b.data.owner)
+    assert (left.owner, right.owner) == (a.array.owner, b.array.owner)
     np.testing.assert_allclose(got.numpy(), want)
 
 
@@ -183,7 +183,7 @@ def test_an_epilogue_is_a_function_of_the_sums(backend: Strict, declines: bool) 
     products = MatrixProducts(backend, registered["strict"].fallback, Copier(backend))
     out = backend.empty((4, 2, 5), tk.float64)
     left, right, added = there(a), there(b), there(bias)
-    assert products.multiply(out.data, left.data, right.data, epilogue, [added.data, np.float32(2)])
+    assert products.multiply(out.array, left.array, right.array, epilogue, [added.array, np.float32(2)])
     np.testing.assert_allclose(out.numpy(), np.maximum(a @ b + bias, 0).astype(np.float64) * 2, rtol=1e-6)
     if declines:
         assert backend.made == [("float32", False, (), "float32")]

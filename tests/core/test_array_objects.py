@@ -61,7 +61,7 @@ def test_changes_of_an_array_object_do_not_reach_the_tensor(make):
 
 @pytest.mark.parametrize("make", [_array, lambda: np.arange(12.0).reshape(4, 3)[:2]], ids=["owner", "window"])
 @pytest.mark.parametrize("give", [
-    lambda x: x.numpy(), lambda x: x.data, np.asarray, lambda x: np.asarray(x, np.float64),
+    lambda x: x.numpy(), lambda x: x.array, np.asarray, lambda x: np.asarray(x, np.float64),
     pytest.param(np.from_dlpack, marks=pytest.mark.skipif(
         np.lib.NumpyVersion(np.__version__) < "2.3.0", reason="NumPy before 2.3 reads every capsule as read-only")),
     lambda x: x.__array__(), lambda x: x.detach().numpy(),
@@ -151,7 +151,7 @@ SOURCE = np.ones(3)
 
 @pytest.mark.parametrize(("name", "result"), [
     ("argument", lambda x: tk.asarray(x.numpy())),
-    ("data", lambda x: tk.asarray(x.data)),
+    ("data", lambda x: tk.asarray(x.array)),
     ("window", lambda x: tk.asarray(x.numpy()[1:])),
     ("source", lambda x: tk.asarray(SOURCE)),
 ])  # fmt: skip

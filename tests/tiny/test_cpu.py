@@ -125,8 +125,8 @@ def test_results_are_arrays_of_their_dtype(shape: tuple[int, ...]) -> None:
     x = tk.ones(shape)
     for made in (tk.exp(x), x + x, x + 1, x > 0, tk.where(x > 0, x, 0.0), tk.sum(x), tk.sigmoid(x),
                  x.clone()):  # fmt: skip
-        assert type(made.data) is np.ndarray
-        assert made.data.dtype == made.dtype
+        assert type(made.array) is np.ndarray
+        assert made.array.dtype == made.dtype
 
 
 def test_integer_division_by_zero_does_not_crash() -> None:

@@ -38,7 +38,7 @@ def other_indices(change: Callable[[np.ndarray, int], np.ndarray]) -> Callable[.
 def copied(like: Any, values: np.ndarray) -> Any:
     """Return a packed window with other values, in a buffer of its own."""
     made = like.device.backend.from_host(np.ascontiguousarray(values), like.device)
-    data = made.data
+    data = made.array
     return data.window(data.shape, data.strides, data.offset)
 
 

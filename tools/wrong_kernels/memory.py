@@ -123,9 +123,9 @@ def whole_words(self: Any, buffer: Any, array: np.ndarray) -> None:
 
 def past_the_window(self: Any, x: Any, other: Any) -> Any:
     if x.size:
-        window(x)[...] += window(other) if other.data.__class__ is not np.ndarray else other.numpy()
-        if len(x.data.buffer.memory) >= x.data.offset + 2 * x.itemsize:
-            x.data.buffer.memory[-x.itemsize :] ^= 1
+        window(x)[...] += window(other) if other.array.__class__ is not np.ndarray else other.numpy()
+        if len(x.array.buffer.memory) >= x.array.offset + 2 * x.itemsize:
+            x.array.buffer.memory[-x.itemsize :] ^= 1
     return x
 
 

@@ -112,7 +112,7 @@ def sort(backend: Any, dtype: np.dtype) -> Callable[..., None] | None:
     )  # fmt: skip
 
     def kernel(values: Any, order: Any, x: Any) -> None:
-        other = [backend.empty(x.shape, of, x.device).data for of in (dtype, order.dtype)]
+        other = [backend.empty(x.shape, of, x.device).array for of in (dtype, order.dtype)]
         passes = math.ceil(math.log2(x.shape[1])) if x.shape[1] > 1 else 0
         to, last = ((values, order), other) if passes % 2 == 0 else (other, (values, order))
         for width in (0, *[1 << n for n in range(passes)]):

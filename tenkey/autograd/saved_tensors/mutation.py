@@ -126,7 +126,7 @@ class allow_mutation_on_saved_tensors(StateGuard):
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Record that the memory of a tensor, or of several, was changed in place where the library cannot see it.
 
-    Use it after a kernel of your own has written through ``x.data``. Formulas that saved the tensor then raise, as
+    Use it after a kernel of your own has written through ``x.array``. Formulas that saved the tensor then raise, as
     after any in-place operation.
 
     >>> x = tk.ones(2)

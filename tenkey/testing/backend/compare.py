@@ -52,7 +52,7 @@ def place(x: Tensor, device: str) -> Placed:
         marks = np.lib.stride_tricks.as_strided(inside[_BEFORE:], values.shape, strides)
         marks[...] = True
     base = tk.tensor(memory, device=device)
-    data = base.data
+    data = base.array
     size = values.itemsize
     window = data.window(values.shape, tuple(step * size for step in strides), data.offset + _BEFORE * size)
     return Placed(make_view(base, window), base, memory, inside)

@@ -51,8 +51,8 @@ class Window:
         self.around = np.full(self.start + high + 3, 99).astype(values.dtype)
         self.inside(self.around)[...] = values
         self.tensor = tk.tensor(self.around, device=subject.name)
-        self.data: StridedArray = self.tensor.data.window(
-            shape, tuple(step * self.size for step in steps), self.tensor.data.offset + self.start * self.size
+        self.data: StridedArray = self.tensor.array.window(
+            shape, tuple(step * self.size for step in steps), self.tensor.array.offset + self.start * self.size
         )
 
     def inside(self, memory: np.ndarray) -> np.ndarray:

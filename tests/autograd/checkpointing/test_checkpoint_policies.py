@@ -98,7 +98,7 @@ class TestWhatRunsAgain:
 
         def counted(x1: Any, x2: Any) -> Any:
             runs[0] += 1
-            return tk.asarray(np.matmul(x1.data, x2.data))
+            return tk.asarray(np.matmul(x1.array, x2.array))
 
         with tk.library.Library("tk", "IMPL") as library:
             library.impl("matmul", counted, "cpu", allow_override=True)

@@ -36,7 +36,11 @@ def _tolist(ctx: Any, g: tk.Tensor) -> tk.Tensor:
 
 
 def _data(ctx: Any, g: tk.Tensor) -> tk.Tensor:
-    return tk.asarray(g.data * np.cos(ctx.saved_tensors[0].data))
+    return g.data * tk.cos(ctx.saved_tensors[0].data)
+
+
+def _array(ctx: Any, g: tk.Tensor) -> tk.Tensor:
+    return tk.asarray(g.array * np.cos(ctx.saved_tensors[0].array))
 
 
 def _copied(ctx: Any, g: tk.Tensor) -> tk.Tensor:
@@ -65,8 +69,8 @@ def _inference(ctx: Any, g: tk.Tensor) -> tk.Tensor:
 
 
 LEAVING = [
-    _sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _copied, _unrecorded, _switched_off, _decorated,
-    _inference,
+    _sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _array, _copied, _unrecorded, _switched_off,
+    _decorated, _inference,
 ]  # fmt: skip
 
 

@@ -193,7 +193,7 @@ class TestStreams:
                     results.append((tk.sin(x * (k + 1)), side))
             for y, side in results:
                 main.wait_stream(side)
-                y.device.backend.record_stream(y.data.buffer, main)
+                y.device.backend.record_stream(y.array.buffer, main)
             total = results[0][0] + results[1][0] * results[2][0]
             total.sum().backward()
             s, c = [np.sin(VALUES * k) for k in (1, 2, 3)], [k * np.cos(VALUES * k) for k in (1, 2, 3)]

@@ -56,7 +56,7 @@ class TestPointwise:
         for first in range(6):
             windows = {name: on_device(values)[4:36] for name in ("out", "x", "y")}
             windows[place] = on_device(values)[first : first + 32]
-            kernel(windows["out"].data, windows["x"].data, windows["y"].data)
+            kernel(windows["out"].array, windows["x"].array, windows["y"].array)
             assert forms.pop() == ("sum_vector_float32" if first % 4 == 0 else "sum_row_float32"), first
             wanted = dict.fromkeys(("x", "y"), values[4:36]) | {place: values[first : first + 32]}
             np.testing.assert_array_equal(windows["out"].numpy(), wanted["x"] + wanted["y"])
@@ -66,7 +66,7 @@ class TestPointwise:
         for first in range(6):
             x = on_device(values, U1)
             out = on_device(values, U1)
-            kernel(out[:32].data, x[first : first + 32].data, x[:32].data)
+            kernel(out[:32].array, x[first : first + 32].array, x[:32].array)
             assert forms.pop() == ("sum_vector_uint8" if first % 4 == 0 else "sum_row_uint8"), first
             np.testing.assert_array_equal(out.numpy()[:32], values[first : first + 32] + values[:32])
 
@@ -75,7 +75,7 @@ class TestPointwise:
     def test_places_that_need_more_than_31_bits(self, step: int, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """A step that is far, or backwards, reaches the kernel as it is, in 64 bits. Nothing is executed."""
         launched: list[tuple[Any, ...]] = []
-        small = tk.ones(2, dtype=tk.uint8, device="cuda").data
+        small = tk.ones(2, dtype=tk.uint8, device="cuda").array
         monkeypatch.setattr(Launcher, "__call__", lambda self, *given: launched.append((self.source, *given)))
         far = small.window((2,), (step,), 0)
         _sum_of(U1)(far if place == "out" else small, far if place == "x" else small, small)
@@ -87,7 +87,7 @@ class TestPointwise:
 
     def test_places_below_32_bits(self, forms: list[str]) -> None:
         x, out = on_device(np.arange(8)), on_device(np.zeros(4))
-        _sum_of(F4)(out.data, x[::2].data, x[1::2].data)
+        _sum_of(F4)(out.array, x[::2].array, x[1::2].array)
         assert forms == ["sum_strided1_float32"]
         assert out.tolist() == [1, 5, 9, 13]
 
@@ -97,7 +97,7 @@ class TestReduction:
         scratched: list[StridedArray] = []
 
         def scratch(shape: tuple[int, ...], dtype: np.dtype, device: Any) -> StridedArray:
-            made: StridedArray = tk.full(shape, 9999, dtype=str(dtype), device="cuda").data
+            made: StridedArray = tk.full(shape, 9999, dtype=str(dtype), device="cuda").array
             scratched.append(made)
             return made
 
@@ -106,7 +106,7 @@ class TestReduction:
         )  # fmt: skip
         values = np.random.default_rng(0).integers(-9, 9, (rows, columns)).astype(F4)
         out = on_device(np.zeros(rows))
-        reduction(combine, same, F4, scratch)(out.data, on_device(values).data)
+        reduction(combine, same, F4, scratch)(out.array, on_device(values).array)
         return out.numpy(), values.sum(1)
 
     @pytest.mark.parametrize(("rows", "columns"), [(1, 1 << 16), (1, 70_001), (2, 33_000), (40, 300)])
@@ -117,7 +117,7 @@ class TestReduction:
         """A part without elements would combine what is not in the row: for many functions no value stands for none."""
         launched: list[tuple[Any, ...]] = []
         monkeypatch.setattr(Launcher, "__call__", lambda self, device, grid, block, *given: launched.append(given))
-        given = tk.empty(1 << 22, dtype=tk.float32, device="cuda").data
+        given = tk.empty(1 << 22, dtype=tk.float32, device="cuda").array
         rng = np.random.default_rng(1)
         for columns in (1025, 4096, 4097, 1 << 20, *rng.integers(1025, 1 << 20, 50).tolist()):
             for rows in (1, 3):
@@ -153,7 +153,7 @@ class TestReduction:
     def test_places_that_need_more_than_31_bits(self, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         launched: list[tuple[Any, ...]] = []
         monkeypatch.setattr(Launcher, "__call__", lambda self, *given: launched.append((self.source, *given)))
-        x, out = tk.ones(64, dtype=tk.float32, device="cuda").data, tk.ones(2, dtype=tk.float32, device="cuda").data
+        x, out = tk.ones(64, dtype=tk.float32, device="cuda").array, tk.ones(2, dtype=tk.float32, device="cuda").array
         combine = ScalarFunction("add", ("a", "b"), s.variable("a") + s.variable("b"), F4)
         kernel = reduction(combine, ScalarFunction("same", ("x",), X, F4), F4, lambda *_: None)  # type: ignore[arg-type]
         for row_step, kind in ((step * 4, "uint64"), (128, "uint32")):

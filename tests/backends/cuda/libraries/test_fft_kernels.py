@@ -126,7 +126,7 @@ def test_no_copy_of_rows_and_columns() -> None:
     right = library.exec_z2z
     library.exec_z2z = lambda plan, idata, *rest: (seen.append(idata), right(plan, idata, *rest))[1]
     x = put(values((6, 4), "complex128"))
-    address = x.data.buffer.memory.ctypes.data
+    address = x.array.buffer.memory.ctypes.data
     try:
         for options in ({"axis": 1}, {"axis": 0}, {"axis": 1, "n": 2}):
             tk.fft.fft(x, **options)

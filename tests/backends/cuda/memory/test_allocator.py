@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 def address(x: tk.Tensor) -> int:
-    return int(x.data.buffer.address) + int(x.data.offset)
+    return int(x.array.buffer.address) + int(x.array.offset)
 
 
 class TestQueues:
@@ -86,14 +86,14 @@ class TestQueues:
         with emulated(devices=2):
             x, y = on_device([1.0]), on_device([1.0], device="cuda:1")
             assert {allocator.device for allocator in POOLS.all()} == {0, 1}
-            assert x.data.buffer.device == 0
-            assert y.data.buffer.device == 1
+            assert x.array.buffer.device == 0
+            assert y.array.buffer.device == 1
 
     def test_recorded_memory_waits_for_the_other_queue(self) -> None:
         with emulated(deferred=True):
             side = Stream()
             x = on_device(np.zeros(1000))
-            block = x.data.buffer
+            block = x.array.buffer
             backend = x.device.backend
             backend.record_stream(block, side)
             backend.record_stream(block, current_stream())  # its own: nothing to wait for
@@ -168,7 +168,7 @@ class TestFinalizers:
             outer = tk.empty(5000, device="cuda")
             monkeypatch.undo()
             assert made
-            spans = sorted((address(t), address(t) + t.data.buffer.size) for t in (outer, made[0]))
+            spans = sorted((address(t), address(t) + t.array.buffer.size) for t in (outer, made[0]))
             assert spans[0][1] <= spans[1][0]
             made.clear()
             del outer
@@ -218,7 +218,7 @@ class TestLackOfMemory:
         with emulated(spare=80 * MIB, deferred=True):
             side = Stream()
             x = tk.empty(50 * MIB, dtype=tk.uint8, device="cuda")
-            x.device.backend.record_stream(x.data.buffer, side)
+            x.device.backend.record_stream(x.array.buffer, side)
             with side:
                 busy = on_device(np.zeros(4))
             del x

@@ -27,7 +27,7 @@ class Foreign:
         self.strides = strides
         with Stream(device) if stream is None else stream:
             self.memory = tk.asarray(self.values, device=f"cuda:{device}")  # stands for memory of the library
-        self.address = self.memory.data.buffer.address
+        self.address = self.memory.array.buffer.address
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, self.device
@@ -79,19 +79,19 @@ class TestOut:
                 taken = capsules.take(part.__dlpack__(stream=-1, max_version=(1, 1) if versioned else None))
                 array = taken.array
                 assert (array.device_type, array.device_id) == (2, x.device.index)
-                assert array.data + array.byte_offset == x.data.buffer.address + 16
+                assert array.data + array.byte_offset == x.array.buffer.address + 16
                 assert (taken.shape, taken.strides) == ((2, 2), (4, 2))
                 assert capsules.dtype_of(array) == "float32"
 
     def test_memory_lives_as_long_as_the_consumer(self) -> None:
         with emulated():
             x = on_device(np.arange(1000))
-            address = x.data.buffer.address
+            address = x.array.buffer.address
             taken = capsules.take(x.__dlpack__())
             del x
-            assert on_device(np.zeros(1000)).data.buffer.address != address
+            assert on_device(np.zeros(1000)).array.buffer.address != address
             del taken
-            assert address in [on_device(np.zeros(1000)).data.buffer.address for _ in range(2)]
+            assert address in [on_device(np.zeros(1000)).array.buffer.address for _ in range(2)]
 
     @pytest.mark.parametrize("how", ["handle", "legacy", "none", "per thread", "no order"])
     def test_the_consumer_s_stream_waits(self, how: str) -> None:
@@ -107,9 +107,9 @@ class TestOut:
                 x = on_device(np.full(1000, i)) * 2
                 taken = capsules.take(x.__dlpack__(stream=stream))
                 out = tk.empty(1000, device="cuda")
-                out.device.backend.record_stream(out.data.buffer, theirs)
+                out.device.backend.record_stream(out.array.buffer, theirs)
                 tk.cuda.current_stream()
-                cu.cuMemcpyDtoDAsync(out.data.buffer.address, taken.array.data, 4000, handle)
+                cu.cuMemcpyDtoDAsync(out.array.buffer.address, taken.array.data, 4000, handle)
                 cu.cuStreamSynchronize(handle)
                 wrong += set(out.tolist()) != {2.0 * i}
                 tk.cuda.synchronize()
@@ -127,8 +127,8 @@ class TestOut:
         with emulated():
             x = on_device([1.0, 2.0])
             taken = capsules.take(x.__dlpack__(copy=True, max_version=(1, 0)))
-            assert taken.array.data != x.data.buffer.address
-            assert capsules.take(x.__dlpack__(copy=False)).array.data == x.data.buffer.address
+            assert taken.array.data != x.array.buffer.address
+            assert capsules.take(x.__dlpack__(copy=False)).array.data == x.array.buffer.address
             np.testing.assert_array_equal(np.from_dlpack(_OnTheCpu(x)), [1, 2])
             with pytest.raises(BufferError, match="copy=False"):
                 x.__dlpack__(dl_device=(1, 0), copy=False)
@@ -142,12 +142,12 @@ class TestOut:
             x = on_device(np.arange(12).reshape(3, 4))
             found = x.__cuda_array_interface__
             assert found == {
-                "version": 3, "shape": (3, 4), "typestr": "<f4", "data": (x.data.buffer.address, False),
+                "version": 3, "shape": (3, 4), "typestr": "<f4", "data": (x.array.buffer.address, False),
                 "strides": None, "stream": current_stream().handle,
             }  # fmt: skip
             part = x[1:, ::2].__cuda_array_interface__
             assert (part["shape"], part["strides"]) == ((2, 2), (16, 8))
-            assert part["data"][0] == x.data.buffer.address + 16
+            assert part["data"][0] == x.array.buffer.address + 16
             assert x[:0].__cuda_array_interface__["data"][0] == 0
             assert not hasattr(tk.ones(2), "__cuda_array_interface__")
             assert not hasattr(tk.ones(2, device="meta"), "__cuda_array_interface__")
@@ -182,7 +182,7 @@ class TestIn:
                 given = kind(np.arange(12.0, dtype=np.float32).reshape(3, 4), device=device)
                 x = tk.from_dlpack(given)
                 assert (x.device.type, x.device.index, x.shape, x.dtype) == ("cuda", device, (3, 4), tk.float32)
-                assert x.data.buffer.address == given.address
+                assert x.array.buffer.address == given.address
                 assert given.asked["stream"] == current_stream(device).handle
                 np.testing.assert_array_equal(np.asarray((x.T + 1).cpu()), given.values.T + 1)
                 x[0, 0] = 50
@@ -216,7 +216,7 @@ class TestIn:
             given = Foreign(np.arange(1000.0))
             live = POOLS.of(0).stats()["allocation.all.current"]
             x = tk.from_dlpack(given)
-            x.device.backend.record_stream(x.data.buffer, Stream())
+            x.device.backend.record_stream(x.array.buffer, Stream())
             assert POOLS.of(0).stats()["allocation.all.current"] == live
             del x
             assert POOLS.of(0).stats()["allocation.all.current"] == live
@@ -227,11 +227,11 @@ class TestIn:
             for source in (given, Interface(given)):
                 x = tk.asarray(source)
                 assert x.device.type == "cuda"
-                assert x.data.buffer.address == given.address
+                assert x.array.buffer.address == given.address
                 assert tk.asarray(source, dtype=tk.float32).dtype == tk.float32
-                assert tk.asarray(source, copy=True).data.buffer.address != given.address
+                assert tk.asarray(source, copy=True).array.buffer.address != given.address
                 assert tk.asarray(source, device="cpu").tolist() == [0, 1, 2, 3]
-                assert tk.tensor(source).data.buffer.address != given.address
+                assert tk.tensor(source).array.buffer.address != given.address
                 with pytest.raises(ValueError, match="copy=False"):
                     tk.asarray(source, dtype=tk.float32, copy=False)
 
@@ -288,11 +288,11 @@ class TestIn:
                 target = tk.zeros(1000, device="cuda")
                 tk.cuda.synchronize()
                 cu.cuMemcpyHtoDAsync(
-                    target.data.buffer.address, source.numpy().__array_interface__["data"][0], 4000, theirs.handle
+                    target.array.buffer.address, source.numpy().__array_interface__["data"][0], 4000, theirs.handle
                 )
                 given = Interface.__new__(Interface)
                 given.__cuda_array_interface__ = {
-                    "shape": (1000,), "typestr": "<f4", "data": (target.data.buffer.address, False), "version": 3,
+                    "shape": (1000,), "typestr": "<f4", "data": (target.array.buffer.address, False), "version": 3,
                     **({"stream": theirs.handle} if named else {}),
                 }  # fmt: skip
                 result = tk.asarray(given) * 2

@@ -60,7 +60,7 @@ def memory_used_in_two_streams(i: int) -> bool:
     side.wait_stream(main)
     with side:
         y = x * 2
-    x.device.backend.record_stream(x.data.buffer, side)
+    x.device.backend.record_stream(x.array.buffer, side)
     del x
     later = [filled(-7) for _ in range(4)]
     main.wait_stream(side)
@@ -75,7 +75,7 @@ def memory_of_a_side_stream(i: int) -> bool:
         x = filled(i) * 3
     main.wait_stream(side)
     y = x + 1
-    x.device.backend.record_stream(x.data.buffer, main)
+    x.device.backend.record_stream(x.array.buffer, main)
     del x
     with side:
         z = filled(50) * 2
@@ -156,7 +156,7 @@ def memory_that_another_library_reads(i: int) -> bool:
     with theirs:
         copy = tk.empty(1000, device="cuda")
         current = taken.array.data
-        cu.cuMemcpyDtoDAsync(copy.data.buffer.address, current, 4000, theirs.handle)
+        cu.cuMemcpyDtoDAsync(copy.array.buffer.address, current, 4000, theirs.handle)
         theirs.synchronize()
         return all_equal(copy, 2.0 * i)
 

@@ -15,7 +15,7 @@ from tests.backends.cuda._emulated import emulated, on_device
 
 
 def address(x: tk.Tensor) -> int:
-    return int(x.data.buffer.address)
+    return int(x.array.buffer.address)
 
 
 def test_memory_of_a_pool_serves_nothing_else() -> None:
@@ -88,7 +88,7 @@ class TestCapture:
             with recording.of(stream):
                 large = tk.empty(30 << 20, dtype=tk.uint8, device="cuda")  # a segment of the driver
                 small = [tk.empty(1000, device="cuda") for _ in range(3)]
-            assert large.data.buffer.segment.arena.pool is recording.pool
+            assert large.array.buffer.segment.arena.pool is recording.pool
             assert len({address(x) for x in small}) == 3
 
     def test_events_and_frees_wait_for_its_end(self) -> None:
@@ -96,7 +96,7 @@ class TestCapture:
             side = Stream()
             x = on_device(np.zeros(1000))
             first = address(x)
-            x.device.backend.record_stream(x.data.buffer, side)
+            x.device.backend.record_stream(x.array.buffer, side)
             recording = Recording()
             calls = emulator.calls("cuEventRecord"), emulator.calls("cuEventQuery"), emulator.calls("cuMemFree*")
             with recording.of(Stream()):

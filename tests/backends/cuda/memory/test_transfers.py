@@ -140,13 +140,13 @@ class TestBetweenDevices:
 def test_filling_bytes() -> None:
     with emulated(deferred=True):
         x = tk.empty(10, dtype=tk.float32, device="cuda")
-        transfers.fill(x.data.buffer, np.float32(1.5), 10)
+        transfers.fill(x.array.buffer, np.float32(1.5), 10)
         assert x.tolist() == [1.5] * 10
         y = tk.empty(10, dtype=tk.int16, device="cuda")
-        transfers.fill(y.data.buffer, np.int16(-3), 10)
+        transfers.fill(y.array.buffer, np.int16(-3), 10)
         assert y.tolist() == [-3] * 10
         z = tk.empty(10, dtype=tk.uint8, device="cuda")
-        transfers.fill(z.data.buffer, np.uint8(200), 10)
+        transfers.fill(z.array.buffer, np.uint8(200), 10)
         assert z.tolist() == [200] * 10
 
 

@@ -1,0 +1,123 @@
+"""``x.data``: the values without history, which programs written for PyTorch read, change and replace.
+
+Note [x.data]
+~~~~~~~~~~~~~
+Reading gives what ``x.detach()`` gives: a tensor on the same memory, through which ``x`` is changed without a recorded
+call. Both share one version counter. In PyTorch they do not, so a backward pass that needs a value overwritten through
+``.data`` computes a wrong gradient there; here it raises, as after any other change in place. A program that changes
+``x.data`` before the forward call or after the backward call never meets the difference.
+
+Assigning a tensor makes ``x`` a name of that tensor's memory. The graphs recorded before have saved ``x`` itself, so
+the assignment counts as a change of ``x``: its new version is one that neither memory has had. Views of ``x`` stay on
+the old memory, with the history they had; they become views of a tensor that takes the place of ``x``.
+Guarded by ``tests/autograd/test_data_attribute.py``.
+"""
+
+from __future__ import annotations
+
+from ..core.departures import departed
+from ..core.storage import Storage
+from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from ..core.word import INHERITED, REQUIRES_GRAD, WEAK_MASK
+from ..core.wrapper import Wrapper
+from ..dispatch.local_state import get_state
+from .tape.node import leaf_edge
+from .views.tracking import FunctionViewMeta, ViewMeta, hand_over_views, has_relatives, views_of
+
+__all__ = ["attach_data_attribute", "detach"]
+
+
+def detach(self: Tensor) -> Tensor:
+    """Return a tensor without history on the same memory; both share the version counter."""
+    return _detached(self, "x.detach()")
+
+
+def _detached(x: Tensor, call: str) -> Tensor:
+    if x._word & REQUIRES_GRAD and get_state() is not None:
+        departed(call)
+    made = make_tensor(x._data, x._word & INHERITED)
+    storage = x._storage  # not the tensor itself, whose graph would be kept alive
+    made._storage = storage if storage.__class__ is Storage else storage_of(x)
+    return made
+
+
+def data(self: Tensor) -> Tensor:
+    """The values without history, as ``x.detach()`` gives them; assign a tensor to replace them.
+
+    A change in place through it is not recorded, but it is counted: a backward pass that needs the values from before
+    raises. An assigned tensor shares its memory with ``x``, whose shape, dtype and device become those of the tensor;
+    ``grad`` stays as it is. A result of recorded calls keeps its shape, dtype and device. For kernels, see
+    :attr:`array`.
+
+    >>> p = tk.tensor([1.0, 2.0], requires_grad=True)
+    >>> p.data += 1
+    >>> p.data = p.data * 10
+    >>> p
+    tensor([20., 30.], requires_grad=True)
+    """
+    return self.detach() if self.__class__ is Wrapper else _detached(self, "x.data")
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor) or value._word & WEAK_MASK:
+        raise TypeError(
+            f"[data] takes a Tensor, got {type(value).__name__}: convert it with tk.asarray(...), or write the values "
+            "with x.data.copy_(...)."
+        )
+    if value._data is self._data and value.__class__ is not Wrapper:  # x.data += 1 has changed the memory already
+        return
+    if Wrapper in (self.__class__, value.__class__):
+        raise NotImplementedError(
+            "[data] cannot be assigned inside a transform such as vmap: write the values with x.data.copy_(...)."
+        )
+    meta = self._autograd
+    if self._word & REQUIRES_GRAD:
+        if isinstance(meta, (ViewMeta, FunctionViewMeta)):
+            raise RuntimeError(
+                "[data] x is a view, whose gradient goes to its part of another tensor, so its memory cannot be "
+                "replaced: write the values with x.data.copy_(...)."
+            )
+        given, own = (value.shape, value.dtype, value.device), (self.shape, self.dtype, self.device)
+        if meta is not None and meta.node is not None and given != own:
+            raise RuntimeError(
+                f"[data] got shape {given[0]}, dtype {given[1]}, device {given[2]} for a result of recorded calls with "
+                f"shape {own[0]}, dtype {own[1]}, device {own[2]}: they must be equal, because its gradient has them."
+            )
+        if value.dtype.kind not in "fcV":
+            raise RuntimeError(
+                f"[data] a tensor that requires a gradient has a floating point or complex dtype, got {value.dtype}: "
+                "call x.requires_grad_(False) first."
+            )
+    _replace_memory(self, value)
+
+
+def _replace_memory(x: Tensor, value: Tensor) -> None:
+    """Make ``x`` a tensor on the memory of ``value``."""
+    before, version = (x.shape, x.dtype, x.device), version_of(x)
+    plain = x._storage is None or x._storage.__class__ is Storage
+    if plain and has_relatives(x) and (views := views_of(x)):
+        hand_over_views(views, x, _stand_in(x))
+    storage = storage_of(value)
+    storage.version = max(version, storage.version) + 1
+    x._storage = storage
+    x._data = value._data
+    x._word = (value._word & INHERITED) | (x._word & REQUIRES_GRAD) | x.__class__._asks
+    meta = x._autograd
+    if meta is not None and meta.edge is not None and meta.node is None and before != (x.shape, x.dtype, x.device):
+        meta.edge = None  # gradients of the old shape, dtype and device went to the old accumulator
+        leaf_edge(x)
+
+
+def _stand_in(x: Tensor) -> Tensor:
+    """Return a tensor that keeps the memory and the history of ``x`` for its views."""
+    made = make_tensor(x._data, x._word & (INHERITED | REQUIRES_GRAD))
+    made._storage = storage_of(x)
+    made._autograd = x._autograd
+    return made
+
+
+def attach_data_attribute(target: type[Tensor]) -> None:
+    """Add ``data`` and ``detach`` to the Tensor class."""
+    attributes: dict[str, object] = {"data": property(data, _set_data, doc=data.__doc__), "detach": detach}
+    for name, attribute in attributes.items():
+        setattr(target, name, attribute)
