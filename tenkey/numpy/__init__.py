@@ -12,11 +12,14 @@ import numpy as _numpy
 
 from . import array_methods as _array_methods
 from . import creating as _creating
-from . import linalg, fft
+from . import fft, linalg
 from .array_class import ndarray
 from .converting import host_calls, operators_only
+from .grids import c_, mgrid, ogrid, r_
 from .names import fill as _fill
+from .polynomials import poly1d
 from .universal import ufunc
+from .vectorizing import vectorize
 
 _fill(globals())
 del _fill

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.word import DTYPE_TRAIT
+from ..core.word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 from ..dispatch.registry import registry
 from .array_class import as_ndarray, as_ndarrays, ndarray
 from .converting import from_numpy, on_host, operand
@@ -29,7 +29,6 @@ _FUNCTIONS: Final = (
     "all any argmax argmin argpartition argsort choose clip compress cumprod cumsum diagonal max mean min nonzero prod "
     "repeat round searchsorted std sum swapaxes take trace var ravel"
 ).split()
-_OTHER: Final = {"conj": "conjugate", "conjugate": "conjugate"}
 
 
 def _is_foreign(x: Any) -> bool:
@@ -102,8 +101,12 @@ _tensor_getitem: Final[Any] = Tensor.__getitem__
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
-    if isinstance(value, (list, tuple, range)):
-        value = operand(value)
+    if not isinstance(value, Tensor):
+        value = operand(value, weak=True)
+    if not value._word & WEAK_MASK and value.dtype != self.dtype:
+        value = _astype(value, self.dtype)
+    elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
+        raise TypeError(f"[setitem] a complex number cannot be written into an array of dtype {self.dtype}.")
     if isinstance(value, Tensor) and value.ndim > len(self.shape):  # NumPy drops leading axes of length 1
         value = value.reshape(value.shape[value.ndim - max(_tensor_getitem(self, index).ndim, 0) :])
     Tensor.__setitem__(self, index, value)
@@ -207,6 +210,10 @@ def _dot(self: Any, b: Any, out: Any = None) -> Any:
     return functions["dot"](self, b, out)
 
 
+def _conj(self: Any) -> Any:
+    return universal["conjugate"](self) if self.dtype.kind == "c" else self
+
+
 def _fill(self: Any, value: Any) -> None:
     self[...] = value
 
@@ -244,8 +251,19 @@ _sources: dict[Any, Any] = {}
 
 def _by_source() -> dict[Any, Any]:
     if not _sources:
-        _sources.update({function.__wrapped__: function for function in functions.values()})
+        _sources.update({getattr(np, name): function for name, function in functions.items() if hasattr(np, name)})
     return _sources
+
+
+def _new(
+    cls: Any, shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None, order: Any = None
+) -> Any:  # fmt: skip
+    """Return an array of any values, or one on the memory of a buffer, as ``numpy.ndarray(...)`` does."""
+    if buffer is None and strides is None:
+        return functions["empty"](shape, dtype)
+    if isinstance(buffer, Tensor):
+        buffer = buffer.numpy()
+    return from_shared(np.ndarray(shape, dtype, buffer, offset, strides, order))
 
 
 def _find(name: str) -> Callable[..., Any]:
@@ -339,8 +357,6 @@ def _install() -> None:
         setattr(ndarray, f"__{name}__", _unary(call))
     for name in _FUNCTIONS:
         setattr(ndarray, name, _method(name))
-    for name, call in _OTHER.items():
-        setattr(ndarray, name, _method(call))
     for name in ("tofile", "dump", "dumps", "byteswap"):
         setattr(ndarray, name, _host_method(name))
     named: dict[str, Any] = {
@@ -348,7 +364,7 @@ def _install() -> None:
         "reshape": _reshape, "resize": _resize, "transpose": _transpose, "flatten": _flatten, "copy": _copy,
         "astype": _astype, "view": _view, "item": _item, "itemset": _itemset, "dot": _dot, "fill": _fill, "put": _put,
         "tobytes": _tobytes, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
-        "__repr__": _repr, "__str__": _str,
+        "conj": _conj, "conjugate": _conj, "__new__": _new, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str,
         "__hash__": Tensor.__hash__,
         "squeeze": lambda self, axis=None: functions["squeeze"](self, axis),
         "ptp": lambda self, axis=None, out=None, keepdims=False: functions["ptp"](self, axis, out, keepdims),

@@ -18,6 +18,7 @@ Guarded by ``tests/numpy/test_functions.py``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -59,6 +60,12 @@ _SAME: Final = frozenset([  # functions whose array operands have one common dty
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
     "linalg.multi_dot", "linalg.tensordot", "block", "cov", "corrcoef", "polyval", "interp",
 ])  # fmt: skip
+_FREE: Final = frozenset([  # functions whose results have the dtype of the operand, or do not depend on it
+    "reshape", "transpose", "ravel", "squeeze", "expand_dims", "broadcast_to", "moveaxis", "swapaxes", "flip", "roll",
+    "tile", "repeat", "split", "array_split", "concatenate", "stack", "where", "take", "zeros_like", "ones_like",
+    "empty_like", "full_like", "arange", "zeros", "ones", "empty", "full", "eye", "linspace", "shape", "ndim", "size",
+    "result_type", "meshgrid", "copy", "astype", "asarray", "array", "einsum",
+])
 _CONDITIONS: Final = frozenset(["where", "select"])
 
 
@@ -81,6 +88,57 @@ def _common(name: str, values: list[Any]) -> list[Any]:
         return cast(operand(x), dtype) if isinstance(x, (bool, int, float, complex)) else x
 
     return [convert(v) for v in values]
+
+
+_dtypes: Final[dict[Any, Any]] = {}
+
+
+def _in_dtypes(made: Any, source: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return results in NumPy's dtypes, which NumPy tells for arrays of one element in the place of the operands."""
+    key: list[Any] = [source]
+
+    def probe(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            if x and not tensors_in([x]) and not isinstance(x[0], (np.ndarray, str, type(None))):
+                x = np.asarray(x)
+                if x.dtype.kind not in "biufc":
+                    return x
+            else:
+                return type(x)([probe(one) for one in x])
+        if isinstance(x, (Tensor, np.ndarray)):
+            key.append((x.dtype, x.ndim))
+            return np.ones((1,) * x.ndim, x.dtype)
+        key.append(x)
+        return x
+
+    given = [probe(x) for x in args[:2]] + list(args[2:])
+    keywords = {k: probe(v) if isinstance(v, (Tensor, np.ndarray)) else v for k, v in options.items()}
+    key += [*map(repr, args[2:]), *sorted((k, repr(v)) for k, v in options.items() if not hasattr(v, "ndim"))]
+    try:
+        wanted = _dtypes.get(tuple(key), key)
+    except TypeError:
+        return made
+    if wanted is key:
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = source(*given, **keywords)
+            wanted = [r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))]
+        except Exception:  # noqa: BLE001  # arguments that do not fit one element: the dtype stays
+            wanted = None
+        _dtypes[tuple(key)] = wanted
+    if wanted is None:
+        return made
+    results = made if isinstance(made, tuple) else (made,)
+    if len(results) != len(wanted):
+        return made
+    cast_results = [
+        as_ndarrays(cast(r, d)) if isinstance(r, Tensor) and d is not None and d in DTYPE_TRAIT else r
+        for r, d in zip(results, wanted)
+    ]
+    if not isinstance(made, tuple):
+        return cast_results[0]
+    return type(made)(*cast_results) if hasattr(made, "_fields") else tuple(cast_results)
 
 
 def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -111,7 +169,13 @@ def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dic
             return on_host(source, args, {**options, **({} if out is None else {"out": out})})
         except NotImplementedError:
             raise error from None
+    except IndexError as error:
+        if "axis" in str(error):
+            raise np.exceptions.AxisError(str(error)) from None
+        raise
     made = as_ndarrays(made, tuple(tensors))
+    if name not in _FREE and (not tensors or any(x._word & _EXACT for x in tensors)):
+        made = _in_dtypes(made, source, args, options)
     return made if out is None else write_out(name, made, out, True, "same_kind")
 
 
@@ -124,7 +188,10 @@ def _function(name: str, source: Any, row: Row) -> Callable[..., Any]:
                 if x.__class__ is not ndarray or x._word & _EXACT:
                     break
             else:
-                return as_ndarrays(target(*args), args)
+                try:
+                    return as_ndarrays(target(*args), args)
+                except (TypeError, IndexError):  # NumPy may take the dtype
+                    pass
         return _mapped(name, source, row, args, kwargs)
 
     return _named(function, name, source)

@@ -40,8 +40,8 @@ _REDUCTIONS: Final = {
 }  # fmt: skip
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
 
-_TEMPLATE: Final = """def {name}({parameters}, /, out=None, **options):
-{numbers}    try:
+_TEMPLATE: Final = """def {name}({parameters}, /, {outs}**options):
+{join}{numbers}    try:
         word = {union}
     except AttributeError:
         return general(({names},), out, options)
@@ -91,8 +91,13 @@ class ufunc:  # noqa: N801  # NumPy's name for it
             "plans": self._plans, "state": get_state, "cache": {} if operator is None else operator.cache,
             "general": self._general, "weak": weak_tensor, "finished": _finished, "Tensor": Tensor, "ndarray": ndarray,
         }  # fmt: skip
+        several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []
+        outs = "".join(f"{x}=None, " for x in several) + ("*, " if several else "") + "out=None, "
+        given = "if " + " or ".join(f"{x} is not None" for x in several) if several else ""
         text = _TEMPLATE.format(
             name=name,
+            outs=outs,
+            join=f"    {given}: out = ({', '.join(several)})\n" if several else "",
             parameters=", ".join(names),
             names=", ".join(names),
             union=" | ".join(f"{x}._word" for x in names),
