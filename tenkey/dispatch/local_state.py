@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
+from operator import call
 from typing import Any, Final, Self, TypeVar
 from weakref import ref
 
@@ -39,7 +41,7 @@ from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_
 
 __all__ = [
     "REQUIRES_GRAD", "SILENT", "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "LocalState", "StateGuard",
-    "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "set_state", "switched",
+    "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "noted", "set_state", "switched",
 ]  # fmt: skip
 
 REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
@@ -168,6 +170,29 @@ def switched(owner: object = None, /, *others: ContextVar[Any], value: Any = Non
     restore = restorer(state_variable, _changes, *others)
     _enter(owner, change if value is None else {**change, "values": (value,)})
     return restore
+
+
+_BOTH: Final[tuple[Callable[[Any], Any], ...]] = (state_variable.set, _changes.set)
+
+
+def noted(owner: object) -> Callable[[], Any] | None:
+    """Note ``owner`` for ``innermost_guard``, without a change; return the function for ``finally`` that ends it.
+
+    It restores the state too, like that of ``switched``. Returns None if the local state is not the default one.
+    """
+    if get_state() is not None:
+        return None
+    changes = _changes.get()
+    restore: Callable[[], Any] = partial(list, map(call, _BOTH, (None, changes)))
+    try:
+        _changes.set((*changes, (owner, _NOTHING, None)))
+    except BaseException:  # Note [Interrupts]
+        restore()
+        raise
+    return restore
+
+
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:

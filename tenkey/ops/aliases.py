@@ -10,13 +10,13 @@ inference tensors. Guarded by ``tests/autograd/test_inference_mode.py::test_deri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import tensors_in
 from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Level, Wrapper
-from ..dispatch.local_state import current_state, switched
+from ..dispatch.local_state import current_state, noted, switched
 from .builtin.shape.views import reshape
 
 __all__ = ["Recording", "fresh", "levels_of", "recording", "repeated", "spread", "unrecorded"]
@@ -31,13 +31,16 @@ class Recording:
         self.was_inference = bool(current_state().include & INFERENCE)
 
 
+_UNCHANGED: Final = Recording()
+
+
 def recording(*, recorded: bool = True) -> Callable[[], Any]:
     """Record the calls from now on for a derivative: see Note [Derivatives in inference mode].
 
     With ``recorded=False`` they only leave inference mode. Returns the function that restores the state, for
     ``finally`` (Note [Interrupts]).
     """
-    return switched(Recording(), uninclude=INFERENCE, unexclude=REQUIRES_GRAD if recorded else 0)
+    return noted(_UNCHANGED) or switched(Recording(), uninclude=INFERENCE, unexclude=REQUIRES_GRAD if recorded else 0)
 
 
 def fresh(x: Tensor, recorded: int) -> Tensor:

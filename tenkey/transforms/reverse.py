@@ -36,14 +36,22 @@ def value_and_grad(
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])
     """
-    return _value_and_grad("value_and_grad", fn, argnums, has_aux)
-
-
-def _value_and_grad(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable[..., Any]:
-    check_function(call, fn)
+    differentiate = _differentiated("value_and_grad", fn, argnums, has_aux)
 
     @functools.wraps(fn)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        run, value, aux, gradient, recorded = differentiate(args, kwargs)
+        value, aux = run.free(value, keeps=recorded), run.free(aux, keeps=recorded)
+        return ((value, aux) if has_aux else value), gradient
+
+    return value_and_gradient
+
+
+def _differentiated(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable[..., Any]:
+    """Return a function ``(args, kwargs) -> (run, value, aux, gradient, whether it is recorded)``."""
+    check_function(call, fn)
+
+    def differentiate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         positions = positions_of(call, argnums, args)
         run = Run(call, fn, [args[i] for i in positions], with_chosen(fn, args, kwargs, positions))
         value, aux = split_aux(call, run.output, has_aux)
@@ -52,13 +60,10 @@ def _value_and_grad(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable
                 f"[{call}] Expected f to return a scalar tensor, got {described(value)}: sum it, or use vjp or jacrev "
                 "for several outputs."
             )
-        create = run.elsewhere([value])
-        found = run.gradients([value], [None], create=create, keep=create)
-        gradient = found[0] if isinstance(argnums, int) else tuple(found)
-        value, aux = run.free((value, aux), keeps=create)
-        return ((value, aux) if has_aux else value), gradient
+        found, recorded = run.scalar_gradients(value)
+        return run, value, aux, (found[0] if isinstance(argnums, int) else tuple(found)), recorded
 
-    return differentiated
+    return differentiate
 
 
 def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -74,12 +79,12 @@ def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool
     ... )
     (12.0, 12.0)
     """
-    both = _value_and_grad("grad", fn, argnums, has_aux)
+    differentiate = _differentiated("grad", fn, argnums, has_aux)
 
     @functools.wraps(fn)
     def gradient_of(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        run, _, aux, gradient, recorded = differentiate(args, kwargs)
+        return (gradient, run.free(aux, keeps=recorded)) if has_aux else gradient
 
     return gradient_of
 

@@ -16,14 +16,14 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ..autograd.engine.functional import grad
-from ..autograd.tape.node import mark_leaf, walk
+from ..autograd.engine.functional import grad, private_gradients
+from ..autograd.tape.node import AutogradMeta, mark_leaf, walk
 from ..core.dtypes.names import default_complex, default_float
 from ..core.tensor import Tensor, from_host
 from ..core.tree import flatten, tree_map, unflatten
-from ..core.word import DTYPE_TRAIT, REQUIRES_GRAD
+from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
-from ..dispatch.local_state import current_state
+from ..dispatch.local_state import current_state, get_state
 from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
@@ -49,7 +49,10 @@ def as_inputs(chosen: Sequence[Any]) -> list[Any]:
     In an argument that holds neither tensors nor arrays, Python's floats and complex numbers become tensors too; beside
     tensors they are constants.
     """
-    return [_converted(part) if any(not isinstance(x, Tensor) for x in flatten(part)) else part for part in chosen]
+    return [
+        part if part.__class__ is Tensor or all(isinstance(x, Tensor) for x in flatten(part)) else _converted(part)
+        for part in chosen
+    ]
 
 
 def _converted(part: Any) -> Any:
@@ -108,10 +111,18 @@ def with_chosen(
 # ---- inputs
 
 
-def _alias(x: Tensor) -> Tensor:
-    """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient."""
-    levels = open_levels()
-    return fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
+def _alias(x: Tensor, run: int) -> Tensor:
+    """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient, for a run."""
+    state, levels = get_state(), open_levels()
+    if state is None and not levels and x.__class__ is Tensor and not x._word & _UNUSUAL:
+        made = x.detach()
+        made._word |= REQUIRES_GRAD
+        meta = made._autograd = AutogradMeta()
+        meta.run = run
+        return made
+    made = fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
+    mark_leaf(made, run)
+    return made
 
 
 def bare(x: Tensor) -> list[Tensor]:
@@ -121,6 +132,7 @@ def bare(x: Tensor) -> list[Tensor]:
     return [x]
 
 
+_UNUSUAL: Final = REQUIRES_GRAD | INFERENCE
 _open: Final[set[int]] = set()  # the runs whose functions have not returned yet
 _numbers: Final = itertools.count(1)
 
@@ -144,8 +156,10 @@ def _leads_elsewhere(outputs: Sequence[Tensor]) -> bool:
 
 def positions_of(call: str, argnums: Any, args: tuple[Any, ...]) -> list[int]:
     """Return the arguments that ``argnums`` names, counted from the first; ValueError if it does not name any."""
-    listed = [argnums] if isinstance(argnums, int) else argnums
     count = len(args)
+    if argnums.__class__ is int and -count <= argnums < count:
+        return [argnums % count]
+    listed = [argnums] if isinstance(argnums, int) else argnums
     valid = isinstance(listed, (tuple, list)) and listed and not isinstance(argnums, bool)
     if valid and all(isinstance(i, int) and -count <= i < count for i in listed):
         positions = [i % count for i in listed]
@@ -158,19 +172,18 @@ class Run:
     """One run of a function on aliases of the inputs that it is differentiated by."""
 
     def __init__(self, call: str, fn: Callable[..., Any], chosen: list[Any], rest: Callable[[list[Any]], Any]) -> None:
-        check_function(call, fn)
         chosen = as_inputs(chosen)
-        for index, part in enumerate(chosen):
-            if not any(differentiable(leaf) for leaf in flatten(part)):
-                refuse_input(call, index, part)
         self.recording = bool(current_state().keep & REQUIRES_GRAD)
-        leaves = flatten(chosen)
-        aliases = [_alias(leaf) if differentiable(leaf) else leaf for leaf in leaves]
-        self.inputs = [alias for alias in aliases if differentiable(alias)]
-        self.structure = chosen
-        self.is_input = [differentiable(leaf) for leaf in leaves]
         self.number = number = next(_numbers)
-        self.own(self.inputs)
+        self.structure = chosen
+        leaves = flatten(chosen)
+        self.is_input = is_input = [differentiable(leaf) for leaf in leaves]
+        if not all(is_input):
+            for index, part in enumerate(chosen):
+                if not any(differentiable(leaf) for leaf in flatten(part)):
+                    refuse_input(call, index, part)
+        aliases = [_alias(leaf, number) if own else leaf for leaf, own in zip(leaves, is_input)]
+        self.inputs = aliases if all(is_input) else [alias for alias, own in zip(aliases, is_input) if own]
         try:
             _open.add(number)
             restore = recording()
@@ -178,9 +191,10 @@ class Run:
                 self.output = rest(unflatten(chosen, aliases))
             finally:
                 restore()
-            for leaf in flatten(self.output):
-                if leaf.__class__ is Wrapper:
-                    refreshed(leaf)
+            if self.output.__class__ is not Tensor:
+                for leaf in flatten(self.output):
+                    if leaf.__class__ is Wrapper:
+                        refreshed(leaf)
         finally:
             _open.discard(number)
 
@@ -192,6 +206,19 @@ class Run:
     def elsewhere(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether the graph leads beyond the inputs, so that the derivative must be recorded too."""
         return self.recording and _leads_elsewhere(outputs)
+
+    def scalar_gradients(self, value: Tensor) -> tuple[list[Any], bool]:
+        """Return the gradients of a scalar in the structure of the chosen inputs, and whether they are recorded."""
+        found = private_gradients(value, self.inputs, self._records)
+        if found is not None:
+            return self._structured(found[0]), found[1]
+        create = self.elsewhere([value])
+        return self.gradients([value], [None], create=create, keep=create), create
+
+    def _records(self, reached: Sequence[Tensor]) -> bool:
+        """Return whether the graph leads beyond these inputs: only that of an input with a history can."""
+        histories = [x for x in reached if x._autograd.node is not None]
+        return bool(histories) and self.elsewhere(histories)
 
     def gradients(self, outputs: list[Tensor], seeds: list[Any], *, create: bool, keep: bool) -> list[Any]:
         """Return the gradients in the structure of the chosen inputs; None for leaves without one."""
@@ -206,12 +233,20 @@ class Run:
                 restore()
         else:
             found = [zeros_like(x.detach()) for x in self.inputs]
+        return self._structured(found)
+
+    def _structured(self, found: Sequence[Any]) -> list[Any]:
+        """Return what belongs to the inputs in the structure of the chosen arguments; None for other leaves."""
         remaining = iter(found)
         return unflatten(self.structure, [next(remaining) if own else None for own in self.is_input])  # type: ignore[no-any-return]
 
     def free(self, value: Any, *, keeps: bool) -> Any:
         """Return the output without a history that leads only to the aliases."""
-        return value if keeps else tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
+        if keeps:
+            return value
+        if value.__class__ is Tensor:
+            return unrecorded(value)
+        return tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
 
 
 def split_aux(call: str, result: Any, has_aux: bool) -> tuple[Any, Any]:

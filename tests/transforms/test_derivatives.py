@@ -104,6 +104,36 @@ def test_the_tape_goes_through() -> None:
     _close(w.grad, 2 * _X.sum())
 
 
+def test_private_inputs() -> None:
+    """Gradients are the same where the graph leads to the inputs only, and where it leads elsewhere too."""
+    x, w = _x(), tk.asarray(2.0, dtype=tk.float64).requires_grad_()
+    seen: list[Tensor] = []
+
+    def hooked(x: Tensor) -> Tensor:
+        x.register_hook(lambda g: seen.append(g) or g * 10)  # type: ignore[func-returns-value]
+        return _f(x)
+
+    def through_a_node(x: Tensor) -> Tensor:
+        y = x * 2
+        y.register_hook(lambda g: g * 3)
+        return tk.sum(y)
+
+    _close(grad(hooked)(x), 10 * FIRST)
+    _close(seen[0], FIRST)
+    _close(grad(through_a_node)(x), np.full(3, 6.0))
+    _close(grad(lambda x: x)(w.detach()), 1.0)
+    _close(grad(lambda pair: pair[0], argnums=0)((w.detach(), x))[1], np.zeros(3))
+    both = grad(lambda x, y: tk.sum(x * y) + tk.sum(x), argnums=(0, 1))(x, x)  # one tensor twice
+    _close(both[0], _X + 1)
+    _close(both[1], _X)
+    assert not grad(lambda x, y: tk.sum(x**2), argnums=(0, 1))(x, w)[0].requires_grad  # w is not reached
+    assert grad(lambda x: tk.sum(x**2) * w)(x).requires_grad
+    rows, first = tk.autograd.grad(grad(lambda x, y: tk.sum(x**2) * y, argnums=(0, 1))(x, w)[0].sum(), w), 2 * _X.sum()
+    _close(rows[0], first)
+    deep = grad(lambda x: tk.sum(grad(lambda y: tk.sum(y**2 * x))(x * 3)))(x)  # the input of the inner one depends on x
+    _close(deep, 12 * _X)
+
+
 def test_results_have_no_history_of_their_own() -> None:
     """Unless it leads to what somebody may ask for."""
     x, v = _x(), tk.asarray(np.array([1.0, -2.0, 0.5]))

@@ -66,7 +66,7 @@ def execute(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -
 
 
 def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
-    buffers: dict[Node, InputBuffer] = {}
+    buffers: dict[Node, InputBuffer] = task.buffers if task.counted else {}
     task.buffers = buffers
     for node, nr, grad in grad_outputs:
         buffer = buffers.get(node)
@@ -76,8 +76,11 @@ def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> N
             deliver(buffer, nr, grad)
         else:
             buffer[1] = grad
-    roots = task.roots = list(buffers.values())
-    count_senders(buffers, task.needed)
+    if task.counted:
+        roots = task.roots = [buffers[grad_outputs[0][0]]]
+    else:
+        roots = task.roots = list(buffers.values())
+        count_senders(buffers, task.needed)
     if len(roots) > 1:
         roots = [buffer for buffer in roots if buffer[0] == 0]
     found = get_state()

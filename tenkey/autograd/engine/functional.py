@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ...core.gradient_errors import UNUSED_INPUT
@@ -12,13 +12,22 @@ from ...core.tree import unflatten
 from ...core.wrapper import innermost, refreshed, released
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...ops.builtin.creation import zeros_like
-from ..tape.node import AccumulateGrad, Edge
+from ..tape.node import AccumulateGrad, Edge, edge_of
 from .engine import execute
 from .failed_backward import abandon
-from .graph_task import GraphTask, mark_needed
-from .roots import GradientEdge, check_flags, get_gradient_edge, grad_outputs_of, gradients_of, inputs_of, leaves_of
+from .graph_task import GraphTask, count_all_senders, mark_needed
+from .roots import (
+    GradientEdge,
+    check_flags,
+    get_gradient_edge,
+    grad_outputs_of,
+    gradients_of,
+    inputs_of,
+    leaves_of,
+    scalar_seed,
+)
 
-__all__ = ["VMAP", "GradientEdge", "backward", "get_gradient_edge", "grad"]
+__all__ = ["VMAP", "GradientEdge", "backward", "get_gradient_edge", "grad", "private_gradients"]
 
 
 VMAP: Final[list[Callable[..., Any]]] = []
@@ -195,6 +204,33 @@ def _grad(
             raise RuntimeError(UNUSED_INPUT.format(index=position))
         results.append(result)
     return tuple(results)
+
+
+def private_gradients(
+    output: Tensor, inputs: Sequence[Tensor], records: Callable[[Sequence[Tensor]], bool]
+) -> tuple[list[Tensor], bool] | None:
+    """Return the gradients of a real scalar by the inputs of a function, and whether they are recorded.
+
+    ``records(reached)`` decides that from the inputs on which the output depends. Returns None for what :func:`grad`
+    has to do: see Note [Gradients of private inputs].
+    """
+    root, nr = edge_of(output)
+    if root is None or get_state() is not None or output.__class__ is not Tensor:
+        return None
+    nodes: list[Any] = [edge_of(x)[0] for x in inputs]
+    buffers = count_all_senders(root, frozenset(nodes))
+    if buffers is None:
+        return None
+    create = records([x for node, x in zip(nodes, inputs) if node in buffers])
+    task = GraphTask(create, create)
+    task.buffers, task.counted, task.adds = buffers, True, False
+    execute(task, [(root, nr, scalar_seed(output.dtype))])
+    found = []
+    for node, x in zip(nodes, inputs):
+        buffer = buffers.get(node)
+        gradient = None if buffer is None else buffer[1]
+        found.append(silently(zeros_like, x) if gradient is None else gradient)
+    return found, create
 
 
 def _batched(

@@ -7,6 +7,12 @@ one of the inputs. ``topological_nr`` prunes the search: a node whose longest pa
 shortest among the inputs cannot lead to one. The first search for an input that is not a leaf computes these lengths
 for the whole graph, and later ones for what was recorded since.
 Guarded by ``tests/autograd/engine/test_engine.py::TestWhatRuns``.
+
+Note [Gradients of private inputs]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The graph of a differentiated function mostly leads to the function's inputs only. Then all of its nodes run, no search
+tells which, and nothing needs to be captured: a buffer of an input counts one sender too many, so it never becomes
+ready, and holds the gradient at the end. Guarded by ``tests/transforms/test_derivatives.py::test_private_inputs``.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from ...core.tensor import Tensor
 from ..tape.node import Edge, Node
 from .input_buffer import InputBuffer
 
-__all__ = ["GraphTask", "count_senders", "current_task", "mark_needed", "queue_callback"]
+__all__ = ["GraphTask", "count_all_senders", "count_senders", "current_task", "mark_needed", "queue_callback"]
 
 
 class GraphTask:
@@ -35,6 +41,7 @@ class GraphTask:
     stopped: BaseException | None = None  # the reason why no further nodes are to run
     watch: Callable[..., Any] | None = None  # runs the nodes in anomaly mode
     buffers: dict[Node, InputBuffer]  # of the nodes that get a gradient
+    counted = False  # whether ``buffers`` has their senders already
     roots: Sequence[InputBuffer]  # those of them that got one from the call
     # Note [Failed backward]
     adds = True  # to .grad of tensors; grad() does not
@@ -124,6 +131,35 @@ def count_senders(buffers: dict[Node, InputBuffer], needed: set[Node] | None) ->
                 elif needed is None or node in needed:
                     buffers[node] = [1, None, node, False]
                     push(node)
+
+
+def count_all_senders(root: Node, inputs: frozenset[Node]) -> dict[Node, InputBuffer] | None:
+    """Return the buffers of all nodes that ``root`` leads to, if these are plain ones that end in ``inputs`` only.
+
+    The buffers of the inputs never become ready (Note [Gradients of private inputs]).
+    """
+    if root in inputs or root._special:
+        return None
+    buffers: dict[Node, InputBuffer] = {root: [0, None, root, False]}
+    find = buffers.get
+    stack = [root]
+    push, pop = stack.append, stack.pop
+    while stack:
+        for node, _ in pop().next_edges:
+            if node is not None:
+                buffer = find(node)
+                if buffer is not None:
+                    buffer[0] += 1
+                elif node._special:
+                    return None
+                elif node in inputs:
+                    buffers[node] = [2, None, node, False]
+                elif node.next_edges:
+                    buffers[node] = [1, None, node, False]
+                    push(node)
+                else:
+                    return None
+    return buffers
 
 
 def mark_needed(roots: Sequence[Node], targets: set[Node]) -> set[Node]:

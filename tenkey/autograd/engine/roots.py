@@ -21,7 +21,7 @@ from .input_buffer import validate
 
 __all__ = [
     "GradientEdge", "check_flags", "checked_edge", "get_gradient_edge", "inputs_of", "leaves_of", "grad_outputs_of",
-    "gradients_of",
+    "gradients_of", "scalar_seed",
 ]  # fmt: skip
 
 _NO_GRAD: Final = (
@@ -142,6 +142,11 @@ def gradients_of(call: str, outputs: list[Any], given: Any) -> list[Any]:
             f"[{call}] got {len(outputs)} tensors and {len(gradients)} gradients: give one gradient for each tensor."
         )
     return gradients
+
+
+def scalar_seed(dtype: np.dtype) -> Tensor:
+    """Return the gradient of a scalar on the CPU by itself."""
+    return _ONES[_ON_CPU]((), dtype=dtype)  # type: ignore[no-any-return]
 
 
 def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[Node, int, Tensor]]:
