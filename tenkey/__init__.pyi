@@ -95,6 +95,7 @@ from tenkey.functions.statistics import (
     histogramdd as histogramdd,
 )
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from tenkey.ops.builtin.elementwise.number_parts import DivmodResult, FrexpResult, ModfResult
 from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
@@ -139,6 +140,7 @@ __all__ = [
     "backends",
     "bincount",
     "bitwise_and",
+    "bitwise_count",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_or",
@@ -190,6 +192,7 @@ __all__ = [
     "digitize",
     "dispatch",
     "divide",
+    "divmod",
     "dot",
     "dsplit",
     "dstack",
@@ -222,6 +225,7 @@ __all__ = [
     "fmax",
     "fmin",
     "fmod",
+    "frexp",
     "from_dlpack",
     "fromfunction",
     "full",
@@ -275,6 +279,7 @@ __all__ = [
     "kron",
     "layer_norm",
     "lcm",
+    "ldexp",
     "leaky_relu",
     "less",
     "less_equal",
@@ -309,6 +314,7 @@ __all__ = [
     "min",
     "minimum",
     "mish",
+    "modf",
     "moveaxis",
     "multiply",
     "nan",
@@ -394,6 +400,7 @@ __all__ = [
     "softplus",
     "softsign",
     "sort",
+    "spacing",
     "special",
     "split",
     "sqrt",
@@ -532,6 +539,8 @@ def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) ->
     """Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 & x2``, bit by bit, for integers and bools."""
+def bitwise_count(x: Tensor) -> Tensor:
+    """Return the number of one bits in the absolute value of integers, as uint8."""
 def bitwise_invert(x: Tensor) -> Tensor:
     """Return ``~x``, bit by bit, for integers and bools."""
 def bitwise_left_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -630,6 +639,8 @@ def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
     """Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Divide two tensors element by element, with broadcasting; integers give floats."""
+def divmod(x1: TensorLike, x2: TensorLike) -> DivmodResult:
+    """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
@@ -694,6 +705,8 @@ def fmin(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the gradient."""
 def fmod(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``."""
+def frexp(x: Tensor) -> FrexpResult:
+    """Return mantissas in [0.5, 1) in absolute value, and exponents (int32): ``x`` is ``mantissa * 2**exponent``."""
 def full(
     shape: int | Sequence[int],
     fill_value: complex,
@@ -803,6 +816,10 @@ def layer_norm(
     """Subtract the mean along an axis, divide by the standard deviation, multiply by ``weight`` and add ``bias``."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the least common multiple of two integers, element by element, with broadcasting; never negative."""
+def ldexp(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Return ``x1 * 2**x2`` without overflow of the power, for real ``x1`` and integers ``x2``; integers give
+    floats.
+    """
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     """Return ``x`` where it is positive, else ``slope * x``."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -871,6 +888,8 @@ def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
 def mish(x: Tensor) -> Tensor:
     """Return ``x * tanh(softplus(x))`` (Misra, 2019)."""
+def modf(x: Tensor) -> ModfResult:
+    """Return the fractional and the whole part, both with the sign of ``x``, for real dtypes; integers give floats."""
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their order."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -1104,6 +1123,8 @@ def softsign(x: Tensor) -> Tensor:
     """Return ``x / (1 + abs(x))``."""
 def sort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy."""
+def spacing(x: Tensor) -> Tensor:
+    """Return the distance to the next number of the dtype that is farther from zero, with the sign of ``x``."""
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; nan for negative numbers."""
 def square(x: Tensor) -> Tensor:

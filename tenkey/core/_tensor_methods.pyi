@@ -9,6 +9,7 @@ from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
+from tenkey.ops.builtin.elementwise.number_parts import DivmodResult
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 
 
@@ -29,8 +30,8 @@ class TensorMethods:
         """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
-    def __divmod__(self, other: Any) -> Any:
-        """Return the pair ``(x // y, x % y)``."""
+    def __divmod__(self, x2: TensorLike) -> DivmodResult:
+        """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
     def __dlpack__(
         self,
         *,

@@ -201,7 +201,7 @@ def trim_zeros(x: Tensor, trim: str = "fb", axis: Any = None) -> Tensor:
     [1, 0, 2]
     """
     x = to_operand("trim_zeros", x)
-    ends = trim.lower() if isinstance(trim, str) else ""
+    ends = str(trim).lower()
     if ends not in ("f", "b", "fb", "bf"):
         raise ValueError(f"[trim_zeros] trim is 'f', 'b' or 'fb', got {trim!r}.")
     if x.device.type == "meta":

@@ -30,6 +30,7 @@ from .elementwise import (
     exponential,
     integers,
     limiting,
+    number_parts,
     rounding,
     trigonometry,
 )
