@@ -29,24 +29,33 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         uniform,
         weibull,
     )
+    from ._composed import f, noncentral_chisquare, noncentral_f, power, vonmises, wald
     from ._discrete import (
         bernoulli,
         binomial,
         categorical,
         choice,
         geometric,
+        hypergeometric,
+        logseries,
         multinomial,
+        multivariate_hypergeometric,
+        negative_binomial,
         permutation,
+        permuted,
         poisson,
         shuffle,
+        zipf,
     )
     from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
 
 __all__ = [
     "Generator", "GeneratorState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
-    "default_generator", "dirichlet", "exponential", "gamma", "geometric", "get_state", "gumbel", "integers", "laplace",
-    "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation", "poisson",
-    "rayleigh", "seed", "set_state", "shuffle", "standard_t", "triangular", "truncated_normal", "uniform", "weibull",
+    "default_generator", "dirichlet", "exponential", "f", "gamma", "geometric", "get_state", "gumbel", "hypergeometric",
+    "integers", "laplace", "logistic", "lognormal", "logseries", "multinomial", "multivariate_hypergeometric",
+    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto",
+    "permutation", "permuted", "poisson", "power", "rayleigh", "seed", "set_state", "shuffle", "standard_t",
+    "triangular", "truncated_normal", "uniform", "vonmises", "wald", "weibull", "zipf",
 ]  # fmt: skip
 
 
@@ -78,9 +87,11 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
                 "cauchy", "exponential", "gumbel", "integers", "laplace", "logistic", "lognormal",
                 "multivariate_normal", "normal", "pareto", "rayleigh", "triangular", "uniform", "weibull",
             ),
+            "_composed": ("f", "noncentral_chisquare", "noncentral_f", "power", "vonmises", "wald"),
             "_discrete": (
-                "bernoulli", "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson",
-                "shuffle",
+                "bernoulli", "binomial", "categorical", "choice", "geometric", "hypergeometric", "logseries",
+                "multinomial", "multivariate_hypergeometric", "negative_binomial", "permutation", "permuted", "poisson",
+                "shuffle", "zipf",
             ),
             "_rejecting": ("beta", "chisquare", "dirichlet", "gamma", "standard_t", "truncated_normal"),
         },

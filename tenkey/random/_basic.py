@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import operator as _operator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
 
 from ..core.dtypes import names as dtypes
+from ..core.random import exact_functions as exact
+from ..core.random.draws import check_integers
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
 from ..dispatch.errors import shown
+from ..functions.creation import asarray
+from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.linalg.matmul import matmul
@@ -108,29 +115,67 @@ def _located(drawn: Tensor, loc: Any, scale: Any) -> Tensor:
 
 
 def integers(
-    low: int, high: int | None = None, shape: Shape = (), *, dtype: Any = None, device: Any = None,
+    low: Parameter, high: Parameter = None, shape: Shape = None, *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Draw integers in [low, high), or in [0, low) if ``high`` is None, all equally likely (bias below 2**-32).
 
-    ``dtype`` is int64 by default; the whole range of a dtype is possible (``high=2**64`` with uint64). Raises
+    ``low`` and ``high`` are integers or integer tensors that broadcast with ``shape``, which defaults to their common
+    shape. ``dtype`` is int64 by default; the whole range of a dtype is possible (``high=2**64`` with uint64). Raises
     ValueError for an empty range or one that does not fit in the dtype, TypeError for other dtypes.
 
     >>> x = tk.random.integers(0, 6, 100)
     >>> bool(tk.all(x >= 0)), bool(tk.all(x < 6))
     (True, True)
+    >>> tk.random.integers(tk.asarray([0, 10]), tk.asarray([1, 11])).tolist()
+    [0, 10]
     """
     if high is None:
         low, high = 0, low
+    result = dtypes.int64 if dtype is None else dtypes.to_dtype(dtype)
+    if any(isinstance(end, (list, tuple)) or getattr(end, "shape", ()) for end in (low, high)):
+        return _integers_between(low, high, shape, result, device, generator)
     ends = []
     for name, value in (("low", low), ("high", high)):
         try:
             ends.append(_operator.index(value))
         except TypeError:
             raise TypeError(f"[integers] {name} must be an integer, got {shown(value)}.") from None
-    plan = Plan(sizes_of("integers", shape), dtypes.int64 if dtype is None else dtypes.to_dtype(dtype), device)
+    plan = Plan(() if shape is None else sizes_of("integers", shape), result, device)
     with numbers("integers", generator, plan) as address:
         return random_integers(plan.shape, *address, low=ends[0], high=ends[1], dtype=plan.dtype, device=plan.device)
+
+
+_OPERATORS: Final = SimpleNamespace(ones_where=lambda condition: astype(condition, dtypes.uint64))
+
+
+def _integers_between(low: Any, high: Any, shape: Any, dtype: np.dtype, device: Any, generator: Any) -> Tensor:
+    """Draw integers between tensors, from 128 bits each: Note [Integers without rejection] in ``exact_functions``."""
+    check_integers(0, 1, dtype)  # the dtype
+    ends = []
+    for name, value in (("low", low), ("high", high)):
+        end = parameter("integers", name, value, "finite")
+        if isinstance(end, float) or (isinstance(end, Tensor) and end.dtype.kind == "f"):
+            kind = end.dtype if isinstance(end, Tensor) else end
+            raise TypeError(f"[integers] {name} must be integers, got {kind}.")
+        ends.append(asarray(end))
+    plan = make_plan("integers", shape, dtype, device, *ends, counts=True)
+    first, end = (plan.move(e) for e in ends)
+    width = astype(end, dtypes.float64) - astype(first, dtypes.float64)
+    # Neighbours beyond 2**53 are one number in float64.
+    width = where(first < end, maximum(width, 1.0), minimum(width, 0.0))
+    parameter("integers", "high - low", width, "positive")
+    last = end - 1
+    for name, e in (("low", first), ("high - 1", last)):
+        if not np.can_cast(e.dtype, dtype):
+            parameter("integers", name, astype(e, dtypes.float64), dtype.name)
+    start = astype(first, dtypes.uint64)  # two's complement: sums and differences wrap around to the right number
+    most = astype(last, dtypes.uint64) - start
+    with numbers("integers", generator, plan, 2) as address:
+        bits = random_integers((*plan.shape, 2), *address, low=0, high=1 << 64, dtype=dtypes.uint64, device=plan.device)
+    lower, upper = bits[..., 0], bits[..., 1]
+    drawn = where(most + 1 == 0, upper, exact.scaled_wide(_OPERATORS, lower, upper, most + 1))
+    return astype(drawn + start, dtype)
 
 
 def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any, generator: Any) -> Tensor:

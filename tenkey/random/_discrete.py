@@ -17,18 +17,22 @@ from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.rounding import ceil
-from ..ops.builtin.indexing.advanced_indexing import take
+from ..ops.builtin.indexing.advanced_indexing import take, take_along_axis
 from ..ops.builtin.random import (
     random_category,
     random_counts,
+    random_hypergeometric,
     random_integers,
     random_log1p,
     random_order,
     random_permutation,
+    random_rejection,
     random_standard,
     random_uniform,
 )
-from ..ops.builtin.shape.copying import astype
+from ..ops.builtin.reductions.reduction import sum
+from ..ops.builtin.shape.copying import astype, stack
+from ..ops.builtin.shape.manipulation import moveaxis
 from ..ops.builtin.shape.views import reshape
 from ._parameters import Parameter, Plan, Shape, addresses, as_tensor, make_plan, numbers, parameter, sizes_of, standard
 from ._rejecting import _VECTOR, _reject
@@ -111,6 +115,121 @@ def binomial(
     plan = make_plan("binomial", shape, dtype, device, n, p, counts=True)
     with numbers("binomial", generator, plan, REJECTING) as address:
         return plan.counted("binomial", _reject("binomial", plan, address, n, p))
+
+
+def negative_binomial(
+    shape: Shape = None, *, n: Parameter, p: Parameter, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Draw the number of failures before the n-th success, in independent trials of probability ``p`` (int64).
+
+    ``n`` is positive, not necessarily whole. The number is a Poisson number whose mean is a gamma number. Raises
+    ValueError unless ``p`` is in (0, 1] and the mean ``n (1 - p) / p`` at most 2**62.
+
+    >>> tk.random.negative_binomial((3,), n=2, p=1.0).tolist()
+    [0, 0, 0]
+    """
+    name = "negative_binomial"
+    n, p = parameter(name, "n", n, "positive"), parameter(name, "p", p, "chance")
+    plan = make_plan(name, shape, dtype, device, n, p, counts=True)
+    n, p = (astype(as_tensor(value, plan), dtypes.float64) for value in (n, p))
+    odds = (1.0 - p) / p
+    parameter(name, "the mean n (1 - p) / p", n * odds, "rate")
+    with numbers(name, generator, plan, 2 * REJECTING) as address:
+        places, other = addresses(plan, address, 2), as_tensor(0.0, plan)
+        rate = random_rejection(n, other, places[..., 0, :], address[0], kind="gamma") * odds
+        return plan.counted(
+            name, random_rejection(minimum(rate, 2.0**62), other, places[..., 1, :], address[0], kind="poisson")
+        )
+
+
+def logseries(
+    shape: Shape = None, *, p: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Draw from the logarithmic series distribution: k = 1, 2, ... has the probability -p**k / (k log(1 - p)).
+
+    The numbers are int64. Raises ValueError unless ``p`` is in [0, 1). Source: Kemp 1981 (LK).
+
+    >>> tk.random.logseries((3,), p=0.0).tolist()
+    [1, 1, 1]
+    """
+    p = parameter("logseries", "p", p, "below one")
+    plan = make_plan("logseries", shape, dtype, device, p, counts=True)
+    with numbers("logseries", generator, plan, REJECTING) as address:
+        return plan.counted("logseries", _reject("logseries", plan, address, p))
+
+
+def zipf(
+    shape: Shape = None, *, a: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Draw from the zeta distribution: k = 1, 2, ... has a probability proportional to k**-a, a > 1 (int64).
+
+    Restricted to numbers below 2**63, which matters only for ``a`` near 1. Source: Devroye 1986.
+
+    >>> bool(tk.all(tk.random.zipf((10,), a=2.0) >= 1))
+    True
+    """
+    a = parameter("zipf", "a", a, "exponent")
+    plan = make_plan("zipf", shape, dtype, device, a, counts=True)
+    with numbers("zipf", generator, plan, REJECTING) as address:
+        return plan.counted("zipf", _reject("zipf", plan, address, a))
+
+
+def hypergeometric(
+    shape: Shape = None, *, ngood: Parameter, nbad: Parameter, nsample: Parameter, dtype: Any = None,
+    device: Any = None, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Draw how many of ``nsample`` elements, taken without replacement from ``ngood + nbad``, are good (int64).
+
+    Raises ValueError unless all are whole numbers of at least 0, and ``nsample`` at most ``ngood + nbad``. Source:
+    Stadlober 1989 (HRUA*), inversion below a mean of 10.
+
+    >>> tk.random.hypergeometric((3,), ngood=4, nbad=0, nsample=2).tolist()
+    [2, 2, 2]
+    """
+    name = "hypergeometric"
+    ngood, nbad = parameter(name, "ngood", ngood, "count"), parameter(name, "nbad", nbad, "count")
+    nsample = parameter(name, "nsample", nsample, "count")
+    plan = make_plan(name, shape, dtype, device, ngood, nbad, nsample, counts=True)
+    ngood, nbad, nsample = (as_tensor(value, plan) for value in (ngood, nbad, nsample))
+    parameter(name, "ngood + nbad - nsample", ngood + nbad - nsample, "nonnegative")
+    with numbers(name, generator, plan, REJECTING) as address:
+        drawn = random_hypergeometric(ngood, nbad, nsample, addresses(plan, address), address[0])
+        return plan.counted(name, drawn)
+
+
+def multivariate_hypergeometric(
+    colors: Parameter, nsample: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Draw how many of ``nsample`` elements, taken without replacement, have each colour: counts on the last axis.
+
+    ``colors`` has the shape (..., k): how many elements there are of each colour. The result is ``shape + (k,)`` of
+    int64; ``shape`` broadcasts with ``nsample`` and the leading axes of ``colors``, which are its default.
+
+    >>> x = tk.random.multivariate_hypergeometric([4, 10, 6], 9, (5,))
+    >>> x.shape, x.sum(axis=1).tolist()
+    ((5, 3), [9, 9, 9, 9, 9])
+    """
+    name = "multivariate_hypergeometric"
+    colors, nsample = parameter(name, "colors", colors, "count"), parameter(name, "nsample", nsample, "count")
+    if not isinstance(colors, Tensor) or colors.ndim == 0 or colors.shape[-1] == 0:
+        given = colors.shape if isinstance(colors, Tensor) else ()
+        raise ValueError(_VECTOR.format(operator=name, name="colors", shape=given))
+    k = colors.shape[-1]
+    outer = [nsample] if isinstance(nsample, Tensor) else []
+    plan = make_plan(name, shape, dtype, device, *outer, colors[..., 0], counts=True)
+    left, rest = as_tensor(nsample, plan), sum(plan.move(colors), axis=-1)
+    parameter(name, "the sum of colors - nsample", rest - left, "nonnegative")
+    drawn = []
+    with numbers(name, generator, plan, REJECTING * k) as address:
+        places = addresses(plan, address, k)
+        for j in range(k):  # each colour given those before
+            good = plan.move(colors[..., j])
+            rest = rest - good
+            drawn.append(random_hypergeometric(good, rest, left, places[..., j, :], address[0]))
+            left = left - drawn[-1]
+    return plan.counted(name, stack(drawn, axis=-1))
 
 
 def _probabilities(operator: str, p: Any) -> Tensor:
@@ -213,6 +332,26 @@ def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> 
         raise TypeError(f"[shuffle] x must be a tensor, got {type(x).__name__}: tk.random.permutation takes a number.")
     x.copy_(permutation(x, axis=axis, generator=generator))
     return x
+
+
+def permuted(x: Tensor, *, axis: int | None = None, generator: Generator | None = None) -> Tensor:
+    """Return a copy of a tensor with the elements along ``axis`` in random order, each line in an order of its own.
+
+    With ``axis=None`` all elements of the tensor change places. ``permutation`` moves whole slices instead.
+
+    >>> x = tk.random.permuted(tk.reshape(tk.arange(6), (2, 3)), axis=1)
+    >>> [sorted(line) for line in x.tolist()]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    x = _population(x)
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[permuted] x must be a tensor, got {type(x).__name__}: tk.random.permutation takes a number.")
+    if axis is None:
+        return reshape(permutation(reshape(x, (-1,)), generator=generator), x.shape)
+    last = moveaxis(x, _checked_axis("permuted", axis, x.ndim), -1)
+    with numbers("permuted", generator, Plan(last.shape, dtypes.float64, x.device)) as address:
+        keys = random_uniform(last.shape, *address, dtype=dtypes.float64, device=x.device)
+    return moveaxis(take_along_axis(last, random_order(keys), axis=-1), -1, axis)
 
 
 def choice(

@@ -111,15 +111,20 @@ DRAWS: dict[str, dict[str, Any]] = {
     "uniform": {"low": X - 2}, "normal": {"mean": X}, "exponential": {"scale": X}, "laplace": {"loc": X},
     "gumbel": {"loc": X}, "logistic": {"loc": X}, "cauchy": {"loc": X}, "rayleigh": {"scale": X},
     "lognormal": {"mean": X}, "weibull": {"a": X}, "pareto": {"a": X}, "triangular": {"left": X - 4},
-    "multivariate_normal": {"mean": X, "scale_tril": tk.eye(2)}, "gamma": {"a": 2.0, "scale": X},
+    "multivariate_normal": {"mean": X, "scale_tril": tk.eye(2)}, "gamma": {"a": 2.0, "scale": X}, "power": {"a": X},
+    "vonmises": {"mu": X, "kappa": 2.0},
     "chisquare": {"df": X}, "standard_t": {"df": X}, "beta": {"a": X, "b": 1.0}, "dirichlet": {"alpha": X},
-    "truncated_normal": {"low": X},
+    "truncated_normal": {"low": X}, "f": {"dfnum": X, "dfden": 2.0}, "noncentral_chisquare": {"df": X, "nonc": 2.0},
+    "noncentral_f": {"dfnum": X, "dfden": 2.0, "nonc": 1.0}, "wald": {"mean": X, "scale": 1.0},
 }  # fmt: skip
-SMOOTH = [*DRAWS][:14]  # gradients flow to the parameters of these
+SMOOTH = [*DRAWS][:16]  # gradients flow to the parameters of these
 
 
 def test_every_function_that_draws_floats_makes_leaves() -> None:
-    counts = {"bernoulli", "binomial", "categorical", "geometric", "integers", "multinomial", "poisson"}
+    counts = {
+        "bernoulli", "binomial", "categorical", "geometric", "hypergeometric", "integers", "logseries", "multinomial",
+        "multivariate_hypergeometric", "negative_binomial", "poisson", "zipf",
+    }  # fmt: skip
     floats = {
         name
         for name in tk.random.__all__

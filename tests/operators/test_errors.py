@@ -343,6 +343,7 @@ def test_the_table_covers_the_operators() -> None:
     takes_all |= {"pad_constant", "bins_of", "ascending", "order_statistics", "interval_of"}
     # steps of the samplers of tk.random, which have checked; their errors are in tests/random/test_random.py
     takes_all |= {"random_rejection", "random_counts", "random_category", "random_order", "random_factor"}
+    takes_all |= {"random_hypergeometric"}
     takes_all |= {"random_exp", "random_log1p", "random_checked"}
     takes_all |= {"nonzero_rows"}  # of any shape; tk.nonzero refuses 0-d
     takes_all |= {"sorting_order", "in_order", "index_sum"}  # steps of tk.sort and tk.index_add, which have checked

@@ -42,6 +42,17 @@ CONTINUOUS: dict[str, tuple[Callable[..., Any], Any]] = {
     "chisquare": (lambda **k: R.chisquare(N, df=3, **k), stats.chi2(3)),
     "standard_t": (lambda **k: R.standard_t(N, df=3.5, **k), stats.t(3.5)),
     "beta": (lambda **k: R.beta(N, a=0.5, b=2.0, **k), stats.beta(0.5, 2)),
+    "power": (lambda **k: R.power(N, a=0.7, **k), stats.powerlaw(0.7)),
+    "f": (lambda **k: R.f(N, dfnum=3, dfden=0.5, **k), stats.f(3, 0.5)),
+    "noncentral_chisquare": (lambda **k: R.noncentral_chisquare(N, df=0.5, nonc=4, **k), stats.ncx2(0.5, 4)),
+    "noncentral_f": (lambda **k: R.noncentral_f(N, dfnum=3, dfden=7, nonc=2, **k), stats.ncf(3, 7, 2)),
+    "wald": (lambda **k: R.wald(N, mean=3.0, scale=2.0, **k), stats.invgauss(1.5, scale=2)),
+    "wald of a large ratio": (lambda **k: R.wald(N, mean=1e6, scale=1.0, **k), stats.invgauss(1e6, scale=1)),
+    "vonmises 0.3": (
+        lambda **k: (R.vonmises(N, mu=3.0, kappa=0.3, **k) + (math.pi - 3.0)) % (2 * math.pi),
+        stats.vonmises_line(0.3, math.pi),
+    ),
+    "vonmises 1e5": (lambda **k: R.vonmises(N, mu=1.0, kappa=1e5, **k), stats.vonmises_line(1e5, 1.0)),
     "dirichlet": (lambda **k: R.dirichlet([0.5, 1.0, 2.0], N, **k)[:, 1], stats.beta(1, 2.5)),
     "truncated around 0": (lambda **k: R.truncated_normal(N, low=-1.0, high=1.0, **k), stats.truncnorm(-1, 1)),
     "truncated half": (lambda **k: R.truncated_normal(N, high=0.0, **k), stats.truncnorm(-math.inf, 0)),
@@ -84,6 +95,25 @@ DISCRETE: dict[str, tuple[Callable[..., Any], Any]] = {
     "categorical of rows": (lambda **k: R.categorical(tk.asarray([[0.1, 0.9, 0.0]]), N, **k), stats.bernoulli(0.9)),
     "multinomial": (lambda **k: R.multinomial(20, [0.2, 0.3, 0.5], N, **k)[:, 2], stats.binom(20, 0.5)),
     "choice": (lambda **k: R.choice(5, N, **k), stats.randint(0, 5)),
+    "integers of tensors": (lambda **k: R.integers(tk.asarray([-3]), 17, N, **k), stats.randint(-3, 17)),
+    "integers of far tensors": (
+        lambda **k: R.integers(tk.asarray([-(2**62)]), 2**63 - 1, N, **k) // 2**55,
+        stats.randint(-(2**7), 2**8),
+    ),
+    "negative_binomial": (lambda **k: R.negative_binomial(N, n=2.5, p=0.3, **k), stats.nbinom(2.5, 0.3)),
+    "logseries": (lambda **k: R.logseries(N, p=0.9, **k), stats.logser(0.9)),
+    "zipf": (lambda **k: R.zipf(N, a=2.5, **k), stats.zipf(2.5)),
+    "multivariate_hypergeometric": (
+        lambda **k: R.multivariate_hypergeometric([3, 2, 5], 4, N, **k)[:, 1],
+        stats.hypergeom(10, 2, 4),
+    ),
+    **{
+        f"hypergeometric {g} {b} {n}": (
+            lambda g=g, b=b, n=n, **k: R.hypergeometric(N, ngood=g, nbad=b, nsample=n, **k),
+            stats.hypergeom(g + b, g, n),
+        )
+        for g, b, n in ((5, 5, 5), (70, 50, 100), (10**6, 10**5, 10**4))
+    },
     **{
         f"poisson {m}": (lambda m=m, **k: R.poisson(N, lam=m, **k), stats.poisson(m))
         for m in (0.1, 3.0, 9.99, 10.0, 33.0, 1e4, 1e9)
@@ -160,8 +190,8 @@ def _state(g: Generator) -> tuple[int, int, int]:
     return tuple(g.get_state())
 
 
-REJECTING = ["gamma", "log_gamma", "poisson", "binomial", "truncated_normal"]
-_PARAMETERS = {"binomial": (50.0, 0.4), "truncated_normal": (-0.5, 0.5)}
+REJECTING = ["gamma", "log_gamma", "poisson", "binomial", "truncated_normal", "vonmises", "zipf", "logseries"]
+_PARAMETERS = {"binomial": (50.0, 0.4), "truncated_normal": (-0.5, 0.5), "logseries": (0.8, 0.0), "zipf": (2.5, 0.0)}
 
 
 @pytest.mark.parametrize("kind", REJECTING)
@@ -411,6 +441,8 @@ def test_another_backend_gives_the_same_numbers(name: str) -> None:
         (lambda g, a, b: R.pareto((4, 2), a=a, scale=b, generator=g), (3.5, 0.7)),
         (lambda g, a, b: R.triangular((4, 2), left=a, mode=a + 0.25 * b, right=a + b, generator=g), (0.5, 2.0)),
         (lambda g, a, b: R.gamma((4, 2), a=2.0, scale=a * b, generator=g), (0.5, 2.0)),
+        (lambda g, a, b: R.power((4, 2), a=a, generator=g) * b, (1.5, 0.7)),
+        (lambda g, a, b: R.vonmises((4, 2), mu=a * b, kappa=2.0, generator=g), (0.5, 2.0)),
     ],
 )  # fmt: skip
 def test_reparameterised_gradients(draw: Any, point: tuple[float, float]) -> None:
@@ -430,6 +462,9 @@ def test_gradients_that_do_not_exist_are_refused() -> None:
         lambda: R.chisquare(df=a),
         lambda: R.standard_t(df=a),
         lambda: R.truncated_normal(mean=a),
+        lambda: R.f(dfnum=a, dfden=2.0),
+        lambda: R.wald(mean=a, scale=1.0),
+        lambda: R.noncentral_f(dfnum=2.0, dfden=2.0, nonc=a),
         lambda: R.multivariate_normal(a, tk.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)),
     ):
         with pytest.raises(NotImplementedError, match="the derivative by"):

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 __all__ = [
     "ATANH_TERMS", "COS_TERMS", "LOG2_HIGH", "LOG2_LOW", "MASK32", "ROUNDS", "SIN_TERMS", "SQRT_HALF", "balanced",
-    "cosine", "double", "horner", "log", "normal", "philox", "philox_round", "scaled", "scaled_wide", "sine",
+    "cosine", "double", "horner", "log", "normal", "open_unit", "philox", "philox_round", "scaled", "scaled_wide",
+    "sine",
 ]  # fmt: skip
 
 MASK32: Final = 0xFFFFFFFF
@@ -142,3 +143,8 @@ def normal(m: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """
     positive = (m.digits(low, 11) + 1.0) * 2.0**-53  # on (0, 1]: log is finite
     return m.sqrt(m.log(positive) * -2.0), m.digits(high, 11) * 2.0**-53
+
+
+def open_unit(m: Any, bits: Any) -> Any:
+    """Return numbers uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
+    return (m.digits(bits, 12) + 0.5) * 2.0**-52

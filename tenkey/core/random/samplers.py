@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from ..dtypes.names import DType
+from .count_samplers import COUNTS
 from .draws import ARRAYS as DRAWS
-from .exact_functions import LOG2_HIGH, LOG2_LOW
+from .exact_functions import LOG2_HIGH, LOG2_LOW, open_unit
 from .exact_functions import horner as _horner
 from .philox import _BLOCKS_PER_CHUNK, Key, _each_blocks, attempt_bits
 from .philox import STANDARD as _STANDARD
@@ -79,30 +80,25 @@ def exact_log1p(x: npt.ArrayLike) -> _Floats:
 # ---- standard families
 
 
-def _open_unit(m: Any, bits: Any) -> Any:
-    """Return numbers uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
-    return (m.digits(bits, 12) + 0.5) * 2.0**-52
-
-
 def _cauchy(m: Any, low: Any, high: Any) -> Any:
-    turns = 0.5 * _open_unit(m, low)
+    turns = 0.5 * open_unit(m, low)
     return -m.cosine(turns) / m.sine(turns)  # the tangent of pi (u - 1/2)
 
 
 def _laplace(m: Any, low: Any, high: Any) -> Any:
-    size = -m.log(_open_unit(m, low))
+    size = -m.log(open_unit(m, low))
     return m.where(m.digits(high, 63) > 0, size, -size)
 
 
 def _logistic(m: Any, low: Any, high: Any) -> Any:
-    u = _open_unit(m, low)
+    u = open_unit(m, low)
     return m.log(u) - m.log(1.0 - u)
 
 
 STANDARD: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
-    "uniform": lambda m, low, high: _open_unit(m, low),
-    "exponential": lambda m, low, high: -m.log(_open_unit(m, low)),
-    "gumbel": lambda m, low, high: -m.log(-m.log(_open_unit(m, low))),
+    "uniform": lambda m, low, high: open_unit(m, low),
+    "exponential": lambda m, low, high: -m.log(open_unit(m, low)),
+    "gumbel": lambda m, low, high: -m.log(-m.log(open_unit(m, low))),
     "laplace": _laplace,
     "logistic": _logistic,
     "cauchy": _cauchy,
@@ -175,7 +171,7 @@ def _until_accepted(like: _Floats, attempt: Callable[[Any, int], tuple[_Floats, 
 
 
 def _normal_of(m: Any, low: Any, high: Any) -> Any:
-    return m.sqrt(-2.0 * m.log(_open_unit(m, low))) * m.cosine(m.digits(high, 11) * 2.0**-53)
+    return m.sqrt(-2.0 * m.log(open_unit(m, low))) * m.cosine(m.digits(high, 11) * 2.0**-53)
 
 
 def _log_gamma(m: Any, elements: Any, shape: Any, _: Any) -> Any:
@@ -189,7 +185,7 @@ def _log_gamma(m: Any, elements: Any, shape: Any, _: Any) -> Any:
 
     def attempt(index: Any, block: int) -> tuple[Any, Any]:
         x = _normal_of(m, *elements.bits(index, block))
-        u = _open_unit(m, elements.bits(index, block + 1)[0])
+        u = open_unit(m, elements.bits(index, block + 1)[0])
         cx = c[index] * x
         cube = cx * (3.0 + cx * (3.0 + cx))  # v - 1
         inside = cx > -1.0
@@ -199,7 +195,7 @@ def _log_gamma(m: Any, elements: Any, shape: Any, _: Any) -> Any:
     result = m.until_accepted(shape, attempt) + m.safe_log(d)
 
     def boosted(index: Any) -> Any:
-        return result[index] + m.log(_open_unit(m, elements.bits(index, _BOOST)[0])) / shape[index]
+        return result[index] + m.log(open_unit(m, elements.bits(index, _BOOST)[0])) / shape[index]
 
     return m.fill(result, shape < 1.0, boosted)
 
@@ -236,29 +232,8 @@ def stirling_series(k: Any) -> Any:
 
 def _stirling_error(k: _Floats) -> _Floats:
     small = k < 16.0
-    tabulated = stirling_table()[np.where(small, k, 0.0).astype(np.intp)]
+    tabulated = stirling_table()[np.where(small & (k > 0.0), k, 0.0).astype(np.intp)]
     return np.where(small, tabulated, stirling_series(np.where(small, 16.0, k)))
-
-
-_DEVIANCE_TERMS: Final = [1 / (2 * j + 1) for j in range(9, 0, -1)]
-
-
-def _deviance(m: Any, k: Any, mean: Any) -> Any:
-    """Return k log(k / mean) + mean - k for k > 0, without cancellation where k is near the mean."""
-    v = (k - mean) / (k + mean)
-    near = m.abs(v) < 0.1
-    z = m.where(near, v * v, 0.0)
-    series = (k - mean) * v + 2.0 * k * v * z * _horner(z, _DEVIANCE_TERMS)
-    return m.where(near, series, k * m.safe_log(k / mean) + mean - k)
-
-
-_LOG_TWO_PI: Final = 1.8378770664093453
-
-
-def _poisson_log_probability(m: Any, k: Any, mean: Any) -> Any:
-    positive = m.maximum(k, 1.0)
-    usual = -m.stirling_error(positive) - _deviance(m, positive, mean) - 0.5 * (_LOG_TWO_PI + m.safe_log(positive))
-    return m.where(k == 0.0, -mean, usual)
 
 
 INVERSION_STEPS: Final = 199
@@ -281,87 +256,6 @@ def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Float
     return result
 
 
-def _poisson(m: Any, elements: Any, mean: Any, _: Any) -> Any:
-    """Draw by inversion below a mean of 10, above by W. Hörmann's PTRS ("The transformed rejection method", 1993)."""
-
-    def small(chosen: Any) -> Any:
-        rate = mean[chosen]
-        u = _open_unit(m, elements.bits(chosen, 0)[0])
-        return m.by_inversion(u, m.exp(-rate), lambda index, k: rate[index] / k)
-
-    def large(chosen: Any) -> Any:
-        means, some = mean[chosen], elements[chosen]
-        b = 0.931 + 2.53 * m.sqrt(means)
-        a = -0.059 + 0.02483 * b
-        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-        fast = 0.9277 - 3.6224 / (b - 2.0)
-
-        def attempt(index: Any, block: int) -> tuple[Any, Any]:
-            low, high = some.bits(index, block)
-            u, v = _open_unit(m, low) - 0.5, _open_unit(m, high)
-            us = 0.5 - m.abs(u)
-            a_, b_, mean_ = a[index], b[index], means[index]
-            k = m.floor((2.0 * a_ / us + b_) * u + mean_ + 0.43)
-            density = m.log(v) + m.safe_log(inverse_alpha[index]) - m.safe_log(a_ / (us * us) + b_)
-            valid = (k >= 0.0) & ((us >= 0.013) | (v <= us))
-            slow = valid & (density <= _poisson_log_probability(m, m.maximum(k, 0.0), mean_))
-            return m.maximum(k, 0.0), ((us >= 0.07) & (v <= fast[index])) | slow
-
-        return m.until_accepted(means, attempt)
-
-    return m.fill(m.fill(m.zeros_like(mean), mean < 10.0, small), mean >= 10.0, large)
-
-
-def _binomial_log_probability(m: Any, k: Any, n: Any, p: Any) -> Any:
-    inside = m.minimum(m.maximum(k, 1.0), n - 1.0)
-    rest = n - inside
-    usual = m.stirling_error(n) - m.stirling_error(inside) - m.stirling_error(rest)
-    usual = usual - _deviance(m, inside, n * p) - _deviance(m, rest, n * (1.0 - p))
-    usual = usual + 0.5 * (m.safe_log(n / inside) - m.safe_log(rest) - _LOG_TWO_PI)
-    return m.where(k <= 0.0, n * m.log1p(-p), m.where(k >= n, n * m.safe_log(p), usual))
-
-
-def _binomial(m: Any, elements: Any, trials: Any, probability: Any) -> Any:
-    """Draw by inversion below a mean of 10, above by BTRS (W. Hörmann, "The generation of binomial variates", 1993)."""
-    flipped = probability > 0.5
-    p_of = m.where(flipped, 1.0 - probability, probability)
-    mean = trials * p_of
-
-    def small(chosen: Any) -> Any:
-        n, p = trials[chosen], p_of[chosen]
-        odds = p / (1.0 - p)
-        u = _open_unit(m, elements.bits(chosen, 0)[0])
-        first = m.exp(n * m.log1p(-p))
-        counts = m.by_inversion(u, first, lambda index, k: m.maximum(n[index] - (k - 1), 0.0) / k * odds[index])
-        return m.minimum(counts, n)
-
-    def large(chosen: Any) -> Any:
-        n, p, some = trials[chosen], p_of[chosen], elements[chosen]
-        spread = m.sqrt(n * p * (1.0 - p))
-        b = 1.15 + 2.53 * spread
-        a = -0.0873 + 0.0248 * b + 0.01 * p
-        fast = 0.92 - 4.2 / b
-        alpha = (2.83 + 5.1 / b) * spread
-        mode = _binomial_log_probability(m, m.floor((n + 1.0) * p), n, p)
-
-        def attempt(index: Any, block: int) -> tuple[Any, Any]:
-            low, high = some.bits(index, block)
-            u, v = _open_unit(m, low) - 0.5, _open_unit(m, high)
-            us = 0.5 - m.abs(u)
-            a_, b_, n_, p_ = a[index], b[index], n[index], p[index]
-            k = m.floor((2.0 * a_ / us + b_) * u + n_ * p_ + 0.5)
-            density = m.log(v) + m.safe_log(alpha[index]) - m.safe_log(a_ / (us * us) + b_)
-            clipped = m.minimum(m.maximum(k, 0.0), n_)
-            slow = (k == clipped) & (density <= _binomial_log_probability(m, clipped, n_, p_) - mode[index])
-            return clipped, ((us >= 0.07) & (v <= fast[index])) | slow
-
-        return m.until_accepted(n, attempt)
-
-    result = m.fill(m.zeros_like(mean), (mean < 10.0) & (mean > 0.0), small)
-    result = m.fill(result, mean >= 10.0, large)
-    return m.where(flipped, trials - result, result)
-
-
 def _truncated_normal(m: Any, elements: Any, low: Any, high: Any) -> Any:
     """Draw standard normal variates in [low, high]: C. P. Robert, "Simulation of truncated normal variables", 1995.
 
@@ -378,7 +272,7 @@ def _truncated_normal(m: Any, elements: Any, low: Any, high: Any) -> Any:
 
     def attempt(index: Any, block: int) -> tuple[Any, Any]:
         low_bits, high_bits = elements.bits(index, block)
-        u, v = _open_unit(m, low_bits), _open_unit(m, high_bits)
+        u, v = open_unit(m, low_bits), open_unit(m, high_bits)
         normal = _normal_of(m, low_bits, high_bits)
         rate_, a_, best_ = rate[index], a[index], best[index]
         uniform = a_ + width[index] * u
@@ -392,6 +286,29 @@ def _truncated_normal(m: Any, elements: Any, low: Any, high: Any) -> Any:
 
     result = m.minimum(m.maximum(m.until_accepted(low, attempt), a), b)
     return m.where(mirrored, -result, result)
+
+
+def _vonmises(m: Any, elements: Any, concentration: Any, _: Any) -> Any:
+    """Draw the sine of half a von Mises angle, which is around 0.
+
+    Source: D. J. Best, N. I. Fisher, "Efficient simulation of the von Mises distribution", 1979. With the sine of half
+    the angle in place of the cosine of the angle, no digits are lost for large concentrations, nor for small ones.
+    """
+    kappa = m.minimum(concentration, 1e150)
+    q = 1.0 / (1.0 + 2.0 * kappa / (1.0 + m.sqrt(1.0 + 4.0 * kappa * kappa)))  # kappa (r - 1) there
+
+    def attempt(index: Any, block: int) -> tuple[Any, Any]:
+        low, high = elements.bits(index, block)
+        v, u = 2.0 * open_unit(m, low) - 1.0, open_unit(m, high)
+        q_, kappa_ = q[index], kappa[index]
+        turns = 0.25 * m.abs(v)
+        sine, cosine = m.sine(turns), m.cosine(turns)
+        square = q_ * sine * sine / (q_ + 2.0 * kappa_ * cosine * cosine)
+        height = q_ + 2.0 * kappa_ * square
+        root = m.sqrt(m.minimum(square, 1.0))
+        return m.where(v < 0.0, -root, root), m.log(height) - m.log(u) + 1.0 - height >= 0.0
+
+    return m.until_accepted(kappa, attempt)
 
 
 def _fill(out: _Floats, condition: Any, function: Callable[[Any], _Floats]) -> _Floats:
@@ -416,30 +333,31 @@ ARRAYS: Final = SimpleNamespace(
 )  # fmt: skip
 
 
-REJECTION: Final[dict[str, Callable[[Any, Any, Any, Any], Any]]] = {
+REJECTION: Final[dict[str, Callable[..., Any]]] = {
     "gamma": lambda m, elements, shape, other: m.exp(_log_gamma(m, elements, shape, other)),
-    "log_gamma": _log_gamma, "standard_t": _standard_t, "poisson": _poisson, "binomial": _binomial,
-    "truncated_normal": _truncated_normal,
+    "log_gamma": _log_gamma, "standard_t": _standard_t, "truncated_normal": _truncated_normal, "vonmises": _vonmises,
+    **COUNTS,
 }  # fmt: skip
-"""Samplers with two parameters for each element, the second of which some ignore."""
-WHOLE: Final = frozenset({"poisson", "binomial"})
+"""Samplers with two parameters for each element, the second of which some ignore; ``hypergeometric`` has three."""
+WHOLE: Final = frozenset(COUNTS)
 """The samplers whose numbers are integers."""
 
 
-def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> _Floats:
+def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int, *more: Any) -> _Floats:
     """Draw a float64 for each address (shape (..., 2)); the parameters broadcast with (...).
 
     See Note [Addresses of rejection samplers].
     """
-    shape = np.broadcast_shapes(first.shape, second.shape, addresses.shape[:-1])
+    given = (first, second, *more)
+    shape = np.broadcast_shapes(*[p.shape for p in given], addresses.shape[:-1])
     rows = np.broadcast_to(addresses, (*shape, 2)).reshape(-1, 2)
-    parameters = [np.broadcast_to(p, shape).reshape(-1) for p in (first, second)]
+    parameters = [np.broadcast_to(p, shape).reshape(-1) for p in given]
     result = np.empty(len(rows))
     with np.errstate(all="ignore"):
         for begin in range(0, len(rows), _BLOCKS_PER_CHUNK):
             piece = slice(begin, begin + _BLOCKS_PER_CHUNK)
-            one, two = (p[piece].astype(np.float64) for p in parameters)
-            result[piece] = REJECTION[kind](ARRAYS, _Elements(seed, rows[piece]), one, two)
+            some = (p[piece].astype(np.float64) for p in parameters)
+            result[piece] = REJECTION[kind](ARRAYS, _Elements(seed, rows[piece]), *some)
     return result.reshape(shape)
 
 

@@ -179,7 +179,7 @@ random_rejection = structured(
     sample_inputs=lambda rng: (
         [
             ((rng.uniform(1, 20, (2, 3)), np.ones(3), _addresses_of(2, 3), 5), {"kind": kind})
-            for kind in ("gamma", "log_gamma", "poisson")
+            for kind in ("gamma", "log_gamma", "poisson", "vonmises", "zipf")
         ]
         + [
             ((np.array(40.0), rng.uniform(0, 1, (0, 3)), _addresses_of(3), 5), {"kind": "binomial"}),
@@ -189,6 +189,30 @@ random_rejection = structured(
     batch=core_dims(0, 0, 1),
     tags=(Tag.INTERNAL,),
     doc="Sample by rejection, each number from its own address; see Note [Addresses of rejection samplers].",
+)
+
+
+def _hypergeometric_meta(good: Any, bad: Any, sample: Any, addresses: Any, seed: int) -> TensorSpec:
+    _real("random_hypergeometric", good, bad, sample)
+    _check_address("random_hypergeometric", addresses, seed)
+    return TensorSpec(np.broadcast_shapes(good.shape, bad.shape, sample.shape, addresses.shape[:-1]), dtypes.int64)
+
+
+random_hypergeometric = structured(
+    "random_hypergeometric(Tensor good, Tensor bad, Tensor sample, Tensor addresses, int seed) -> Tensor",
+    meta=_hypergeometric_meta,
+    numpy=lambda good, bad, sample, addresses, seed: core_random.samplers.rejection(
+        "hypergeometric", good, bad, addresses, seed, sample
+    ).astype(np.int64),
+    decomposition=_on_devices(_hypergeometric_meta, decompositions.hypergeometric),
+    differentiable=False,
+    sample_inputs=lambda rng: [
+        ((np.array([5.0, 90.0, 1000.0]), np.array(70.0), np.array([[3], [60]]), _addresses_of(2, 3), 5), {}),
+        ((np.array(7.0), np.array(3.0), np.zeros(0), _addresses_of(0), 5), {}),
+    ],
+    batch=core_dims(0, 0, 0, 1),
+    tags=(Tag.INTERNAL,),
+    doc="Return how many of a sample drawn without replacement are of the first of two kinds.",
 )
 
 
@@ -375,6 +399,8 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "width": ("above 0", lambda m, x: x > 0),
     "bound": ("a number, not NaN", lambda m, x: ~m.isnan(x)),
     "nonnegative": ("at least 0 and finite", lambda m, x: (x >= 0) & (x < math.inf)),
+    "exponent": ("above 1", lambda m, x: x > 1),
+    "below one": ("in [0, 1)", lambda m, x: (x >= 0) & (x < 1)),
     "weight": ("at least 0", lambda m, x: ~(x < 0)),
     "positive": ("above 0 and finite", lambda m, x: (x > 0) & (x < math.inf)),
     "probability": ("in [0, 1]", lambda m, x: (x >= 0) & (x <= 1)),
@@ -385,7 +411,7 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
         lambda m, x: (x >= 0) & (x < 2.0**53) & (x == m.floor(x)),
     ),
 }
-_NARROW: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
+_INTEGERS: Final = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 
 
 def check_values(operator: str, name: str, rule: str, values: Any) -> None:
@@ -394,7 +420,7 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
     The rule is one of ``_RULES``, the name of a dtype that must hold the values, or ``probabilities``, which also
     checks the sums along the last axis.
     """
-    if rule in _NARROW:
+    if rule in _INTEGERS:
         limits = iinfo(rule)
         words = f"at most {limits.max} for the dtype {rule}"
         good = (values >= limits.min) & (values <= limits.max)
@@ -421,7 +447,7 @@ def _tolerance(dtype: np.dtype) -> float:
 
 def _checked_on_device(x: Tensor, *, caller: str, name: str, rule: str) -> Tensor:
     """Evaluate the rule on the device, and read the values only where the error is to name one of them."""
-    if rule in _NARROW:
+    if rule in _INTEGERS:
         limits = iinfo(rule)
         good = decompositions.hold(lambda m, x: (x >= limits.min) & (x <= limits.max), x)
     elif rule == "covariance":

@@ -49,7 +49,7 @@ from .shape.copying import cast, flip, stack
 from .shape.views import broadcast_to, reshape
 
 __all__ = [
-    "category", "counts", "factor", "hold", "integers", "normal", "order", "permutation",
+    "category", "counts", "factor", "hold", "hypergeometric", "integers", "normal", "order", "permutation",
     "rejection", "standard", "uniform",
 ]  # fmt: skip
 
@@ -203,12 +203,15 @@ class _Elements:
         return random_low(place, self.streams, self.seed), random_high(place, self.streams, self.seed)
 
 
-def rejection(first: Tensor, second: Tensor, addresses: Tensor, seed: int, *, kind: str) -> Tensor:
+def rejection(
+    first: Tensor, second: Tensor, addresses: Tensor, seed: int, *more: Tensor, kind: str
+) -> Tensor:  # fmt: skip
     """Draw as ``samplers.rejection`` does, with all attempts for every element."""
-    shape = np.broadcast_shapes(first.shape, second.shape, addresses.shape[:-1])
-    one, two = (broadcast_to(cast(p, _FLOAT64), shape) for p in (first, second))
+    given = (first, second, *more)
+    shape = np.broadcast_shapes(*[p.shape for p in given], addresses.shape[:-1])
+    parameters = [broadcast_to(cast(p, _FLOAT64), shape) for p in given]
     elements = _Elements(seed, broadcast_to(addresses, (*shape, 2)))
-    drawn: Tensor = core_random.samplers.REJECTION[kind](TENSORS, elements, one, two)
+    drawn: Tensor = core_random.samplers.REJECTION[kind](TENSORS, elements, *parameters)
     return cast(minimum(drawn, 2.0**63 - 1024), dtypes.int64) if kind in core_random.samplers.WHOLE else drawn
 
 
@@ -229,6 +232,11 @@ def counts(trials: Tensor, probabilities: Tensor, addresses: Tensor, seed: int) 
     if not k:
         return zeros((*outer, 0), dtype=dtypes.int64, device=trials.device)
     return stack(result, axis=-1)
+
+
+def hypergeometric(good: Tensor, bad: Tensor, sample: Tensor, addresses: Tensor, seed: int) -> Tensor:
+    """Draw as ``samplers.rejection`` does with three parameters."""
+    return rejection(good, bad, addresses, seed, sample, kind="hypergeometric")
 
 
 def category(weights: Tensor, uniform: Tensor) -> Tensor:
