@@ -130,7 +130,7 @@ with _registry.deferred_installers():  # Note [Installers that wait]
 
 
 _LATER = ("cuda", "testing", *_names.MODULES)
-_TRANSFORMS = ("grad", "jvp", "vmap")  # functions of tenkey.transforms, whose modules are loaded at first use
+_TRANSFORMS = ("grad", "jvp", "value_and_grad", "vjp", "vmap")  # functions of tenkey.transforms, loaded at first use
 
 
 def _load_checks() -> _Any:

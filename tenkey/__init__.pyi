@@ -102,7 +102,7 @@ from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult,
 from tenkey.serialization import load as load, save as save
 from tenkey.transforms.batching.mapping import vmap as vmap
 from tenkey.transforms.forward import jvp as jvp
-from tenkey.transforms.reverse import grad as grad
+from tenkey.transforms.reverse import grad as grad, value_and_grad as value_and_grad, vjp as vjp
 
 __all__ = [
     "Tensor",
@@ -445,9 +445,11 @@ __all__ = [
     "unravel_index",
     "unstack",
     "unwrap",
+    "value_and_grad",
     "vander",
     "var",
     "vecdot",
+    "vjp",
     "vmap",
     "vsplit",
     "vstack",

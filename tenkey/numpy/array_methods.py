@@ -366,6 +366,7 @@ def _install() -> None:
         "tobytes": _tobytes, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "conj": _conj, "conjugate": _conj, "__new__": _new, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str,
         "__hash__": Tensor.__hash__,
+        "detach": lambda self: as_ndarrays(Tensor.detach(self)),
         "squeeze": lambda self, axis=None: functions["squeeze"](self, axis),
         "ptp": lambda self, axis=None, out=None, keepdims=False: functions["ptp"](self, axis, out, keepdims),
         "T": property(lambda self: functions["transpose"](self)),

@@ -32,8 +32,10 @@ from .trace import (
     bare,
     check_function,
     check_outputs,
+    class_of,
     described,
     differentiable,
+    in_class,
     refuse_input,
     split_aux,
 )
@@ -66,7 +68,8 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
         return result, parts, aux
 
     result, parts, aux = forward_ad.dual_level().run(run)
-    output, pushed = unflatten(result, [p for p, _ in parts]), unflatten(result, [t for _, t in parts])
+    kind = class_of(flatten(primals))
+    output, pushed = (unflatten(result, [in_class(part[i], kind) for part in parts]) for i in (0, 1))
     return (output, pushed, aux) if has_aux else (output, pushed)
 
 

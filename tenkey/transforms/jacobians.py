@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.tree import flatten, unflatten
+from ..core.tree import flatten, tree_map, unflatten
 from ..ops.builtin.creation import eye
 from ..ops.builtin.shape.views import reshape, slice
 from .batching.mapping import vmap
 from .forward import jvp
 from .reverse import vjp
-from .trace import as_inputs, check_function, positions_of, refuse_input, refuse_output, with_chosen
+from .trace import as_inputs, check_function, class_of, in_class, positions_of, refuse_input, refuse_output, with_chosen
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -89,6 +89,9 @@ def _by_rows(
         rows = vmap(lambda *g: pullback(unflatten(output, list(g))), chunk_size=chunk_size)(*_basis(ends))
         columns = [_blocks(x, 0, ends) if isinstance(x, Tensor) else [x] * len(ends) for x in flatten(rows)]
         result = [unflatten(rows, list(block)) for block in zip(*columns, strict=True)]
+        kind = class_of(flatten(chosen))
+        if kind is not Tensor:
+            result = tree_map(lambda x: in_class(x, kind), result)
         whole = unflatten(output, [block[0] if isinstance(argnums, int) else block for block in result])
         return (whole, aux[0]) if has_aux else whole
 
@@ -139,7 +142,11 @@ def _by_columns(
             return result[1], (result[2] if has_aux else None)
 
         columns, aux = vmap(push, 0, (-1, None), randomness, chunk_size=chunk_size)(*_basis(leaves))
-        blocks = [unflatten(chosen, _blocks(end, end.ndim - 1, leaves)) for end in flatten(columns)]
+        kind = class_of(leaves)
+        blocks = [
+            unflatten(chosen, [in_class(block, kind) for block in _blocks(end, end.ndim - 1, leaves)])
+            for end in flatten(columns)
+        ]
         whole = unflatten(columns, [block[0] if isinstance(argnums, int) else block for block in blocks])
         return (whole, aux) if has_aux else whole
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..autograd.engine.functional import grad, private_gradients
 from ..autograd.tape.node import AutogradMeta, mark_leaf, walk
 from ..core.dtypes.names import default_complex, default_float
-from ..core.tensor import Tensor, from_host
+from ..core.tensor import Tensor, from_host, with_class
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
@@ -28,8 +28,8 @@ from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
-    "Run", "as_inputs", "bare", "check_function", "check_outputs", "described", "differentiable", "positions_of",
-    "refuse_input", "refuse_output", "split_aux", "with_chosen",
+    "Run", "as_inputs", "bare", "check_function", "check_outputs", "class_of", "described", "differentiable",
+    "in_class", "positions_of", "refuse_input", "refuse_output", "split_aux", "with_chosen",
 ]  # fmt: skip
 
 
@@ -113,16 +113,35 @@ def with_chosen(
 
 def _alias(x: Tensor, run: int) -> Tensor:
     """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient, for a run."""
-    state, levels = get_state(), open_levels()
-    if state is None and not levels and x.__class__ is Tensor and not x._word & _UNUSUAL:
+    state, levels, kind = get_state(), open_levels(), x.__class__
+    if state is None and not levels and not x._word & _UNUSUAL and (kind is Tensor or _is_kept(kind)):
         made = x.detach()
         made._word |= REQUIRES_GRAD
         meta = made._autograd = AutogradMeta()
         meta.run = run
-        return made
-    made = fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
-    mark_leaf(made, run)
-    return made
+    else:
+        made = fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
+        mark_leaf(made, run)
+    return with_class(kind, made) if made.__class__ is Tensor is not kind and _is_kept(kind) else made
+
+
+def _is_kept(kind: type[Tensor]) -> bool:
+    """Return whether aliases and gradients have this class too: a subclass that has no handler."""
+    return kind is not Tensor and kind is not Wrapper and not kind._asks
+
+
+def in_class(x: Any, kind: type[Tensor]) -> Any:
+    """Return a plain tensor in a class without a handler, which aliases and gradients have like their inputs."""
+    return x.as_subclass(kind) if kind is not Tensor and x.__class__ is Tensor and _is_kept(kind) else x
+
+
+def class_of(leaves: Sequence[Any]) -> type[Tensor]:
+    """Return the class in which results are returned: the first of the leaves that has none of its own handlers."""
+    for leaf in leaves:
+        kind = leaf.__class__
+        if kind is not Tensor and isinstance(leaf, Tensor) and _is_kept(kind):
+            return kind  # type: ignore[no-any-return]
+    return Tensor
 
 
 def bare(x: Tensor) -> list[Tensor]:
@@ -237,7 +256,7 @@ class Run:
 
     def _structured(self, found: Sequence[Any]) -> list[Any]:
         """Return what belongs to the inputs in the structure of the chosen arguments; None for other leaves."""
-        remaining = iter(found)
+        remaining = iter([in_class(g, x.__class__) for x, g in zip(self.inputs, found)])
         return unflatten(self.structure, [next(remaining) if own else None for own in self.is_input])  # type: ignore[no-any-return]
 
     def free(self, value: Any, *, keeps: bool) -> Any:

@@ -134,6 +134,26 @@ def test_private_inputs() -> None:
     _close(deep, 12 * _X)
 
 
+def test_subclasses_without_a_handler_are_kept() -> None:
+    """The function gets an instance, and the derivative is one."""
+
+    class Kept(Tensor):
+        def squared(self) -> Any:
+            return self * self
+
+    x = _x().as_subclass(Kept)
+    pair = grad(lambda p: tk.sum(p[0].squared() * p[1]), argnums=0)((x, _x()))
+    assert (type(pair[0]), type(pair[1])) == (Kept, Tensor)
+    _close(pair[0], 2 * _X**2)
+    second = grad(lambda y: tk.sum(grad(lambda z: tk.sum(z.squared() * z))(y).squared()))(x)  # 9 x**4
+    assert type(second) is Kept
+    _close(second, 36 * _X**3)
+    found = vjp(lambda y: y.squared(), x)[1](tk.ones(3, dtype=tk.float64))[0]
+    results = [found, jacrev(lambda y: y.squared())(x), jacfwd(lambda y: y * y)(x), vmap(lambda y: y * y)(x)]
+    assert {type(result) for result in results} == {Kept}
+    assert {type(result) for result in jvp(lambda y: y * y, (x,), (x,))} == {Kept}
+
+
 def test_results_have_no_history_of_their_own() -> None:
     """Unless it leads to what somebody may ask for."""
     x, v = _x(), tk.asarray(np.array([1.0, -2.0, 0.5]))

@@ -9,7 +9,7 @@ from ...core.gradient_errors import UNUSED_INPUT
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
-from ...core.wrapper import innermost, refreshed, released
+from ...core.wrapper import Wrapper, innermost, refreshed, released
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...ops.builtin.creation import zeros_like
 from ..tape.node import AccumulateGrad, Edge, edge_of
@@ -215,7 +215,7 @@ def private_gradients(
     has to do: see Note [Gradients of private inputs].
     """
     root, nr = edge_of(output)
-    if root is None or get_state() is not None or output.__class__ is not Tensor:
+    if root is None or get_state() is not None or output.__class__ is Wrapper:
         return None
     nodes: list[Any] = [edge_of(x)[0] for x in inputs]
     buffers = count_all_senders(root, frozenset(nodes))

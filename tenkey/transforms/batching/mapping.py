@@ -10,11 +10,12 @@ import numpy as np
 
 from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor, from_host
-from ...core.tree import broadcast_prefix, flatten, unflatten
+from ...core.tree import broadcast_prefix, flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT
 from ...dispatch.keys import DispatchKey
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
+from ..trace import class_of, in_class
 from . import function_rule as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
 from . import rules as _rules  # noqa: F401
 from .level import BatchLevel, move
@@ -83,8 +84,11 @@ def vmap(
                 "the mapped dimension."
             )
         if chunk_size is not None and chunk_size < sizes[0]:
-            return in_chunks(sizes[0], leaves, dims, args, kwargs)
-        return at_once(BatchLevel(sizes[0], randomness), leaves, dims, args, kwargs)
+            result = in_chunks(sizes[0], leaves, dims, args, kwargs)
+        else:
+            result = at_once(BatchLevel(sizes[0], randomness), leaves, dims, args, kwargs)
+        kind = class_of(leaves)
+        return result if kind is Tensor else tree_map(lambda x: in_class(x, kind), result)
 
     def at_once(level: BatchLevel, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         def run(level: BatchLevel) -> Any:
