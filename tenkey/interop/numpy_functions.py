@@ -71,7 +71,7 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "einsum": lambda *xs, optimize=False: _ours("einsum")(*xs, optimize=True if optimize is False else optimize),
     "gradient": _gradient,
     "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
-    "squeeze": lambda a, **axis: a.squeeze(*axis.values()),
+    "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,

@@ -251,7 +251,11 @@ _sources: dict[Any, Any] = {}
 
 def _by_source() -> dict[Any, Any]:
     if not _sources:
-        _sources.update({getattr(np, name): function for name, function in functions.items() if hasattr(np, name)})
+        for name, function in functions.items():
+            module, _, short = name.rpartition(".")
+            source = getattr(getattr(np, module) if module else np, short, None)
+            if source is not None:
+                _sources[source] = function
     return _sources
 
 
