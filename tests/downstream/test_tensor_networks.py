@@ -56,7 +56,7 @@ AUTORAY: dict[str, Callable[[Any], Any]] = {
     "least squares": lambda x: ar.do("linalg.solve", ar.do("dot", x.T, x), ar.do("transpose", x)),
     "selection": lambda x: ar.do("where", x > 0, ar.do("clip", x, 0.1, 0.5), ar.do("take", x, [2, 0, 1], axis=1)),
     "pad, einsum": lambda x: ar.do("einsum", "ab,cb->ac", x, ar.do("pad", x, ((1, 0), (0, 0)))),
-    "dtypes": lambda x: ar.do("conj", ar.astype(x, "complex64") * 1j),
+    "dtypes, squeeze": lambda x: ar.do("squeeze", ar.do("conj", ar.astype(x[None], "complex64") * 1j)),
 }  # fmt: skip
 
 
