@@ -129,7 +129,7 @@ with _registry.deferred_installers():  # Note [Installers that wait]
     transforms.install(_registry)
 
 
-_LATER = ("cuda", "testing", *_names.MODULES)
+_LATER = ("cuda", "numpy", "testing", *_names.MODULES)
 _TRANSFORMS = ("grad", "jvp", "value_and_grad", "vjp", "vmap")  # functions of tenkey.transforms, loaded at first use
 
 
@@ -176,6 +176,6 @@ globals().update(_names.expose(""))
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public({**globals(), **dict.fromkeys(("cuda", "testing", *_names.MODULES, *_TRANSFORMS))})  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys((*_LATER, *_TRANSFORMS))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

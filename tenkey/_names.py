@@ -22,7 +22,20 @@ __all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "lis
 MODULES: Final = ("linalg", "fft", "special")
 # Public modules tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
 SUBMODULES: Final = frozenset(
-    {*MODULES, "autograd", "backends", "core", "cuda", "dispatch", "library", "ops", "random", "testing", "transforms"}
+    {
+        *MODULES,
+        "autograd",
+        "backends",
+        "core",
+        "cuda",
+        "dispatch",
+        "library",
+        "numpy",
+        "ops",
+        "random",
+        "testing",
+        "transforms",
+    }
 )
 _HIDDEN: Final = frozenset({Tag.DERIVED, Tag.INTERNAL})
 
