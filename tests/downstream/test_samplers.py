@@ -44,7 +44,7 @@ def hamiltonian_chains(
         values = density(x)
         return values.sum(), values
 
-    value_and_grad = tk.transforms.value_and_grad(total, has_aux=True)
+    value_and_grad = tk.value_and_grad(total, has_aux=True)
     (_, value), gradient = value_and_grad(x)
     states = []
     for _ in range(draws):
@@ -85,7 +85,7 @@ def test_hamiltonian_chains_of_a_skewed_density() -> None:
 
 def no_u_turn_chain(density: Callable[[Any], Any], x: Any, step: float, draws: int, rng: np.random.Generator) -> Any:
     """Return the states of one chain (Hoffman and Gelman 2014, JMLR 15, algorithm 3)."""
-    value_and_grad = tk.transforms.value_and_grad(density)
+    value_and_grad = tk.value_and_grad(density)
 
     def leap(x: Any, momentum: Any, direction: int) -> tuple[Any, Any, float]:
         momentum = momentum + 0.5 * direction * step * value_and_grad(x)[1]
@@ -147,7 +147,7 @@ def test_nutpie_samples_with_our_gradients() -> None:
     nutpie = pytest.importorskip("nutpie", minversion="0.13")
     from nutpie.compiled_pyfunc import from_pyfunc
 
-    value_and_grad = tk.transforms.value_and_grad(regression)
+    value_and_grad = tk.value_and_grad(regression)
 
     def density(x: Any) -> tuple[float, Any]:
         value, gradient = value_and_grad(tnp.array(x))

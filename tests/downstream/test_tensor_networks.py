@@ -171,7 +171,7 @@ def test_gradient_descent_finds_a_ground_state() -> None:
         bra, middle, ket = qtn.tensor_network_align(state.H, operator, state)
         return (bra & middle & ket).contract(optimize="greedy") / (bra & bra.H).contract(optimize="greedy")
 
-    value_and_grad = tk.transforms.value_and_grad(energy)
+    value_and_grad = tk.value_and_grad(energy)
 
     def objective(x: Any) -> Any:
         value, gradient = value_and_grad(tnp.array(x))
