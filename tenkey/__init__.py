@@ -64,6 +64,29 @@ from .core.wrapper import install_levels as _install_levels
 from .dispatch import registry as _registry
 from .dispatch.modes import install_modes as _install_modes
 from .dispatch.subclasses import install_subclasses as _install_subclasses
+from .functions.calculating.number_tests import (
+    array_equiv,
+    iscomplex,
+    iscomplexobj,
+    isneginf,
+    isposinf,
+    isreal,
+    isrealobj,
+    real_if_close,
+)
+from .functions.calculating.orders import lexsort, sort_complex
+from .functions.calculating.polynomial_algebra import (
+    poly,
+    polyadd,
+    polyder,
+    polydiv,
+    polyfit,
+    polyint,
+    polymul,
+    polysub,
+    roots,
+)
+from .functions.calculating.windows import bartlett, blackman, hamming, hanning, kaiser
 from .functions.creation import asarray, from_dlpack, tensor
 from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .functions.indexing import nonzero, unravel_index
@@ -71,7 +94,8 @@ from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .functions.inspection import array_namespace_info as __array_namespace_info__
 from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
-from .functions.piecewise import apply_along_axis, piecewise
+from .functions.piecewise import apply_along_axis, apply_over_axes, piecewise
+from .functions.rearranging.bit_packing import packbits, unpackbits
 from .functions.rearranging.grids import (
     diag_indices,
     diag_indices_from,

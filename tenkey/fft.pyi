@@ -5,20 +5,30 @@ from collections.abc import Sequence
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike
+from tenkey.functions.calculating.planar_transforms import (
+    fft2 as fft2,
+    ifft2 as ifft2,
+    irfft2 as irfft2,
+    rfft2 as rfft2,
+)
 
 __all__ = [
     "fft",
+    "fft2",
     "fftfreq",
     "fftn",
     "fftshift",
     "hfft",
     "ifft",
+    "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
     "irfft",
+    "irfft2",
     "irfftn",
     "rfft",
+    "rfft2",
     "rfftfreq",
     "rfftn",
 ]

@@ -7,6 +7,7 @@ A name is an operator whose block begins with ``linalg_`` (``tenkey/ops/builtin`
 from numpy.linalg import LinAlgError
 
 from ._names import fill_module
+from .functions.calculating.tensor_systems import tensorinv, tensorsolve
 from .functions.linalg import tensordot
 from .functions.matrix_norms import cond, matrix_norm, norm
 from .ops.builtin.linalg.diagonals import trace
@@ -15,6 +16,7 @@ from .ops.builtin.linalg.products import outer, vecdot
 from .ops.builtin.shape.views import matrix_transpose
 
 __all__ = [
-    "LinAlgError", "cond", "matmul", "matrix_norm", "matrix_transpose", "norm", "outer", "tensordot", "trace", "vecdot",
+    "LinAlgError", "cond", "matmul", "matrix_norm", "matrix_transpose", "norm", "outer", "tensordot", "tensorinv",
+    "tensorsolve", "trace", "vecdot",
 ]  # fmt: skip
 __getattr__ = fill_module("linalg", globals())

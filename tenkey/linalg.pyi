@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from numpy.linalg import LinAlgError as LinAlgError
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, TensorLike
+from tenkey.functions.calculating.tensor_systems import tensorinv as tensorinv, tensorsolve as tensorsolve
 from tenkey.functions.linalg import tensordot as tensordot
 from tenkey.functions.matrix_norms import cond as cond, matrix_norm as matrix_norm, norm as norm
 from tenkey.ops.builtin.linalg.decompositions import QRResult, SVDResult
@@ -43,6 +44,8 @@ __all__ = [
     "svd",
     "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "vecdot",
     "vector_norm",

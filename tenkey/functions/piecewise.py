@@ -1,4 +1,4 @@
-"""Functions that call functions of the user: ``piecewise`` and ``apply_along_axis``."""
+"""Functions that call functions of the user: ``piecewise``, ``apply_along_axis`` and ``apply_over_axes``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..ops.builtin.indexing.advanced_indexing import index
 from ..ops.builtin.indexing.setitem import put
 from ..ops.builtin.shape.copying import cast, stack
 from ..ops.builtin.shape.manipulation import moveaxis
-from ..ops.builtin.shape.views import reshape
+from ..ops.builtin.shape.views import expand_dims, reshape
 from ..ops.shapes import checked_axis
 from .creation import asarray, refuse_other
 
-__all__ = ["apply_along_axis", "piecewise"]
+__all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
 
 
 def piecewise(
@@ -101,3 +101,28 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     made = reshape(results, (*outer, *inner))
     places = tuple(range(len(outer), len(outer) + len(inner)))
     return moveaxis(made, places, tuple(range(i, i + len(inner))))
+
+
+def apply_over_axes(func: Callable[..., Tensor], x: Tensor, axes: int | Sequence[int]) -> Tensor:
+    """Call ``func(x, axis)``, such as ``tk.sum``, for one axis after another; the axes keep their places.
+
+    The result of a call has the dimensions of ``x``, or one less, which is put back with length 1. Raises ValueError
+    for another number of dimensions.
+
+    >>> tk.apply_over_axes(tk.sum, tk.ones((2, 3, 4)), (0, 2)).tolist()
+    [[[8.0], [8.0], [8.0]]]
+    """
+    refuse_other("apply_over_axes", x)
+    found = x
+    for axis in axes if isinstance(axes, Sequence) else (axes,):
+        i = checked_axis("apply_over_axes", axis, x.ndim)
+        made = func(found, i)
+        if made.ndim == x.ndim - 1:
+            made = expand_dims(made, i)
+        if made.ndim != x.ndim:
+            raise ValueError(
+                f"[apply_over_axes] the function returned shape {made.shape}: it must keep the dimensions of shape "
+                f"{x.shape}, or remove axis {i}."
+            )
+        found = made
+    return found

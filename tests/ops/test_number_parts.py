@@ -35,7 +35,8 @@ def test_bitwise_count(dtype: str) -> None:
     x = tk.asarray(values)
     composed = tk.bitwise_count.operator.facets["Composite"].function(x)
     for got in (tk.bitwise_count(x), composed):
-        assert got.tolist() == want and got.dtype == tk.uint8
+        assert got.tolist() == want
+        assert got.dtype == tk.uint8
 
 
 def test_divmod() -> None:
