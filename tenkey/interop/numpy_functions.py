@@ -33,7 +33,8 @@ from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 from .numpy_table import TABLE
 
-__all__ = ["Row", "arguments", "array_function", "named_rows", "rows"]
+__all__ = ["ARRAYS", "Row", "arguments", "array_function", "named_rows", "rows"]
+
 
 @functools.cache
 def _ours(name: str) -> Callable[..., Any]:
@@ -85,7 +86,7 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
 _WRITERS: Final = frozenset(["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"])
 _MANY: Final = -1  # any number of operands, by position
 # arguments for which NumPy takes a list as an array
-_ARRAYS: Final = frozenset([
+ARRAYS: Final = frozenset([
     "a", "a1", "a2", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element",
     "test_elements", "bins", "weights", "condition", "prepend", "append",
 ])  # fmt: skip
@@ -189,7 +190,7 @@ def _operand(name: str, value: Any, row: Row, device: Any) -> Any:
         return [v if isinstance(v, Tensor) else asarray(np.asarray(v), device=device) for v in value]
     if value.__class__ is np.ndarray:
         return asarray(value, device=device)
-    if name in _ARRAYS and isinstance(value, (list, tuple)):
+    if name in ARRAYS and isinstance(value, (list, tuple)):
         return asarray(value if tensors_in(value) else np.asarray(value), device=device)
     return value
 

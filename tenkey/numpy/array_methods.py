@@ -154,9 +154,7 @@ def _astype(
 ) -> Any:  # fmt: skip
     wanted = np.dtype(dtype)
     if not np.can_cast(self.dtype, wanted, casting):
-        raise TypeError(
-            f"Cannot cast array data from {self.dtype!r} to {wanted!r} according to the rule {casting!r}"
-        )
+        raise TypeError(f"Cannot cast array data from {self.dtype!r} to {wanted!r} according to the rule {casting!r}")
     if wanted not in DTYPE_TRAIT:
         return self.numpy().astype(wanted)
     if self.dtype.kind == "c" and wanted.kind not in "cb":

@@ -26,7 +26,9 @@ _DOUBLE: Final = dtypes.get_defaults()._replace(
 )
 host_calls: Final[dict[str, int]] = {}
 """How often NumPy computed a function of the namespace from the values, by name."""
-_strict: ContextVar[bool] = ContextVar("tenkey_numpy_operators_only", default=bool(os.environ.get("TENKEY_NUMPY_OPERATORS_ONLY")))
+_strict: ContextVar[bool] = ContextVar(
+    "tenkey_numpy_operators_only", default=bool(os.environ.get("TENKEY_NUMPY_OPERATORS_ONLY"))
+)
 
 
 class operators_only:  # noqa: N801  # used like a function

@@ -62,8 +62,10 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
     """Return an array, without a copy where the data allow it; arguments as in :func:`array`."""
-    return a if a.__class__ is ndarray and dtype is None and device is None and not copy else array(
-        a, dtype, copy=copy, device=device
+    return (
+        a
+        if a.__class__ is ndarray and dtype is None and device is None and not copy
+        else array(a, dtype, copy=copy, device=device)
     )
 
 

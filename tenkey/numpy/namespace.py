@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,8 +30,9 @@ from ..core.tensor import Tensor
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..interop.numpy_functions import Row, arguments, named_rows
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarrays
 from .converting import cast, in_float64, on_host, operand, write_out
+from .entries import make_entry, words_of
 from .universal import ufunc, universal_functions
 
 __all__ = ["HOST", "functions"]
@@ -60,12 +62,49 @@ _SAME: Final = frozenset([  # functions whose array operands have one common dty
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
     "linalg.multi_dot", "linalg.tensordot", "block", "cov", "corrcoef", "polyval", "interp",
 ])  # fmt: skip
-_FREE: Final = frozenset([  # functions whose results have the dtype of the operand, or do not depend on it
-    "reshape", "transpose", "ravel", "squeeze", "expand_dims", "broadcast_to", "moveaxis", "swapaxes", "flip", "roll",
-    "tile", "repeat", "split", "array_split", "concatenate", "stack", "where", "take", "zeros_like", "ones_like",
-    "empty_like", "full_like", "arange", "zeros", "ones", "empty", "full", "eye", "linspace", "shape", "ndim", "size",
-    "result_type", "meshgrid", "copy", "astype", "asarray", "array", "einsum",
-])
+_FREE: Final = frozenset(
+    [  # functions whose results have the dtype of the operand, or do not depend on it
+        "reshape",
+        "transpose",
+        "ravel",
+        "squeeze",
+        "expand_dims",
+        "broadcast_to",
+        "moveaxis",
+        "swapaxes",
+        "flip",
+        "roll",
+        "tile",
+        "repeat",
+        "split",
+        "array_split",
+        "concatenate",
+        "stack",
+        "where",
+        "take",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "arange",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "eye",
+        "linspace",
+        "shape",
+        "ndim",
+        "size",
+        "result_type",
+        "meshgrid",
+        "copy",
+        "astype",
+        "asarray",
+        "array",
+        "einsum",
+    ]
+)
 _CONDITIONS: Final = frozenset(["where", "select"])
 
 
@@ -123,7 +162,9 @@ def _in_dtypes(made: Any, source: Any, args: tuple[Any, ...], options: dict[str,
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = source(*given, **keywords)
-            wanted = [r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))]
+            wanted = [
+                r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))
+            ]
         except Exception:  # noqa: BLE001  # arguments that do not fit one element: the dtype stays
             wanted = None
         _dtypes[tuple(key)] = wanted
@@ -141,15 +182,12 @@ def _in_dtypes(made: Any, source: Any, args: tuple[Any, ...], options: dict[str,
     return type(made)(*cast_results) if hasattr(made, "_fields") else tuple(cast_results)
 
 
-def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _general(
+    name: str, source: Any, row: Row, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:  # fmt: skip
     """Call the counterpart of a NumPy function with any of NumPy's arguments."""
     out = kwargs.get("out")
     options = {k: v for k, v in kwargs.items() if k != "out"}
-    if "out" in row.names and row.positional >= 0:
-        place = row.names.index("out")
-        if place < len(args):
-            out = args[place]
-            args = (*args[:place], *([None] if place < len(args) - 1 else []), *args[place + 1 :])
     if isinstance(out, tuple):
         (out,) = out
     tensors = tensors_in((args, options))
@@ -158,10 +196,9 @@ def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dic
     if found is None:
         return on_host(source, args, {**options, **({} if out is None else {"out": out})})
     first, keywords = found
-    if name in _SAME:
-        first = _common(name, first)
+    operands = _common(name, first) if name in _SAME else first
     try:
-        made = in_float64(row.target, tuple(first), keywords)
+        made = in_float64(row.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
         if any(x.requires_grad for x in tensors):
             raise
@@ -174,27 +211,23 @@ def _mapped(name: str, source: Any, row: Row, args: tuple[Any, ...], kwargs: dic
             raise np.exceptions.AxisError(str(error)) from None
         raise
     made = as_ndarrays(made, tuple(tensors))
-    if name not in _FREE and (not tensors or any(x._word & _EXACT for x in tensors)):
+    exact = not tensors or any(x._word & _EXACT for x in tensors)
+    results = _dtypes_of(made)
+    if name not in _FREE and exact:
         made = _in_dtypes(made, source, args, options)
+    if operands is first and results == _dtypes_of(made):
+        if name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results):
+            direct.add(words_of(row, args))
     return made if out is None else write_out(name, made, out, True, "same_kind")
 
 
+def _dtypes_of(made: Any) -> list[Any]:
+    return [getattr(x, "dtype", None) for x in (made if isinstance(made, (tuple, list)) else (made,))]
+
+
 def _function(name: str, source: Any, row: Row) -> Callable[..., Any]:
-    target, positional, simple = row.target, row.positional, row.is_simple
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        if simple and not kwargs and 0 < len(args) <= positional:
-            for x in args:
-                if x.__class__ is not ndarray or x._word & _EXACT:
-                    break
-            else:
-                try:
-                    return as_ndarrays(target(*args), args)
-                except (TypeError, IndexError):  # NumPy may take the dtype
-                    pass
-        return _mapped(name, source, row, args, kwargs)
-
-    return _named(function, name, source)
+    direct: set[Any] = set()
+    return _named(make_entry(name, source, row, partial(_general, name, source, row, direct), direct), name, source)
 
 
 def _named(function: Any, name: str, source: Any) -> Callable[..., Any]:

@@ -1,0 +1,200 @@
+"""Entries of the functions of ``tenkey.numpy``: NumPy's signature, and a short way for the usual calls.
+
+Note [Entries with NumPy's signatures]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A function is generated for each row of the table. It has NumPy's parameters and defaults. A call in which all arrays
+are ``ndarray`` with dispatch words that are known to be *direct* (the counterpart gives NumPy's result and dtype
+without a cast), and in which all arguments without a counterpart have their defaults, goes to the counterpart at once.
+All others go to the general function, which finds out whether the words are direct. The text is written and compiled at
+the first call, as those of operators are (Note [The entry of an operator]).
+Guarded by ``tests/numpy/test_entries.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch.calling import codegen
+from ..interop.numpy_functions import ARRAYS, Row
+from .array_class import as_ndarrays, ndarray
+
+__all__ = ["make_entry", "words_of"]
+
+_NO_VALUE: Final[Any] = np._NoValue
+_OPERANDS: Final = ARRAYS | {"m", "A", "x1", "x2", "array", "ary", "prototype", "f", "val", "z", "condition", "choices"}
+"""Names of parameters that are arrays."""
+
+
+_PLAIN: Final = "def {}(*args, **kwargs):\n    return general(args, kwargs)\n"
+
+
+class _Option(NamedTuple):
+    """A parameter that is not an operand."""
+
+    name: str
+    default: Any
+    passed: str  # the keyword of the counterpart, or "" where only the default goes the short way
+    instead: Any  # the counterpart's default, in the place of NumPy's "no value"
+
+
+def words_of(row: Row, args: tuple[Any, ...]) -> Any:
+    """Return the words of the operands of a call, by which entries know direct calls; None without any."""
+    words: list[int] = []
+    for name, value in zip(row.names[: row.positional], args):
+        if name in row.sequences:
+            union = 0
+            for x in value:
+                union |= x._word if isinstance(x, Tensor) else 0
+            words.append(union)
+        elif name in _OPERANDS:
+            words.append(getattr(value, "_word", 0))
+    return tuple(words) if len(words) > 1 else words[0] if words else None
+
+
+def make_entry(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> Callable[..., Any]:
+    """Return the function for a row; ``general`` takes the tuple of operands and the dict of other arguments."""
+    short = name.rpartition(".")[2]
+    scope: dict[str, Any] = {}
+
+    def first_call(*args: Any, **kwargs: Any) -> Any:
+        written = _write(short, source, row, general, direct)
+        scope.update(written.__globals__)
+        function.__defaults__ = written.__defaults__
+        function.__kwdefaults__ = written.__kwdefaults__
+        function.__code__ = written.__code__
+        return function(*args, **kwargs)
+
+    scope["first_call"] = first_call
+    function: Any = FunctionType(_unwritten.__code__, scope, short)
+    return function  # type: ignore[no-any-return]
+
+
+def _unwritten(*args: Any, **kwargs: Any) -> Any:
+    return first_call(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
+    """Return the written entry."""
+    parameters = _parameters(source)
+    if parameters is None or row.positional < 0:
+        return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
+    given = [p for p in parameters if p.name in row.names[: row.positional]]
+    if len(given) < row.positional:  # other names than in the documents, as in arange
+        return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
+    options = _options([p for p in parameters if p not in given], row)
+    scope: dict[str, Any] = {
+        "target": row.target, "general": general, "direct": direct, "Tensor": Tensor, "ndarray": ndarray,
+        "finished": as_ndarrays, "novalue": _NO_VALUE,
+    }  # fmt: skip
+    heads, star = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not star:
+            heads.append("*")
+            star = True
+        heads.append(p.name if p.default is p.empty else f"{p.name}=$default_{p.name}")
+        if p.default is not p.empty:
+            scope[f"default_{p.name}"] = p.default
+    text = f"def {name}({', '.join(heads)}):\n{_short_way(given, options, row, scope)}"
+    others = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
+    operands = [p for p in given if p.default is p.empty]
+    late = "".join(f"    if {p.name} is not $default_{p.name}: $given[{p.name!r}] = {p.name}\n" for p in given if p not in operands)  # fmt: skip
+    names = "".join(f"{p.name}, " for p in operands)
+    text += f"    $given = {{}}\n{late}{others}    return $general(({names}), $given)\n"
+    taken = {p.name for p in parameters}
+    for word in {"target", "general", "direct", "finished", "given", "word", "made", "one"} & taken:
+        text = text.replace(f"${word}", f"${word}_")
+        if word in scope:
+            scope[f"{word}_"] = scope.pop(word)
+    return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
+
+
+def _parameters(source: Any) -> list[inspect.Parameter] | None:
+    """Return NumPy's parameters; None where they have no plain names."""
+    try:
+        found = [p for p in inspect.signature(source).parameters.values() if p.name not in ("like",)]
+    except (TypeError, ValueError):
+        return None
+    return None if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in found) else found
+
+
+def _options(parameters: list[inspect.Parameter], row: Row) -> list[_Option]:
+    theirs: dict[str, inspect.Parameter] = {}
+    try:
+        theirs = dict(inspect.signature(row.target).parameters)
+    except (TypeError, ValueError):
+        pass
+    any_keyword = any(p.kind is p.VAR_KEYWORD for p in theirs.values())
+    made = []
+    for p in parameters:
+        ours = row.renamed.get(p.name, p.name)
+        other = theirs.get(ours)
+        passed = ""
+        plain = p.name in row.names and p.name not in row.refused | row.ignored | ARRAYS | {"dtype", "out"}
+        if plain and other is not None and other.default is not other.empty and not any_keyword:
+            same = p.default is _NO_VALUE or p.default is not None or other.default is None
+            passed = ours if same or (p.name == "axis" and row.flattens is not False) else ""
+        made.append(_Option(p.name, p.default, passed, None if other is None else other.default))
+    twice = [o.passed for o in made]
+    return [o._replace(passed="") if o.passed and twice.index(o.passed) != i else o for i, o in enumerate(made)]
+
+
+def _short_way(given: list[inspect.Parameter], options: list[_Option], row: Row, scope: dict[str, Any]) -> str:
+    """Return the lines of the short way; "" where the arguments have no operand."""
+    tests: list[str] = []
+    words: list[str] = []
+    lines = ""
+    for p in given:
+        if p.name in row.sequences:
+            lines += (
+                f"    $word = 0\n"
+                f"    for $one in {p.name} if {p.name}.__class__ is list or {p.name}.__class__ is tuple else (None,):\n"
+                f"        if $one.__class__ is not $ndarray:\n"
+                f"            $word = -1\n"
+                f"            break\n"
+                f"        $word |= $one._word\n"
+            )
+            words.append("$word")
+        elif p.name in _OPERANDS:
+            tests.append(f"{p.name}.__class__ is $ndarray")
+            words.append(f"{p.name}._word")
+    if not words:
+        return ""
+    tests.append(f"{words[0] if len(words) == 1 else '(' + ', '.join(words) + ')'} in $direct")
+    flat = ""
+    passed = [p.name for p in given]
+    for o in options:
+        if o.name == "axis" and row.flattens is not False:
+            first = given[0].name
+            if first in row.sequences:
+                tests.append("axis is not None")
+                passed.append("axis=axis")
+            else:
+                tests.append(f"(axis is not None or len({first}._data.shape) == 1)")
+                passed.append("axis=0 if axis is None else axis")
+        elif not o.passed:
+            tests.append(f"{o.name} is $default_{o.name}")
+        elif o.default is _NO_VALUE:
+            scope[f"instead_{o.name}"] = o.instead
+            passed.append(f"{o.passed}=$instead_{o.name} if {o.name} is $novalue else {o.name}")
+        else:
+            passed.append(f"{o.passed}={o.name}")
+    same = [p.name for p in given if p.name not in row.sequences and p.name in _OPERANDS]
+    fresh = "".join(f" and $made is not {x}" for x in same)
+    return (
+        f"{lines}    if {' and '.join(tests)}:\n"
+        f"        try:\n"
+        f"            $made = $target({', '.join(passed)})\n"
+        f"        except (TypeError, IndexError):\n"
+        f"            pass\n"
+        f"        else:\n"
+        f"            if $made.__class__ is $Tensor{fresh}:\n"
+        f"                $made.__class__ = $ndarray\n"
+        f"                return $made\n"
+        f"            return $finished($made, ({''.join(x + ', ' for x in same)}))\n{flat}"
+    )
