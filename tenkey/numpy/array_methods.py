@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 from ..dispatch.registry import registry
 from .array_class import as_ndarray, as_ndarrays, ndarray
 from .converting import from_numpy, on_host, operand
@@ -65,7 +65,8 @@ def _comparison(name: str) -> Callable[..., Any]:
     return method
 
 
-def _in_place(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return ``x += y`` and its like; ``own`` is the tensor's, which floats of one dtype and their numbers share."""
     call = universal[name]
 
     def method(self: Any, other: Any) -> Any:
@@ -73,7 +74,23 @@ def _in_place(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             return call(self, other)  # a 0-d array stands for a scalar of NumPy's, which is immutable
         return call(self, other, out=self)
 
-    return method
+    if own is None:
+        return method
+
+    def fast(self: Any, other: Any) -> Any:
+        dtype = self._word & DTYPE_MASK
+        if dtype in _INEXACT and self._data.shape:
+            kind = other.__class__
+            if kind is float or kind is int or (kind is ndarray and other._word & _DTYPE_OR_WEAK == dtype):
+                return own(self, other)
+        return method(self, other)
+
+    return fast
+
+
+_INEXACT: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f2", "f4", "f8", "c8", "c16")])
+_DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
+_OWN_IN_PLACE: Final = frozenset(["add", "sub", "mul", "truediv"])
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -352,7 +369,8 @@ def _install() -> None:
         setattr(ndarray, f"__{name}__", _binary(call, reflected=False))
         setattr(ndarray, f"__r{name}__", _binary(call, reflected=True))
         if name not in ("divmod",):
-            setattr(ndarray, f"__i{name}__", _in_place(call, None))  # type: ignore[arg-type]
+            own = getattr(Tensor, f"__i{name}__") if name in _OWN_IN_PLACE else None
+            setattr(ndarray, f"__i{name}__", _in_place(call, own))
     for name, call in _COMPARISONS.items():
         setattr(ndarray, f"__{name}__", _comparison(call))
     for name, call in _UNARY.items():
