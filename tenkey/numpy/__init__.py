@@ -10,10 +10,10 @@ gradients and on any device. See ``docs/numpy.md`` for the rules and for the tab
 
 import numpy as _numpy
 
-from . import array_methods as _array_methods
 from . import creating as _creating
 from . import fft, linalg
 from .array_class import ndarray
+from .arrays.methods import install as _install
 from .converting import host_calls, operators_only
 from .grids import c_, mgrid, ogrid, r_
 from .names import fill as _fill
@@ -21,8 +21,9 @@ from .polynomials import poly1d
 from .universal import ufunc
 from .vectorizing import vectorize
 
+_install()
 _fill(globals())
-del _fill
+del _fill, _install
 
 
 def __getattr__(name: str) -> object:

@@ -164,7 +164,7 @@ class ufunc:  # noqa: N801  # NumPy's name for it
 
         def compute(*values: Any) -> Any:
             made = call(*[cast(x, dtype) for x, dtype in zip(values, ins)])
-            if made.__class__ is tuple:
+            if isinstance(made, tuple):
                 return tuple([cast(x, dtype) for x, dtype in zip(made, outs)])
             return cast(made, outs[0])
 
@@ -295,7 +295,7 @@ def _agrees(
 
 
 def _finished(made: Any, values: tuple[Any, ...]) -> Any:
-    return as_ndarrays(made, values)
+    return as_ndarrays(tuple(made) if isinstance(made, tuple) else made, values)
 
 
 def universal_functions() -> dict[str, ufunc]:

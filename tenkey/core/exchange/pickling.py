@@ -57,11 +57,15 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
     return rebuild, (*parts, self.__class__), getattr(self, "__dict__", None)
 
 
+def _attributes(self: Tensor) -> dict[str, Any]:
+    return getattr(self, "__dict__", {})  # a class with slots alone has none
+
+
 def _copy(self: Tensor) -> Tensor:
     """Return a copy with its own memory, recorded in the graph like ``clone()``."""
     if self.__class__ is not Tensor:
         made = with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
-        vars(made).update(vars(self))
+        _attributes(made).update(_attributes(self))
         return made
     return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
 
@@ -75,7 +79,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     made = registry.find("tk::clone").call(self.detach())
     made = memo[id(self)] = with_class(self.__class__, made)
     if self.__class__ is not Tensor:
-        vars(made).update(copy.deepcopy(vars(self), memo))
+        _attributes(made).update(copy.deepcopy(_attributes(self), memo))
     if self._word & REQUIRES_GRAD:
         made.requires_grad_()
     if self.grad is not None:

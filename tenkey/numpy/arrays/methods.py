@@ -1,0 +1,285 @@
+"""The methods of ``ndarray``, by NumPy's rules, and their installation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
+from ...dispatch.registry import registry
+from ..array_class import as_ndarray, as_ndarrays, ndarray
+from ..converting import from_numpy, on_host, operand, ordered
+from ..namespace import functions, universal
+from . import memory
+from .flat import Flat
+from .operators import is_foreign, operators
+
+__all__ = ["install"]
+
+_FUNCTIONS: Final = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod", "cumsum",
+    "diagonal", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat", "round", "searchsorted", "std",
+    "sum", "swapaxes", "take", "trace", "var",
+)  # fmt: skip
+_PLAIN: Final = frozenset(["as_subclass", "backward", "item", "numpy", "register_hook", "retain_grad", "tolist"])
+"""Methods of tensors whose results are not to become arrays."""
+_tensor_getitem: Final[Any] = Tensor.__getitem__
+_tensor_setitem: Final[Any] = Tensor.__setitem__
+_tensor: Final[Any] = Tensor  # whose properties have descriptors
+
+
+def _find(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+# ---- elements
+
+
+def _getitem(self: Tensor, index: Any) -> Any:
+    made = _tensor_getitem(self, index)
+    if made.__class__ is Tensor:
+        made.__class__ = ndarray
+    return made
+
+
+def _setitem(self: Any, index: Any, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        value = operand(value, weak=True)
+    if not value._word & WEAK_MASK and value.dtype != self.dtype:
+        value = _astype(value, self.dtype)
+    elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
+        raise TypeError(f"[setitem] a complex number cannot be written into an array of dtype {self.dtype}.")
+    if isinstance(value, Tensor) and value.ndim > len(self.shape):  # NumPy drops leading axes of length 1
+        value = value.reshape(value.shape[value.ndim - max(_tensor_getitem(self, index).ndim, 0) :])
+    _tensor_setitem(self, index, value)
+
+
+def _iter(self: Tensor) -> Iterator[Any]:
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d array")
+    return map(self.__getitem__, range(self.shape[0]))
+
+
+def _contains(self: Any, value: Any) -> bool:
+    return bool(functions["any"](self == value))
+
+
+def _hash(self: Any) -> int:
+    if self._data.shape or self._word & REQUIRES_GRAD:
+        return object.__hash__(self)
+    return hash(Tensor.item(self))  # as NumPy's scalars, so that elements are keys of dicts and elements of sets
+
+
+def _item(self: Any, *args: Any) -> Any:
+    return Tensor.item(self[_place(self, args)] if args else self)
+
+
+def _place(self: Any, args: tuple[Any, ...]) -> Any:
+    if len(args) == 1 and isinstance(args[0], tuple):
+        return args[0]
+    if len(args) == 1:
+        return tuple(int(i) for i in np.unravel_index(args[0], self.shape))
+    return args
+
+
+def _itemset(self: Any, *args: Any) -> None:
+    raise AttributeError("`itemset` was removed from the ndarray class in NumPy 2.0: use x[index] = value.")
+
+
+def _fill(self: Any, value: Any) -> None:
+    value = operand(value, weak=True)
+    if isinstance(value, Tensor) and value.ndim:
+        raise ValueError(f"[ndarray.fill] takes one number, got shape {value.shape}: use x[...] = values.")
+    self[...] = value
+
+
+# ---- in place
+
+
+def _sort(self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+    self.copy_(functions["sort"](self, axis))
+
+
+def _partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    self.copy_(functions["partition"](self, kth, axis))
+
+
+def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
+    raise ValueError("[ndarray.resize] arrays keep their size: use numpy.resize(x, shape), which returns a new one.")
+
+
+# ---- shapes and copies
+
+
+def _reshape(self: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    given = shape[0] if len(shape) == 1 else shape
+    return functions["reshape"](self, given, order=order, copy=copy)
+
+
+def _transpose(self: Any, *axes: Any) -> Any:
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        (axes,) = axes
+    return functions["transpose"](self, axes or None)
+
+
+def _flatten(self: Any, order: str = "C") -> Any:
+    made = functions["ravel"](self, order)
+    return as_ndarrays(_find("clone")(made), (made,))
+
+
+def _copy(self: Any, order: str = "C") -> Any:
+    return as_ndarrays(ordered(_find("clone")(self), order, like=self))
+
+
+def _astype(
+    self: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
+) -> Any:  # fmt: skip
+    wanted = np.dtype(dtype)
+    if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {self.dtype!r} to {wanted!r} according to the rule {casting!r}")
+    if wanted not in DTYPE_TRAIT:
+        return self.numpy().astype(wanted)
+    source = self
+    if self.dtype.kind == "c" and wanted.kind not in "cb":
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2
+        )
+        source = _find("real")(self)
+    return as_ndarrays(ordered(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
+
+
+def _dot(self: Any, b: Any, out: Any = None) -> Any:
+    return functions["dot"](self, b, out)
+
+
+def _conj(self: Any) -> Any:
+    return universal["conjugate"](self) if self.dtype.kind == "c" else self
+
+
+def _squeeze(self: Any, axis: Any = None) -> Any:
+    return functions["squeeze"](self, axis)
+
+
+def _ptp(self: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return functions["ptp"](self, axis, out, keepdims)
+
+
+# ---- text and bytes
+
+
+def _tobytes(self: Any, order: str = "C") -> bytes:
+    return self.numpy().tobytes(order)  # type: ignore[no-any-return]
+
+
+def _repr(self: Any) -> str:
+    text = np.array_repr(self.detach()._values("repr"))
+    if self.device.type != "cpu":
+        text = f"{text[:-1]}, device='{self.device}')"
+    return f"{text[:-1]}, requires_grad=True)" if self.requires_grad else text
+
+
+def _str(self: Any) -> str:
+    return np.array_str(self.detach()._values("str"))
+
+
+def _format(self: Any, spec: str) -> str:
+    if self.ndim == 0:
+        return format(Tensor.item(self), spec)
+    if spec:
+        raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
+    return str(self)
+
+
+# ---- protocols
+
+
+def _array_ufunc(self: Any, source: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    call = universal.get(source.__name__)
+    if call is None or call._numpy is not source:
+        return Tensor.__array_ufunc__(self, source, method, *inputs, **options)
+    if any(is_foreign(x) for x in inputs):
+        return NotImplemented
+    return getattr(call, method)(*inputs, **options)
+
+
+def _array_function(self: Any, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
+        return NotImplemented
+    ours = _by_source().get(func)
+    return on_host(func, args, kwargs) if ours is None else ours(*args, **kwargs)
+
+
+_sources: dict[Any, Any] = {}
+
+
+def _by_source() -> dict[Any, Any]:
+    """Return our functions by NumPy's, those of ``numpy.linalg`` and ``numpy.fft`` included."""
+    if not _sources:
+        for name, function in functions.items():
+            module, _, own = name.rpartition(".")
+            holder = getattr(np, module) if module else np
+            if hasattr(holder, own):
+                _sources.setdefault(getattr(holder, own), function)
+    return _sources
+
+
+# ---- installation
+
+
+def _method(name: str) -> Callable[..., Any]:
+    call: Any = universal.get(name) or functions[name]
+    return lambda self, *args, **kwargs: call(self, *args, **kwargs)
+
+
+def _host_method(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: from_numpy(getattr(self.numpy(), name)(*args, **kwargs), self.device)
+
+
+def _of_tensors(name: str) -> Callable[..., Any]:
+    """Return a method of tensors that NumPy's arrays do not have, whose results are arrays."""
+    own: Any = getattr(Tensor, name)
+    return lambda self, *args, **kwargs: as_ndarrays(own(self, *args, **kwargs), (self, *args))
+
+
+def _grad(self: Any) -> Any:
+    found = _tensor.grad.fget(self)
+    if found.__class__ is Tensor:
+        found.__class__ = ndarray
+    return found
+
+
+def _property(name: str) -> property:
+    own: Any = getattr(Tensor, name)
+    return property(lambda self: as_ndarray(own.fget(self)))
+
+
+def install() -> None:
+    """Give ``ndarray`` its operators and methods."""
+    named: dict[str, Any] = {
+        **{name: _of_tensors(name) for name in dir(Tensor)
+           if not name.startswith("_") and name not in _PLAIN and callable(getattr(Tensor, name))},
+        **operators(), **{name: _method(name) for name in _FUNCTIONS},
+        **{name: _host_method(name) for name in ("tofile", "dump", "dumps", "byteswap")},
+        "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
+        "__hash__": _hash, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str, "__format__": _format,
+        "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
+        "__array_namespace__": lambda self, *, api_version=None: __import__("tenkey.numpy", fromlist=["ndarray"]),
+        "sort": _sort, "partition": _partition, "resize": _resize, "fill": _fill, "item": _item, "itemset": _itemset,
+        "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
+        "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
+        "tobytes": _tobytes,
+        "T": property(lambda self: functions["transpose"](self)), "mT": _property("mT"),
+        "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
+        "shape": property(_tensor.shape.fget, memory.set_shape),
+        "strides": property(lambda self: self._data.strides),
+        "base": property(memory.base), "flags": property(memory.Flags),
+        "data": property(lambda self: self.numpy().data),
+        "real": memory.real_part, "imag": memory.imaginary_part,
+        "grad": property(_grad, _tensor.grad.fset, _tensor.grad.fdel),
+    }  # fmt: skip
+    for name, value in named.items():
+        setattr(ndarray, name, value)

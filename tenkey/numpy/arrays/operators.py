@@ -1,0 +1,117 @@
+"""The operators of ``ndarray``: ufuncs, which give NumPy's dtypes.
+
+Note [In-place operators of arrays]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``x += y`` writes into the memory of ``x``, as in NumPy, and raises an error if the result does not fit the dtype. A 0-d
+array is the exception: it stands for a scalar of NumPy's, which cannot be changed, so that ``x += y`` gives the
+name another array and ``total = x[0]; total += 1`` leaves ``x`` as it is. (``x[...] += 1`` writes into a 0-d array.)
+Guarded by ``tests/numpy/test_array_class.py::test_in_place``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
+from ..array_class import ndarray
+from ..namespace import functions, universal
+
+__all__ = ["BINARY", "is_foreign", "operators"]
+
+BINARY: Final = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
+}  # fmt: skip
+_COMPARISONS: Final = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+_UNARY: Final = {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}
+_OTHERS: Final = (str, dict, set, type(None))  # which are not operands
+
+
+def is_foreign(x: Any) -> bool:
+    """Tell whether an operand's own class should compute: it has NumPy's protocol, and is not an array of NumPy's."""
+    if isinstance(x, (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
+        return False
+    return getattr(x, "__array_ufunc__", np.ndarray.__array_ufunc__) is None or hasattr(x, "__array_priority__")
+
+
+def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
+    call = universal[name]
+
+    def method(self: Any, other: Any) -> Any:
+        if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
+            return NotImplemented
+        return call(other, self) if reflected else call(self, other)
+
+    return method
+
+
+def _comparison(name: str) -> Callable[..., Any]:
+    call, unequal = universal[name], name == "not_equal"
+
+    def method(self: Any, other: Any) -> Any:
+        if other.__class__ is not ndarray:
+            if is_foreign(other):
+                return NotImplemented
+            if isinstance(other, _OTHERS):
+                if name not in ("equal", "not_equal"):
+                    return NotImplemented
+                return functions["full"](self.shape, unequal)
+        return call(self, other)
+
+    return method
+
+
+def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return ``x += y`` and its like; ``own`` is the tensor's, which floats of one dtype and their numbers share."""
+    call = universal[name]
+
+    def method(self: Any, other: Any) -> Any:
+        if not self._data.shape:
+            return call(self, other)
+        if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
+            return NotImplemented
+        return call(self, other, out=self)
+
+    if own is None:
+        return method
+
+    def fast(self: Any, other: Any) -> Any:
+        dtype = self._word & DTYPE_MASK
+        if dtype in _INEXACT and self._data.shape:
+            kind = other.__class__
+            if kind is float or kind is int or (kind is ndarray and other._word & _DTYPE_OR_WEAK == dtype):
+                return own(self, other)
+        return method(self, other)
+
+    return fast
+
+
+_INEXACT: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f2", "f4", "f8", "c8", "c16")])
+_DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
+_OWN_IN_PLACE: Final = frozenset(["add", "sub", "mul", "truediv"])
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    call = universal[name]
+    return lambda self: call(self)
+
+
+def operators() -> dict[str, Any]:
+    """Return the special methods of ``ndarray`` that are ufuncs, by name."""
+    found: dict[str, Any] = {}
+    for name, call in BINARY.items():
+        found[f"__{name}__"] = _binary(call, reflected=False)
+        found[f"__r{name}__"] = _binary(call, reflected=True)
+        if name != "divmod":
+            own = getattr(Tensor, f"__i{name}__") if name in _OWN_IN_PLACE else None
+            found[f"__i{name}__"] = _in_place(call, own)
+    found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
+    found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
+    return found
