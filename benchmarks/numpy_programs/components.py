@@ -28,7 +28,7 @@ def leading(matrix: Any, rounds: int = 500) -> Any:
 
 def main() -> Any:
     """Return three eigenvalues, their vectors, the part of the variance that they explain, and the best error."""
-    data = measurements(4000, 30)
+    data = measurements(2000, 20)
     data = (data - data.mean(axis=0)) / data.std(axis=0)
     covariance = np.cov(data, rowvar=False)
     rest, values, vectors = covariance.copy(), [], []

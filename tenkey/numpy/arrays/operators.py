@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
 from ..array_class import ndarray
@@ -86,7 +87,9 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
         dtype = self._word & DTYPE_MASK
         if dtype in _INEXACT and self._data.shape:
             kind = other.__class__
-            if kind is float or kind is int or (kind is ndarray and other._word & _DTYPE_OR_WEAK == dtype):
+            if kind is float or kind is int:
+                return own(self, weak_tensor(other))
+            if kind is ndarray and other._word & _DTYPE_OR_WEAK == dtype:
                 return own(self, other)
         return method(self, other)
 
