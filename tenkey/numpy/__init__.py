@@ -11,7 +11,7 @@ gradients and on any device. See ``docs/numpy.md`` for the rules and for the tab
 import numpy as _numpy
 
 from . import creating as _creating
-from . import fft, linalg
+from . import fft, linalg, random
 from .array_class import ndarray
 from .arrays.methods import install as _install
 from .converting import host_calls, operators_only
