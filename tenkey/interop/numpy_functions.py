@@ -60,6 +60,10 @@ def _round(a: Any, decimals: int = 0) -> Any:
     return _ours("round")(a / 10**-decimals) * 10**-decimals if decimals else _ours("round")(a)
 
 
+def _is_complex(x: Any) -> bool:
+    return np.result_type(x.dtype if isinstance(x, Tensor) else x).kind == "c"
+
+
 def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
     slopes = _ours("gradient")(f, *varargs, **options)
     return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
@@ -77,8 +81,8 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "iscomplexobj": lambda x: x.dtype.kind == "c",
-    "isrealobj": lambda x: x.dtype.kind != "c",
+    "iscomplexobj": lambda x: _is_complex(x),
+    "isrealobj": lambda x: not _is_complex(x),
     "allclose": lambda *operands, **options: bool(_ours("allclose")(*operands, **options)),
     "array_equal": lambda *operands, **options: bool(_ours("array_equal")(*operands, **options)),
     "result_type": lambda *operands: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in operands]),

@@ -112,6 +112,9 @@ def _common(name: str, values: list[Any]) -> list[Any]:
     """Return the operands in NumPy's common dtype where their dtypes differ."""
     if name in _CONDITIONS:
         return [values[0], *_common("", values[1:])]
+    if name == "einsum":  # beside the operands there are text and lists of integers
+        tensors = iter(_common("", [v for v in values if isinstance(v, Tensor)]))
+        return [next(tensors) if isinstance(v, Tensor) else v for v in values]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
     numbers = [x for x in flat if isinstance(x, (bool, int, float, complex))]
     found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}
@@ -190,6 +193,8 @@ def _general(
     options = {k: v for k, v in kwargs.items() if k != "out"}
     if isinstance(out, tuple):
         (out,) = out
+    if name == "where" and "y" in options and "x" in options:  # NumPy takes them by position only
+        args = (*args, options.pop("x"), options.pop("y"))
     tensors = tensors_in((args, options))
     device = next((x.device for x in tensors if not x._word & WEAK_MASK), CPU)
     found = arguments(source, row, args, options, device)

@@ -32,6 +32,7 @@ from .converting import cast, on_host, operand, write_out
 __all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
+_COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
                    "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
 """The operators that compute a ufunc's loop of bools."""
@@ -125,6 +126,11 @@ class ufunc:  # noqa: N801  # NumPy's name for it
             isinstance(out, tuple) and len(out) != source.nout
         ):
             return on_host(source, operands, {**options, "out": out} if out is not None else options)
+        for x in operands:  # xarray's arrays hold arrays of ours
+            if not isinstance(x, _COMMON) and getattr(x, "__array_ufunc__", None) is not None:
+                theirs = x.__array_ufunc__(source, "__call__", *operands, **({} if out is None else {"out": out}), **options)
+                if theirs is not NotImplemented:
+                    return theirs
         alone = all(isinstance(x, _NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
         values = tuple([operand(x, weak=not alone) for x in operands])
         if any(not isinstance(x, Tensor) for x in values):  # NumPy explains what it does not take
