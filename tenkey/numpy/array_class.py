@@ -2,12 +2,12 @@
 
 Note [Arrays with NumPy's rules]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-``ndarray`` is a subclass of ``Tensor`` without a handler and without attributes of its own, so that a tensor becomes one
-by a change of its class, which costs 50 ns. The class decides by which rules operators and methods compute: those of
-``Tensor`` follow the array API standard and PyTorch, those of ``ndarray`` NumPy (dtypes of results, ``x.sort()`` in
-place, ``x += y`` on a 0-d array makes a new one, as on NumPy's scalars). Functions of ``tenkey.numpy`` return instances,
-whatever tensors they are given; functions of ``tk`` return plain tensors. Memory, storage, history and dispatch are those
-of any tensor: an ``ndarray`` can be given wherever a tensor is expected.
+``ndarray`` is a subclass of ``Tensor`` without a handler and without attributes of its own, so that a tensor becomes
+one by a change of its class, which costs 50 ns. The class decides by which rules operators and methods compute: those
+of ``Tensor`` follow the array API standard and PyTorch, those of ``ndarray`` NumPy (dtypes of results, ``x.sort()`` in
+place, ``x += y`` on a 0-d array makes a new one, as on NumPy's scalars). Functions of ``tenkey.numpy`` return
+instances, whatever tensors they are given; functions of ``tk`` return plain tensors. Memory, storage, history and
+dispatch are those of any tensor: an ``ndarray`` can be given wherever a tensor is expected.
 Guarded by ``tests/numpy/test_array_class.py``.
 """
 
@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
 
 __all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
 
 
-class ndarray(Tensor):  # noqa: N801  # NumPy's name for it
+class ndarray(Tensor):  # NumPy's name for it
     """An array with NumPy's rules: the class of what the functions of ``tenkey.numpy`` return.
 
     It is a Tensor in every other respect: with gradients, on any device. Create one with ``tenkey.numpy.array`` or
@@ -55,6 +53,4 @@ def as_ndarrays(result: Any, given: tuple[Any, ...] = ()) -> Any:
         return result
     if isinstance(result, (tuple, list)):
         return tree_map(lambda x: as_ndarrays(x, given), result)
-    if isinstance(result, np.dtype):
-        return result
     return result

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import names as dtypes
+from ..core.lift import weak_tensor
 from ..core.storage import is_contiguous
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
@@ -22,6 +23,8 @@ from .array_class import as_ndarrays, ndarray
 __all__ = [
     "cast", "from_numpy", "host_calls", "in_float64", "on_host", "operand", "operators_only", "ordered", "write_out",
 ]  # fmt: skip
+
+_can_cast: Final[Any] = np.can_cast
 
 _NUMBERS: Final = (bool, int, float, complex)
 _DOUBLE: Final = dtypes.get_defaults()._replace(
@@ -67,7 +70,7 @@ def operand(x: Any, *, weak: bool = False) -> Any:
     if isinstance(x, Tensor):
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
     if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
-        return registry.hooks.number(x) if weak else from_host(np.asarray(x))
+        return weak_tensor(x) if weak else from_host(np.asarray(x))
     if tensors_in([x]) and isinstance(x, (list, tuple)):
         return in_float64(asarray, (x,), {})
     array = np.asarray(x)
@@ -129,12 +132,13 @@ def on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     device = tensors[0].device if tensors else CPU
     out = kwargs.get("out")
     outs = out if isinstance(out, tuple) else (out,)
+    arrays: tuple[Any, ...] = ()
     if any(isinstance(x, Tensor) for x in outs):
         arrays = tuple([x._to_numpy(f"numpy.{name}").copy() if isinstance(x, Tensor) else x for x in outs])
         kwargs = {**kwargs, "out": arrays if isinstance(out, tuple) else arrays[0]}
     args, kwargs = map_tensors(lambda x: _values(x, name), (args, kwargs))
     result = function(*args, **kwargs)
-    if any(isinstance(x, Tensor) for x in outs):
+    if arrays:
         for x, array in zip(outs, arrays):
             if isinstance(x, Tensor):
                 x.copy_(from_host(array, device))
@@ -155,14 +159,14 @@ def from_numpy(result: Any, device: Any = CPU) -> Any:
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype not in DTYPE_TRAIT:
             return value
         made = from_host(np.array(value), device)
-        made.__class__ = ndarray  # type: ignore[assignment]
+        made.__class__ = ndarray
         return made
 
     return tree_map(convert, result)
 
 
 def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: tuple[Any, ...] = ()) -> Any:
-    """Write results to ``out`` where the condition holds; without ``out``, other elements are zero. Return the results."""
+    """Write results to ``out`` where the condition holds, and return it; without ``out``, other elements are zero."""
     several = isinstance(made, tuple)
     results = made if several else (made,)
     outs = out if isinstance(out, tuple) else (out,) * (1 if out is None or not several else len(results))
@@ -175,7 +179,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
             continue
         if not isinstance(target, (Tensor, np.ndarray)):
             raise TypeError(f"[numpy.{name}] return arrays must be of ArrayType: out= is a {type(target).__name__}.")
-        if not np.can_cast(result.dtype, target.dtype, casting):
+        if not _can_cast(result.dtype, target.dtype, casting):
             raise TypeError(
                 f"[numpy.{name}] Cannot cast the result of dtype {result.dtype} to out= of dtype {target.dtype} with "
                 f"casting={casting!r}: give an array of the result's dtype, or casting='unsafe'."

@@ -11,14 +11,14 @@ from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..functions.creation import asarray as to_tensor
 from .array_class import as_ndarrays, ndarray
-from .converting import cast, in_float64, on_host
-from .namespace import functions
+from .converting import cast, on_host
+from .known import functions
 
 __all__ = ["array", "asarray"]
 
 
 def array(
-    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0,  # noqa: A002
+    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0,
     like: Any = None, device: Any = None,
 ) -> Any:  # fmt: skip
     """Return an array of numbers, sequences, arrays or tensors, which keep their gradient; a copy by default.

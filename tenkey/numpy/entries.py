@@ -12,6 +12,7 @@ Guarded by ``tests/numpy/test_entries.py``.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from types import FunctionType
@@ -32,6 +33,11 @@ _OPERANDS: Final = ARRAYS | {"m", "A", "x1", "x2", "array", "ary", "prototype", 
 
 
 _PLAIN: Final = "def {}(*args, **kwargs):\n    return general(args, kwargs)\n"
+
+_LATE: Final = """    if {0} is not $default_{0}:
+        if len($values) == {1}: $values = (*$values, {0})
+        else: $given[{0!r}] = {0}
+"""
 
 
 class _Option(NamedTuple):
@@ -102,12 +108,12 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
             scope[f"default_{p.name}"] = p.default
     text = f"def {name}({', '.join(heads)}):\n{_short_way(given, options, row, scope)}"
     others = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
-    operands = [p for p in given if p.default is p.empty]
-    late = "".join(f"    if {p.name} is not $default_{p.name}: $given[{p.name!r}] = {p.name}\n" for p in given if p not in operands)  # fmt: skip
-    names = "".join(f"{p.name}, " for p in operands)
-    text += f"    $given = {{}}\n{late}{others}    return $general(({names}), $given)\n"
+    operands = [p.name for p in given if p.default is p.empty]
+    late = "".join(_LATE.format(p.name, i) for i, p in enumerate(given) if p.name not in operands)
+    names = "".join(f"{x}, " for x in operands)
+    text += f"    $given = {{}}\n    $values = ({names})\n{late}{others}    return $general($values, $given)\n"
     taken = {p.name for p in parameters}
-    for word in {"target", "general", "direct", "finished", "given", "word", "made", "one"} & taken:
+    for word in {"target", "general", "direct", "finished", "given", "values", "word", "made", "one"} & taken:
         text = text.replace(f"${word}", f"${word}_")
         if word in scope:
             scope[f"{word}_"] = scope.pop(word)
@@ -117,7 +123,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
 def _parameters(source: Any) -> list[inspect.Parameter] | None:
     """Return NumPy's parameters; None where they have no plain names."""
     try:
-        found = [p for p in inspect.signature(source).parameters.values() if p.name not in ("like",)]
+        found = [p for p in inspect.signature(source).parameters.values() if p.name != "like"]
     except (TypeError, ValueError):
         return None
     return None if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in found) else found
@@ -125,10 +131,8 @@ def _parameters(source: Any) -> list[inspect.Parameter] | None:
 
 def _options(parameters: list[inspect.Parameter], row: Row) -> list[_Option]:
     theirs: dict[str, inspect.Parameter] = {}
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         theirs = dict(inspect.signature(row.target).parameters)
-    except (TypeError, ValueError):
-        pass
     any_keyword = any(p.kind is p.VAR_KEYWORD for p in theirs.values())
     made = []
     for p in parameters:

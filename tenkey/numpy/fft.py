@@ -1,7 +1,6 @@
-"""``numpy.fft`` for tensors."""
+"""Discrete Fourier transforms with NumPy's names, arguments and result dtypes: ``numpy.fft``."""
 
-import numpy as _numpy
+from . import namespace as _namespace  # which makes the functions
+from .names import fill as _fill
 
-from .namespace import functions as _functions
-
-globals().update({name.partition(".")[2]: f for name, f in _functions.items() if name.startswith("fft.")})
+_fill("fft", globals())

@@ -1,8 +1,6 @@
-"""``numpy.linalg`` for tensors."""
+"""Linear algebra with NumPy's names, arguments and result dtypes: ``numpy.linalg``."""
 
-import numpy as _numpy
+from . import namespace as _namespace  # which makes the functions
+from .names import fill as _fill
 
-from .namespace import functions as _functions
-
-globals().update({name.partition(".")[2]: f for name, f in _functions.items() if name.startswith("linalg.")})
-LinAlgError = _numpy.linalg.LinAlgError
+_fill("linalg", globals())

@@ -2,22 +2,102 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Final
 
 import numpy as np
 
-from .namespace import functions, universal
+from .known import functions
+from .namespace import universal
 
-__all__ = ["OUT_OF_SCOPE", "REFUSED", "fill", "missing"]
+__all__ = ["OUT_OF_SCOPE", "REFUSED", "fill", "find", "missing"]
 
-_OWN: Final = """
-bool_ bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 int_ uint
-intc uintc intp uintp short ushort byte ubyte long ulong longlong ulonglong half single double csingle cdouble dtype
-generic number integer signedinteger unsignedinteger inexact floating complexfloating finfo iinfo issubdtype can_cast
-promote_types isdtype errstate seterr geterr seterrcall geterrcall broadcast_shapes ndindex pi e inf nan newaxis
-euler_gamma True_ False_ typecodes sctypeDict ScalarType little_endian s_ index_exp get_printoptions set_printoptions
-printoptions testing exceptions typing emath polynomial lib __version__ setbufsize getbufsize info show_config
-""".split()
+_OWN: Final = [
+    "bool_",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "int_",
+    "uint",
+    "intc",
+    "uintc",
+    "intp",
+    "uintp",
+    "short",
+    "ushort",
+    "byte",
+    "ubyte",
+    "long",
+    "ulong",
+    "longlong",
+    "ulonglong",
+    "half",
+    "single",
+    "double",
+    "csingle",
+    "cdouble",
+    "dtype",
+    "generic",
+    "number",
+    "integer",
+    "signedinteger",
+    "unsignedinteger",
+    "inexact",
+    "floating",
+    "complexfloating",
+    "finfo",
+    "iinfo",
+    "issubdtype",
+    "can_cast",
+    "promote_types",
+    "isdtype",
+    "errstate",
+    "seterr",
+    "geterr",
+    "seterrcall",
+    "geterrcall",
+    "broadcast_shapes",
+    "ndindex",
+    "pi",
+    "e",
+    "inf",
+    "nan",
+    "newaxis",
+    "euler_gamma",
+    "True_",
+    "False_",
+    "typecodes",
+    "sctypeDict",
+    "ScalarType",
+    "little_endian",
+    "s_",
+    "index_exp",
+    "get_printoptions",
+    "set_printoptions",
+    "printoptions",
+    "testing",
+    "exceptions",
+    "typing",
+    "emath",
+    "polynomial",
+    "lib",
+    "__version__",
+    "setbufsize",
+    "getbufsize",
+    "info",
+    "show_config",
+]
 """Names that are NumPy's own objects."""
 
 OUT_OF_SCOPE: Final = {
@@ -32,11 +112,28 @@ OUT_OF_SCOPE: Final = {
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
 
 
-def fill(namespace: dict[str, Any]) -> None:
-    """Add the names of the main namespace to a module."""
-    namespace.update({name: getattr(np, name) for name in _OWN if hasattr(np, name)})
-    namespace.update({name: function for name, function in functions.items() if "." not in name})
-    namespace.update(universal)
+def fill(module: str, namespace: dict[str, Any]) -> None:
+    """Add the functions of a module of NumPy's, "" for the main namespace, to the globals of ours, with ``__all__``."""
+    source = getattr(np, module) if module else np
+    own = _OWN if not module else ["LinAlgError"] if module == "linalg" else []
+    found = {name: getattr(source, name) for name in own if hasattr(source, name)}
+    prefix = f"{module}." if module else ""
+    for name, function in functions.items():
+        before, _, short = name.rpartition(".")
+        if before == module:
+            found[short] = function
+    if not prefix:
+        found.update(universal)
+    namespace.update(found)
+    public = [name for name in namespace if not name.startswith("_") or name == "__version__"]
+    namespace["__all__"] = sorted(set(public) - {"array_methods", "creating", "fill", "find", "names"})
+
+
+def find(name: str) -> object:
+    """Return a module that is loaded at its first use; raise the AttributeError that explains another name."""
+    if name == "random":
+        return importlib.import_module("tenkey.numpy.random")
+    raise missing(name)
 
 
 def missing(name: str) -> AttributeError:

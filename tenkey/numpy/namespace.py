@@ -2,16 +2,16 @@
 
 Note [Functions with NumPy's rules]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-One table, ``tenkey/interop/numpy_table.py``, says which function of ``tk`` computes a function of NumPy, and what becomes
-of each argument. It serves NumPy's own functions on tensors (``__array_function__``), where the rules are those of
-``tk``, and this namespace, where they are NumPy's:
+One table, ``tenkey/interop/numpy_table.py``, says which function of ``tk`` computes a function of NumPy, and what
+becomes of each argument. It serves NumPy's own functions on tensors (``__array_function__``), where the rules are those
+of ``tk``, and this namespace, where they are NumPy's:
 
 - Sequences, NumPy arrays and numbers are taken as arrays; Python floats are float64.
 - Operands of several dtypes are cast to NumPy's common dtype first (``numpy.result_type``), integers that give floats
   to float64, and the result is an ``ndarray``.
 - ``out=`` receives the result.
-- For arguments that have no counterpart (``where=``, ``initial=``) and dtypes that an operator does not take, and in the
-  functions of ``HOST``, NumPy computes from the values. A tensor that requires a gradient refuses that.
+- For arguments that have no counterpart and dtypes that an operator does not take, and in the functions of ``HOST``,
+  NumPy computes from the values. A tensor that requires a gradient refuses that.
 
 Guarded by ``tests/numpy/test_functions.py``.
 """
@@ -33,9 +33,10 @@ from ..interop.numpy_functions import Row, arguments, named_rows
 from .array_class import as_ndarrays
 from .converting import cast, in_float64, on_host, operand, write_out
 from .entries import make_entry, words_of
+from .known import functions
 from .universal import ufunc, universal_functions
 
-__all__ = ["HOST", "functions"]
+__all__ = ["HOST", "universal"]
 
 HOST: Final = """
 apply_over_axes array_equiv array_repr array_str array2string asarray_chkfinite bartlett base_repr binary_repr blackman
@@ -168,7 +169,7 @@ def _in_dtypes(made: Any, source: Any, args: tuple[Any, ...], options: dict[str,
             wanted = [
                 r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))
             ]
-        except Exception:  # noqa: BLE001  # arguments that do not fit one element: the dtype stays
+        except Exception:  # arguments that do not fit one element: the dtype stays
             wanted = None
         _dtypes[tuple(key)] = wanted
     if wanted is None:
@@ -220,9 +221,9 @@ def _general(
     results = _dtypes_of(made)
     if name not in _FREE and exact:
         made = _in_dtypes(made, source, args, options)
-    if operands is first and results == _dtypes_of(made):
-        if name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results):
-            direct.add(words_of(row, args))
+    same = operands is first and results == _dtypes_of(made)
+    if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
+        direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
     return made if out is None else write_out(name, made, out, True, "same_kind")
 
 
@@ -230,20 +231,22 @@ def _dtypes_of(made: Any) -> list[Any]:
     return [getattr(x, "dtype", None) for x in (made if isinstance(made, (tuple, list)) else (made,))]
 
 
-def _function(name: str, source: Any, row: Row) -> Callable[..., Any]:
+def _function(name: str, source: Any, row: Row) -> Any:
     direct: set[Any] = set()
     return _named(make_entry(name, source, row, partial(_general, name, source, row, direct), direct), name, source)
 
 
-def _named(function: Any, name: str, source: Any) -> Callable[..., Any]:
+def _named(function: Any, name: str, source: Any) -> Any:
     function.__name__ = function.__qualname__ = name.rpartition(".")[2]
     function.__module__ = "tenkey.numpy" + (f".{name.rpartition('.')[0]}" if "." in name else "")
     function.__wrapped__ = source  # the signature, for inspect
-    function.__doc__ = source.__doc__
+    function.__doc__ = (
+        f"Compute ``numpy.{name}``, with NumPy's arguments and result dtypes; the result is an ``ndarray``."
+    )
     return function
 
 
-def _host_function(name: str, source: Any) -> Callable[..., Any]:
+def _host_function(name: str, source: Any) -> Any:
     return _named(lambda *args, **kwargs: on_host(source, args, kwargs), name, source)
 
 
@@ -265,5 +268,5 @@ def _make() -> dict[str, Callable[..., Any]]:
     return made
 
 
-functions: Final[dict[str, Callable[..., Any]]] = _make()
+functions.update(_make())
 universal: Final[dict[str, ufunc]] = universal_functions()

@@ -11,7 +11,7 @@ from .converting import from_numpy, on_host
 __all__ = ["poly1d"]
 
 
-class poly1d:  # noqa: N801  # NumPy's name for it
+class poly1d:  # NumPy's name for it
     """A polynomial with NumPy's methods and operators; coefficients are given from the highest power down.
 
     NumPy computes it from the values, without gradients; for these use ``polyval`` with an array of coefficients.
@@ -26,7 +26,8 @@ class poly1d:  # noqa: N801  # NumPy's name for it
     __array_ufunc__ = None
 
     def __init__(self, c_or_r: Any, r: bool = False, variable: str | None = None) -> None:
-        given = c_or_r._poly if isinstance(c_or_r, poly1d) else c_or_r
+        self._poly: np.poly1d
+        given: Any = c_or_r._poly if isinstance(c_or_r, poly1d) else c_or_r
         if isinstance(given, np.poly1d):
             self._poly = np.poly1d(given, r, variable)
         else:

@@ -17,17 +17,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.lift import weak_tensor
-from ..core.tensor import Tensor
-from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..core.dtypes import names as dtypes
+from ..core.lift import weak_tensor
+from ..core.tensor import Tensor, from_host
+from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..interop.numpy_names import NUMPY_NAMES
-from .array_class import as_ndarray, as_ndarrays, ndarray
+from .array_class import as_ndarrays, ndarray
 from .converting import cast, on_host, operand, write_out
+from .known import functions
 
 __all__ = ["ufunc", "universal_functions"]
 
@@ -67,7 +68,7 @@ _NUMBER: Final = """    kind = {0}.__class__
 """
 
 
-class ufunc:  # noqa: N801  # NumPy's name for it
+class ufunc:  # NumPy's name for it
     """A function that computes element by element, with NumPy's methods ``reduce``, ``accumulate``, ``outer``, ``at``.
 
     >>> import tenkey.numpy as tnp
@@ -150,7 +151,7 @@ class ufunc:  # noqa: N801  # NumPy's name for it
             return made
         return write_out(source.__name__, made, out, where, options.get("casting", "same_kind"), values)
 
-    def _in_dtype(self, values: tuple[Any, ...], dtype: np.dtype, casting: str) -> Any:
+    def _in_dtype(self, values: tuple[Any, ...], dtype: np.dtype, casting: Any) -> Any:
         """Compute in the loop whose result has the dtype."""
         source = self._numpy
         given = [x.dtype if not x._word & WEAK_MASK else weak_of(x._word & WEAK_MASK)[0] for x in values]
@@ -183,8 +184,6 @@ class ufunc:  # noqa: N801  # NumPy's name for it
         initial: Any = np._NoValue, where: Any = True,
     ) -> Any:  # fmt: skip
         """Combine the elements along ``axis``; with None along all axes."""
-        from . import namespace  # noqa: PLC0415  # which is made of ufuncs
-
         options: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "out": out}
         if initial is not np._NoValue:
             options["initial"] = initial
@@ -195,16 +194,14 @@ class ufunc:  # noqa: N801  # NumPy's name for it
             return on_host(self._numpy.reduce, (array,), {**options, "dtype": dtype})
         if name in ("sum", "prod"):
             options["dtype"] = dtype
-        return namespace.functions[name](array, **options)
+        return functions[name](array, **options)
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Return the running results along ``axis``."""
-        from . import namespace  # noqa: PLC0415
-
         name = _SCANS.get(self.__name__)
         if name is None:
             return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
-        return namespace.functions[name](array, axis=axis, dtype=dtype, out=out)
+        return functions[name](array, axis=axis, dtype=dtype, out=out)
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Combine the slices of ``axis`` that begin at ``indices``; NumPy computes it from the values."""
@@ -227,7 +224,7 @@ class ufunc:  # noqa: N801  # NumPy's name for it
         values = a.numpy().copy()
         rest = () if b is None else (b,)
         on_host(lambda *xs: self._numpy.at(values, *xs), (indices, *rest), {})
-        a.copy_(values)
+        a.copy_(from_host(values, a.device))
 
 
 def _accepts(operator: Operator, ins: tuple[np.dtype, ...]) -> bool:
@@ -310,7 +307,7 @@ def universal_functions() -> dict[str, ufunc]:
     by_source: dict[np.ufunc, ufunc] = {}
     for name in sorted(vars(np)):
         source = getattr(np, name, None)
-        if not isinstance(source, np.ufunc) or name.startswith("_") or name in ("isnat",):
+        if not isinstance(source, np.ufunc) or name.startswith("_") or name == "isnat":
             continue
         if source not in by_source:
             own = source.__name__

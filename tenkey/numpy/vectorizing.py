@@ -11,7 +11,7 @@ from .converting import on_host
 __all__ = ["vectorize"]
 
 
-class vectorize:  # noqa: N801  # NumPy's name for it
+class vectorize:  # NumPy's name for it
     """Call a Python function for each element; arguments as in ``numpy.vectorize``, which calls it.
 
     The function gets NumPy's scalars, without gradients. To record gradients, use array operations or ``tk.vmap``.
