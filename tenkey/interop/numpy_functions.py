@@ -3,9 +3,10 @@
 Note [NumPy functions on tensors]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 NumPy hands over the calls of its functions on tensors (``__array_function__``). A function in the table
-(``numpy_table.py``) calls its counterpart here: with gradients, on every device, and with tensors as results. Its row lists NumPy's arguments in
-NumPy's order; where an argument without a counterpart is given (``where=``, ``initial=``), NumPy computes from the
-values, and its results become tensors. An array given as ``out=`` holds the result and is the result.
+(``numpy_table.py``) calls its counterpart here: with gradients, on every device, and with tensors as results. Its row
+lists NumPy's arguments in NumPy's order; where an argument without a counterpart is given (``where=``, ``initial=``),
+NumPy computes from the values, and its results become tensors. An array given as ``out=`` holds the result and is the
+result.
 A function that is not in the table gets arrays in place of its tensors, and its results stay arrays: libraries use some
 of them (``np.atleast_1d``) as conversions before compiled code. Functions that write into their first operand refuse a
 tensor there. The first call of a NumPy function loads this module. Guarded by tests/interop/test_numpy_functions.py.

@@ -101,7 +101,7 @@ def ordered(x: Tensor, order: str | None, like: Tensor | None = None) -> Tensor:
     turned = x if axes == tuple(sorted(axes)) else _find("permute_dims")(x, axes)
     if turned.is_contiguous:
         return x
-    made = _find("clone")(turned)
+    made: Tensor = _find("clone")(turned)
     if turned is x:
         return made
     made = _find("permute_dims")(made, tuple(np.argsort(axes).tolist()))

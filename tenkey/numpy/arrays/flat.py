@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..converting import operand
-from ..namespace import functions
+from ..known import functions
 
 __all__ = ["Flat"]
 

@@ -21,7 +21,7 @@ from ...core.word import DTYPE_MASK, REQUIRES_GRAD
 from ...functions.creation import asarray
 from ..array_class import as_ndarray, as_ndarrays, ndarray
 from ..converting import from_numpy
-from ..namespace import functions
+from ..known import functions
 
 __all__ = ["Flags", "base", "imaginary_part", "new_array", "real_part", "set_shape", "view"]
 

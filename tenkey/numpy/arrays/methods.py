@@ -13,7 +13,8 @@ from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ..array_class import as_ndarray, as_ndarrays, ndarray
 from ..converting import from_numpy, on_host, operand, ordered
-from ..namespace import functions, universal
+from ..known import functions
+from ..namespace import universal
 from . import memory
 from .flat import Flat
 from .operators import is_foreign, operators

@@ -19,7 +19,8 @@ from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
 from ..array_class import ndarray
-from ..namespace import functions, universal
+from ..known import functions
+from ..namespace import universal
 
 __all__ = ["BINARY", "is_foreign", "operators"]
 
