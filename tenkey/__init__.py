@@ -89,6 +89,7 @@ from .functions.calculating.polynomial_algebra import (
 from .functions.calculating.windows import bartlett, blackman, hamming, hanning, kaiser
 from .functions.creation import asarray, from_dlpack, tensor
 from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
+from .functions.filling import full, full_like
 from .functions.indexing import nonzero, unravel_index
 from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .functions.inspection import array_namespace_info as __array_namespace_info__

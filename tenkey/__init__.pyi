@@ -40,7 +40,7 @@ from tenkey.core.text.formatting import (
     printoptions as printoptions,
     set_printoptions as set_printoptions,
 )
-from tenkey.core.typing import ArrayLike, DTypeLike, TensorLike
+from tenkey.core.typing import ArrayLike, DTypeLike
 from tenkey.functions.calculating.number_tests import (
     array_equiv as array_equiv,
     iscomplex as iscomplex,
@@ -77,6 +77,7 @@ from tenkey.functions.dtypes import (
     can_cast as can_cast,
     result_type as result_type,
 )
+from tenkey.functions.filling import full as full, full_like as full_like
 from tenkey.functions.indexing import nonzero as nonzero, unravel_index as unravel_index
 from tenkey.functions.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.functions.linalg import einsum as einsum, tensordot as tensordot
@@ -544,27 +545,27 @@ __array_api_version__: Final[str]
 __version__: Final[str]
 bfloat16: Final[DType]
 
-def abs(x: Tensor) -> Tensor:
+def abs(x: ArrayLike) -> Tensor:
     """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
-def acos(x: Tensor) -> Tensor:
+def acos(x: ArrayLike) -> Tensor:
     """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
-def acosh(x: Tensor) -> Tensor:
+def acosh(x: ArrayLike) -> Tensor:
     """Return the inverse hyperbolic cosine, which is not negative; nan below 1."""
-def add(x1: TensorLike, x2: TensorLike) -> Tensor:
+def add(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Add two tensors element by element, with broadcasting."""
-def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def all(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Test whether all elements along axes are true (nonzero)."""
 def allclose(
-    x1: TensorLike,
-    x2: TensorLike,
+    x1: ArrayLike,
+    x2: ArrayLike,
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: _bool = False,
 ) -> Tensor:
     """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
-def angle(x: Tensor) -> Tensor:
+def angle(x: ArrayLike) -> Tensor:
     """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
-def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def any(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Test whether any element along axes is true (nonzero)."""
 def arange(
     start: complex,
@@ -576,80 +577,80 @@ def arange(
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return evenly spaced values from ``start`` (0 if only one is given) up to, but not including, ``stop``."""
-def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+def argmax(x: ArrayLike, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the largest element along an axis, the first at a tie; int64."""
-def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+def argmin(x: ArrayLike, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the smallest element along an axis, the first at a tie; int64."""
-def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
+def argpartition(x: ArrayLike, kth: int, axis: int = -1) -> Tensor:
     """Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there."""
-def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
+def argsort(x: ArrayLike, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``."""
-def argwhere(x: Tensor) -> Tensor:
+def argwhere(x: ArrayLike) -> Tensor:
     """Return the indices of the nonzero elements, one element per row; int64."""
-def array_equal(x1: TensorLike, x2: TensorLike, *, equal_nan: _bool = False) -> Tensor:
+def array_equal(x1: ArrayLike, x2: ArrayLike, *, equal_nan: _bool = False) -> Tensor:
     """Test whether two tensors have the same shape and equal elements; a 0-d bool tensor."""
-def asin(x: Tensor) -> Tensor:
+def asin(x: ArrayLike) -> Tensor:
     """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
-def asinh(x: Tensor) -> Tensor:
+def asinh(x: ArrayLike) -> Tensor:
     """Return the inverse hyperbolic sine."""
-def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True, device: Device | str | None = None) -> Tensor:
+def astype(x: ArrayLike, dtype: DTypeLike, *, copy: _bool = True, device: Device | str | None = None) -> Tensor:
     """The values in another dtype, on another ``device`` if one is named."""
-def atan(x: Tensor) -> Tensor:
+def atan(x: ArrayLike) -> Tensor:
     """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
-def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:
+def atan2(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
-def atanh(x: Tensor) -> Tensor:
+def atanh(x: ArrayLike) -> Tensor:
     """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
-def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
     """Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64."""
-def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
+def bitwise_and(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 & x2``, bit by bit, for integers and bools."""
-def bitwise_count(x: Tensor) -> Tensor:
+def bitwise_count(x: ArrayLike) -> Tensor:
     """Return the number of one bits in the absolute value of integers, as uint8."""
-def bitwise_invert(x: Tensor) -> Tensor:
+def bitwise_invert(x: ArrayLike) -> Tensor:
     """Return ``~x``, bit by bit, for integers and bools."""
-def bitwise_left_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
+def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Shift the bits of ``x1`` to the left by ``x2``, for integers."""
-def bitwise_or(x1: TensorLike, x2: TensorLike) -> Tensor:
+def bitwise_or(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 | x2``, bit by bit, for integers and bools."""
-def bitwise_right_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative."""
-def bitwise_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
+def bitwise_xor(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
-def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Tensor:
     """Return a view that repeats dimensions of length 1 and new leading dimensions, without copying."""
-def cbrt(x: Tensor) -> Tensor:
+def cbrt(x: ArrayLike) -> Tensor:
     """Return the real cube root, for negative numbers too; integers give floats."""
-def ceil(x: Tensor) -> Tensor:
+def ceil(x: ArrayLike) -> Tensor:
     """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
-def choose(indices: Tensor, choices: Sequence[ArrayLike]) -> Tensor:
+def choose(indices: ArrayLike, choices: Sequence[ArrayLike]) -> Tensor:
     """Take each element from the choice whose number ``indices`` has at that place; all broadcast together."""
-def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
     """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
-def compress(condition: Tensor, x: ArrayLike, axis: int | None = None) -> Tensor:
+def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Tensor:
     """Return the slices along an axis where the 1-d ``condition`` is true; without an axis, of the flattened ``x``."""
-def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
+def concat(arrays: Sequence[ArrayLike], axis: int | None = 0) -> Tensor:
     """Join tensors along an existing axis; ``axis=None`` flattens them first."""
-def conj(x: Tensor) -> Tensor:
+def conj(x: ArrayLike) -> Tensor:
     """Return the complex conjugate; a real tensor is copied."""
-def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = 'full') -> Tensor:
     """Return the convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
-def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
+def copysign(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
-def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, *, rowvar: _bool = True) -> Tensor:
     """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
-def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = 'valid') -> Tensor:
     """Return the correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``; see
     ``tk.convolve``.
     """
-def cos(x: Tensor) -> Tensor:
+def cos(x: ArrayLike) -> Tensor:
     """Return the cosine of angles in radians."""
-def cosh(x: Tensor) -> Tensor:
+def cosh(x: ArrayLike) -> Tensor:
     """Return the hyperbolic cosine."""
-def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def count_nonzero(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Count the nonzero elements along axes, in int64; nan counts as nonzero."""
 def cov(
-    x: Tensor,
+    x: ArrayLike,
     y: ArrayLike | None = None,
     *,
     rowvar: _bool = True,
@@ -659,18 +660,18 @@ def cov(
     ddof: float | None = None,
 ) -> Tensor:
     """Return the covariance matrix of variables, one per row of ``x`` (per column with ``rowvar=False``)."""
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+def cross_entropy(logits: ArrayLike, target: ArrayLike) -> Tensor:
     """Return the mean negative log-likelihood of integer classes, a 0-d tensor."""
-def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
+def cummax(x: ArrayLike, axis: int | None = None) -> CummaxResult:
     """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64)."""
-def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
+def cummin(x: ArrayLike, axis: int | None = None) -> CumminResult:
     """Return the smallest element so far along an axis, which may be omitted for 1-d tensors, and its index (int64)."""
-def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+def cumprod(x: ArrayLike, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative products along an axis, or of the flattened tensor."""
-def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+def cumsum(x: ArrayLike, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative sums along an axis, or of the flattened tensor."""
 def cumulative_prod(
-    x: Tensor,
+    x: ArrayLike,
     *,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
@@ -678,41 +679,41 @@ def cumulative_prod(
 ) -> Tensor:
     """Return the cumulative products along an axis, which may be left out for one dimension."""
 def cumulative_sum(
-    x: Tensor,
+    x: ArrayLike,
     *,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
     include_initial: _bool = False,
 ) -> Tensor:
     """Return the cumulative sums along an axis, which may be left out for one dimension."""
-def deg2rad(x: Tensor) -> Tensor:
+def deg2rad(x: ArrayLike) -> Tensor:
     """Convert degrees to radians; integers give floats."""
-def diag(x: Tensor, k: int = 0) -> Tensor:
+def diag(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the matrix with a vector on its ``k``-th diagonal, or the ``k``-th diagonal of a matrix."""
-def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a view of a diagonal over two axes, which becomes the last axis."""
 def diff(
-    x: Tensor,
+    x: ArrayLike,
     n: int = 1,
     axis: int = -1,
     *,
-    prepend: TensorLike | None = None,
-    append: TensorLike | None = None,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Tensor:
     """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
-def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
+def digitize(x: ArrayLike, bins: ArrayLike, right: _bool = False) -> Tensor:
     """Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64."""
-def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
+def divide(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Divide two tensors element by element, with broadcasting; integers give floats."""
-def divmod(x1: TensorLike, x2: TensorLike) -> DivmodResult:
+def divmod(x1: ArrayLike, x2: ArrayLike) -> DivmodResult:
     """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
-def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
+def dot(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
-def dstack(arrays: Sequence[Tensor]) -> Tensor:
+def dstack(arrays: Sequence[ArrayLike]) -> Tensor:
     """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``."""
-def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
+def ediff1d(x: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Tensor:
     """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``."""
-def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
     shape: int | Sequence[int],
@@ -723,24 +724,24 @@ def empty(
 ) -> Tensor:
     """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise."""
 def empty_like(
-    x: Tensor,
+    x: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return an uninitialized tensor with the shape, dtype and device of ``x``."""
-def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+def equal(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 == x2``, element by element, with broadcasting; a bool tensor."""
-def exp(x: Tensor) -> Tensor:
+def exp(x: ArrayLike) -> Tensor:
     """Return the exponential function of each element."""
-def exp2(x: Tensor) -> Tensor:
+def exp2(x: ArrayLike) -> Tensor:
     """Return 2 to the power ``x``; integers give floats."""
-def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
+def expand_dims(x: ArrayLike, axis: int | Sequence[int] = (0,)) -> Tensor:
     """Return a view with new dimensions of length 1 at the position or positions ``axis`` of the result."""
-def expm1(x: Tensor) -> Tensor:
+def expm1(x: ArrayLike) -> Tensor:
     """Return ``exp(x) - 1``, accurate near 0."""
-def extract(condition: Tensor, x: ArrayLike) -> Tensor:
+def extract(condition: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the elements of ``x`` where ``condition``, of the same shape, is true, in one dimension."""
 def eye(
     n_rows: int,
@@ -752,49 +753,31 @@ def eye(
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
-def flatnonzero(x: Tensor) -> Tensor:
+def flatnonzero(x: ArrayLike) -> Tensor:
     """Return the indices of the nonzero elements in the flattened tensor; int64."""
-def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Tensor:
     """Reverse the order of the elements along axes; a copy."""
-def fliplr(x: Tensor) -> Tensor:
+def fliplr(x: ArrayLike) -> Tensor:
     """Reverse the order of the columns (axis 1); a copy."""
-def flipud(x: Tensor) -> Tensor:
+def flipud(x: ArrayLike) -> Tensor:
     """Reverse the order of the rows (axis 0); a copy."""
-def floor(x: Tensor) -> Tensor:
+def floor(x: ArrayLike) -> Tensor:
     """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
-def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
+def floor_divide(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Divide and round down to an integer, element by element, with Python's sign rule."""
-def fmax(x1: TensorLike, x2: TensorLike) -> Tensor:
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the larger of two elements; where one is nan, the other. Where they are equal they share the gradient."""
-def fmin(x1: TensorLike, x2: TensorLike) -> Tensor:
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the gradient."""
-def fmod(x1: TensorLike, x2: TensorLike) -> Tensor:
+def fmod(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``."""
-def frexp(x: Tensor) -> FrexpResult:
+def frexp(x: ArrayLike) -> FrexpResult:
     """Return mantissas in [0.5, 1) in absolute value, and exponents (int32): ``x`` is ``mantissa * 2**exponent``."""
-def full(
-    shape: int | Sequence[int],
-    fill_value: complex,
-    dtype: DTypeLike | None = None,
-    *,
-    device: Device | str | None = None,
-    requires_grad: _bool = False,
-) -> Tensor:
-    """Return a tensor filled with one number, whose kind determines the default dtype."""
-def full_like(
-    x: Tensor,
-    fill_value: complex,
-    dtype: DTypeLike | None = None,
-    *,
-    device: Device | str | None = None,
-    requires_grad: _bool = False,
-) -> Tensor:
-    """Return a tensor filled with one number, with the shape, dtype and device of ``x``."""
-def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
+def gather(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes."""
-def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the greatest common divisor of two integers, element by element, with broadcasting; never negative."""
-def gelu(x: Tensor) -> Tensor:
+def gelu(x: ArrayLike) -> Tensor:
     """Return ``x`` times the probability that a standard normal variable is below it (Hendrycks and Gimpel, 2016)."""
 def geomspace(
     start: float,
@@ -807,16 +790,16 @@ def geomspace(
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
-def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
+def greater(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 > x2``, element by element, with broadcasting; a bool tensor."""
-def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+def greater_equal(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
-def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
+def hardtanh(x: ArrayLike, low: float = -1.0, high: float = 1.0) -> Tensor:
     """Return ``min(max(x, low), high)``; its derivative at both ends is 0."""
-def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
+def heaviside(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan."""
 def histogram2d(
-    x: Tensor,
+    x: ArrayLike,
     y: ArrayLike,
     bins: int | Sequence[int] = (10, 10),
     *,
@@ -825,22 +808,22 @@ def histogram2d(
     density: _bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count the points ``(x, y)`` in each bin of a grid, and return the counts and the edges along both axes."""
-def hstack(arrays: Sequence[Tensor]) -> Tensor:
+def hstack(arrays: Sequence[ArrayLike]) -> Tensor:
     """Stack side by side: join along the second axis, vectors along the first."""
-def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
+def hypot(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
-def imag(x: Tensor) -> Tensor:
+def imag(x: ArrayLike) -> Tensor:
     """Return the imaginary part, a real tensor; zeros for a real one."""
-def index_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+def index_add(x: ArrayLike, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
     """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
-def index_copy(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
+def index_copy(x: ArrayLike, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
     """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis."""
-def index_fill(x: Tensor, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
+def index_fill(x: ArrayLike, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
     """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis."""
-def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
+def inner(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Sum products over the last dimensions, without conjugation; with a number, multiply."""
 def interp(
-    x: Tensor,
+    x: ArrayLike,
     xp: ArrayLike,
     fp: ArrayLike,
     left: float | None = None,
@@ -848,72 +831,72 @@ def interp(
     period: float | None = None,
 ) -> Tensor:
     """Evaluate the piecewise linear function through the points ``(xp, fp)`` at ``x``."""
-def intersect1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+def intersect1d(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the distinct elements of both of two tensors, ascending, as a vector of the promoted dtype. Not
     differentiable.
     """
 def isclose(
-    x1: TensorLike,
-    x2: TensorLike,
+    x1: ArrayLike,
+    x2: ArrayLike,
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: _bool = False,
 ) -> Tensor:
     """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
-def isfinite(x: Tensor) -> Tensor:
+def isfinite(x: ArrayLike) -> Tensor:
     """Return True where an element is neither infinite nor nan."""
-def isin(x1: TensorLike, x2: ArrayLike, *, invert: _bool = False) -> Tensor:
+def isin(x1: ArrayLike, x2: ArrayLike, *, invert: _bool = False) -> Tensor:
     """Return a mask of the elements of ``x1`` that occur in ``x2`` (with ``invert``: that do not)."""
-def isinf(x: Tensor) -> Tensor:
+def isinf(x: ArrayLike) -> Tensor:
     """Return True where an element, or its real or imaginary part, is infinite."""
-def isnan(x: Tensor) -> Tensor:
+def isnan(x: ArrayLike) -> Tensor:
     """Return True where an element is nan."""
-def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
+def kron(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Compute the Kronecker product: copies of ``x2`` multiplied by each element of ``x1``."""
 def layer_norm(
-    x: Tensor,
-    weight: TensorLike | None = None,
-    bias: TensorLike | None = None,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     *,
     axis: int = -1,
     eps: float = 1e-05,
 ) -> Tensor:
     """Subtract the mean along an axis, divide by the standard deviation, multiply by ``weight`` and add ``bias``."""
-def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the least common multiple of two integers, element by element, with broadcasting; never negative."""
-def ldexp(x1: TensorLike, x2: TensorLike) -> Tensor:
+def ldexp(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 * 2**x2`` without overflow of the power, for real ``x1`` and integers ``x2``; integers give
     floats.
     """
-def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
+def leaky_relu(x: ArrayLike, slope: float = 0.01) -> Tensor:
     """Return ``x`` where it is positive, else ``slope * x``."""
-def less(x1: TensorLike, x2: TensorLike) -> Tensor:
+def less(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 < x2``, element by element, with broadcasting; a bool tensor."""
-def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+def less_equal(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
-def log(x: Tensor) -> Tensor:
+def log(x: ArrayLike) -> Tensor:
     """Return the natural logarithm; -inf at 0, nan for negative numbers."""
-def log10(x: Tensor) -> Tensor:
+def log10(x: ArrayLike) -> Tensor:
     """Return the logarithm to base 10; -inf at 0, nan for negative numbers."""
-def log1p(x: Tensor) -> Tensor:
+def log1p(x: ArrayLike) -> Tensor:
     """Return ``log(1 + x)``, accurate near 0."""
-def log2(x: Tensor) -> Tensor:
+def log2(x: ArrayLike) -> Tensor:
     """Return the logarithm to base 2; -inf at 0, nan for negative numbers."""
-def log_sigmoid(x: Tensor) -> Tensor:
+def log_sigmoid(x: ArrayLike) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow and underflow."""
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+def log_softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
-def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
+def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
-def logaddexp2(x1: TensorLike, x2: TensorLike) -> Tensor:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``log2(2**x1 + 2**x2)`` without overflow."""
-def logical_and(x1: TensorLike, x2: TensorLike) -> Tensor:
+def logical_and(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return True where both elements are true (nonzero)."""
-def logical_not(x: Tensor) -> Tensor:
+def logical_not(x: ArrayLike) -> Tensor:
     """Return True where ``x`` is false (zero)."""
-def logical_or(x1: TensorLike, x2: TensorLike) -> Tensor:
+def logical_or(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return True where at least one element is true (nonzero)."""
-def logical_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
+def logical_xor(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return True where exactly one element is true (nonzero)."""
 def logspace(
     start: float,
@@ -927,64 +910,70 @@ def logspace(
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
-def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
     complex.
     """
-def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
+def masked_fill(x: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
-def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+def masked_select(x: ArrayLike, mask: ArrayLike) -> Tensor:
     """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together."""
-def matmul(x1: Tensor, x2: Tensor) -> Tensor:
+def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
-def matrix_transpose(x: Tensor) -> Tensor:
+def matrix_transpose(x: ArrayLike) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
-def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def max(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
-def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
+def maximum(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
-def mean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the arithmetic mean along axes; integers give floats."""
-def median(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def median(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan."""
-def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def min(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
-def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
+def minimum(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
-def mish(x: Tensor) -> Tensor:
+def mish(x: ArrayLike) -> Tensor:
     """Return ``x * tanh(softplus(x))`` (Misra, 2019)."""
-def modf(x: Tensor) -> ModfResult:
+def modf(x: ArrayLike) -> ModfResult:
     """Return the fractional and the whole part, both with the sign of ``x``, for real dtypes; integers give floats."""
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their order."""
-def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
+def multiply(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply two tensors element by element, with broadcasting."""
-def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(
+    x: ArrayLike,
+    *,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
     """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
-def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanargmax(x: ArrayLike, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the largest element along an axis that is not nan, at a tie the first; int64."""
-def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanargmin(x: ArrayLike, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the smallest element along an axis that is not nan, at a tie the first; int64."""
-def nancumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+def nancumprod(x: ArrayLike, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative products along an axis, or of the flattened tensor; nan counts as 1."""
-def nancumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+def nancumsum(x: ArrayLike, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative sums along an axis, or of the flattened tensor; nan counts as 0."""
-def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanmax(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest element along axes that is not nan; nan where there is none. Ties share the gradient."""
 def nanmean(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """Return the arithmetic mean of the elements along axes that are not nan; nan where there are none."""
-def nanmedian(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanmedian(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the median of the elements that are not nan; nan where there are none."""
-def nanmin(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanmin(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the smallest element along axes that is not nan; nan where there is none. Ties share the gradient."""
 def nanpercentile(
-    x: Tensor,
+    x: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
@@ -993,7 +982,7 @@ def nanpercentile(
 ) -> Tensor:
     """Return ``tk.percentile`` of the elements that are not nan; nan where there are none."""
 def nanprod(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
@@ -1001,7 +990,7 @@ def nanprod(
 ) -> Tensor:
     """Multiply the elements along axes that are not nan; 1 where there are none."""
 def nanquantile(
-    x: Tensor,
+    x: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
@@ -1010,7 +999,7 @@ def nanquantile(
 ) -> Tensor:
     """Return ``tk.quantile`` of the elements that are not nan; nan where there are none."""
 def nanstd(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
@@ -1020,7 +1009,7 @@ def nanstd(
 ) -> Tensor:
     """Return the standard deviation of the elements along axes that are not nan: the square root of ``nanvar``."""
 def nansum(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
@@ -1028,7 +1017,7 @@ def nansum(
 ) -> Tensor:
     """Sum the elements along axes that are not nan; 0 where there are none."""
 def nanvar(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
@@ -1037,11 +1026,11 @@ def nanvar(
     keepdims: _bool = False,
 ) -> Tensor:
     """Return the variance of the elements along axes that are not nan: the mean squared distance from their mean."""
-def negative(x: Tensor) -> Tensor:
+def negative(x: ArrayLike) -> Tensor:
     """Return ``-x``, for a numeric dtype."""
-def nextafter(x1: TensorLike, x2: TensorLike) -> Tensor:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the number of the dtype next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
-def not_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+def not_equal(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 != x2``, element by element, with broadcasting; a bool tensor."""
 def ones(
     shape: int | Sequence[int],
@@ -1052,17 +1041,17 @@ def ones(
 ) -> Tensor:
     """Return a tensor of ones; float32 unless ``dtype`` says otherwise."""
 def ones_like(
-    x: Tensor,
+    x: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return ones with the shape, dtype and device of ``x``."""
-def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
+def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply each element of one vector by each element of another."""
 def pad(
-    x: Tensor,
+    x: ArrayLike,
     pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
     mode: str = 'constant',
     *,
@@ -1071,12 +1060,12 @@ def pad(
     stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
 ) -> Tensor:
     """Add a border of ``pad_width`` elements before and after each dimension."""
-def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
+def partition(x: ArrayLike, kth: int, axis: int = -1) -> Tensor:
     """Partition the elements along an axis around the one that sorting puts at place ``kth``: see
     ``tk.argpartition``.
     """
 def percentile(
-    x: Tensor,
+    x: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
@@ -1084,26 +1073,26 @@ def percentile(
     keepdims: _bool = False,
 ) -> Tensor:
     """Return ``tk.quantile`` with ``q`` in percent, within [0, 100]."""
-def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
+def permute_dims(x: ArrayLike, axes: Sequence[int]) -> Tensor:
     """Return a view with the dimensions in another order."""
-def polyval(p: Tensor, x: ArrayLike) -> Tensor:
+def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
     """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``, by Horner's scheme."""
-def positive(x: Tensor) -> Tensor:
+def positive(x: ArrayLike) -> Tensor:
     """Return ``+x``: a copy, for a numeric dtype."""
-def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
+def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1`` to the power ``x2``, element by element, with broadcasting."""
 def prod(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """Multiply the elements along axes. The gradient is correct at zeros too."""
-def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def ptp(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest less the smallest element along axes, in the dtype of ``x``; nan if an element is nan."""
 def quantile(
-    x: Tensor,
+    x: ArrayLike,
     q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
@@ -1111,36 +1100,36 @@ def quantile(
     keepdims: _bool = False,
 ) -> Tensor:
     """Return the ``q``-quantiles of the elements along axes; nan where an element is nan."""
-def rad2deg(x: Tensor) -> Tensor:
+def rad2deg(x: ArrayLike) -> Tensor:
     """Convert radians to degrees; integers give floats."""
-def ravel(x: Tensor) -> Tensor:
+def ravel(x: ArrayLike) -> Tensor:
     """Flatten to one dimension, in row-major order; a view where possible."""
-def ravel_multi_index(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
+def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
     """Return the flat, row-major index (int64) of coordinates in an array of shape ``dims``."""
-def real(x: Tensor) -> Tensor:
+def real(x: ArrayLike) -> Tensor:
     """Return the real part, a real tensor."""
-def reciprocal(x: Tensor) -> Tensor:
+def reciprocal(x: ArrayLike) -> Tensor:
     """Return ``1 / x``; integers give floats."""
-def relu(x: Tensor) -> Tensor:
+def relu(x: ArrayLike) -> Tensor:
     """Return ``max(x, 0)``; its derivative at 0 is 0."""
-def relu6(x: Tensor) -> Tensor:
+def relu6(x: ArrayLike) -> Tensor:
     """Return ``min(max(x, 0), 6)``; its derivative at both ends is 0."""
-def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
+def remainder(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the remainder of the floor division, with the sign of the divisor."""
-def repeat(x: Tensor, repeats: Tensor, axis: int | None = None) -> Tensor:
+def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     """Repeat each element, or each slice along an axis."""
-def reshape(x: Tensor, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
+def reshape(x: ArrayLike, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
     """Give the elements, in row-major order, another shape, in which one length may be -1; a view where possible."""
-def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
+def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """Shift the elements along axes; elements shifted past the end reappear at the beginning."""
-def rot90(x: Tensor, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
+def rot90(x: ArrayLike, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
     """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
-def round(x: Tensor) -> Tensor:
+def round(x: ArrayLike) -> Tensor:
     """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
-def rsqrt(x: Tensor) -> Tensor:
+def rsqrt(x: ArrayLike) -> Tensor:
     """Return ``1 / sqrt(x)``."""
 def scatter(
-    x: Tensor,
+    x: ArrayLike,
     indices: ArrayLike,
     source: ArrayLike,
     axis: int = -1,
@@ -1148,93 +1137,97 @@ def scatter(
     reduce: str | None = None,
 ) -> Tensor:
     """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``."""
-def scatter_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
+def scatter_add(x: ArrayLike, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
     """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
-def searchsorted(x1: TensorLike, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
+def searchsorted(x1: ArrayLike, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
     """Return the index (int64) at which each element of ``x2`` can be inserted into the sorted vector ``x1``."""
-def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default: ArrayLike | None = None) -> Tensor:
+def select(
+    condlist: Sequence[ArrayLike],
+    choicelist: Sequence[ArrayLike],
+    default: ArrayLike | None = None,
+) -> Tensor:
     """Choose at each place the element of the first choice whose condition is true, else that of ``default``, or
     zero.
     """
-def selu(x: Tensor) -> Tensor:
+def selu(x: ArrayLike) -> Tensor:
     """Return ``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
-def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+def setdiff1d(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the distinct elements of the first of two tensors that the second does not have, ascending, as a vector
     of the promoted dtype. Not differentiable.
     """
-def setxor1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+def setxor1d(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the distinct elements of exactly one of two tensors, ascending, as a vector of the promoted dtype. Not
     differentiable.
     """
-def sigmoid(x: Tensor) -> Tensor:
+def sigmoid(x: ArrayLike) -> Tensor:
     """Return the logistic function ``1 / (1 + exp(-x))``."""
-def sign(x: Tensor) -> Tensor:
+def sign(x: ArrayLike) -> Tensor:
     """Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan."""
-def signbit(x: Tensor) -> Tensor:
+def signbit(x: ArrayLike) -> Tensor:
     """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too."""
-def silu(x: Tensor) -> Tensor:
+def silu(x: ArrayLike) -> Tensor:
     """Return ``x * sigmoid(x)``, also known as swish."""
-def sin(x: Tensor) -> Tensor:
+def sin(x: ArrayLike) -> Tensor:
     """Return the sine of angles in radians."""
-def sinc(x: Tensor) -> Tensor:
+def sinc(x: ArrayLike) -> Tensor:
     """Return ``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats."""
-def sinh(x: Tensor) -> Tensor:
+def sinh(x: ArrayLike) -> Tensor:
     """Return the hyperbolic sine."""
-def softmax(x: Tensor, axis: int = -1) -> Tensor:
+def softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
-def softplus(x: Tensor) -> Tensor:
+def softplus(x: ArrayLike) -> Tensor:
     """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
-def softsign(x: Tensor) -> Tensor:
+def softsign(x: ArrayLike) -> Tensor:
     """Return ``x / (1 + abs(x))``."""
-def sort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
+def sort(x: ArrayLike, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy."""
-def spacing(x: Tensor) -> Tensor:
+def spacing(x: ArrayLike) -> Tensor:
     """Return the distance to the next number of the dtype that is farther from zero, with the sign of ``x``."""
-def sqrt(x: Tensor) -> Tensor:
+def sqrt(x: ArrayLike) -> Tensor:
     """Return the square root; nan for negative numbers."""
-def square(x: Tensor) -> Tensor:
+def square(x: ArrayLike) -> Tensor:
     """Return ``x * x``, for a numeric dtype."""
-def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
+def squeeze(x: ArrayLike, axis: int | Sequence[int]) -> Tensor:
     """Return a view without the named dimensions, which must have length 1."""
-def stack(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[ArrayLike], axis: int = 0) -> Tensor:
     """Join tensors of the same shape along a new axis."""
 def std(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
     keepdims: _bool = False,
 ) -> Tensor:
     """Return the standard deviation along axes: the square root of ``var``, with the same arguments."""
-def subtract(x1: TensorLike, x2: TensorLike) -> Tensor:
+def subtract(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Subtract two tensors element by element, with broadcasting."""
 def sum(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """Sum the elements along axes; integers and bools are summed in 64 bits."""
-def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     """Return a view with two axes exchanged."""
-def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
+def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
     """Take the elements at ``indices`` along an axis, which may be omitted for a 1-d tensor."""
-def take_along_axis(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Take the elements at ``indices`` along an axis; ``indices`` has the number of dimensions of ``x``."""
-def tan(x: Tensor) -> Tensor:
+def tan(x: ArrayLike) -> Tensor:
     """Return the tangent of angles in radians."""
-def tanh(x: Tensor) -> Tensor:
+def tanh(x: ArrayLike) -> Tensor:
     """Return the hyperbolic tangent."""
-def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
+def tile(x: ArrayLike, repetitions: int | Sequence[int]) -> Tensor:
     """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis."""
-def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
+def topk(x: ArrayLike, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
     """Return the ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
-def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: ArrayLike, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
-def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Tensor:
     """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``."""
-def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """Integrate ``y`` along an axis by the trapezoidal rule."""
 def tri(
     n_rows: int,
@@ -1246,43 +1239,49 @@ def tri(
     requires_grad: _bool = False,
 ) -> Tensor:
     """Return a matrix with ones on the ``k``-th diagonal and below, and zeros above."""
-def tril(x: Tensor, k: int = 0) -> Tensor:
+def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy."""
-def triu(x: Tensor, k: int = 0) -> Tensor:
+def triu(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy."""
-def trunc(x: Tensor) -> Tensor:
+def trunc(x: ArrayLike) -> Tensor:
     """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
-def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+def union1d(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the distinct elements of either of two tensors, ascending, as a vector of the promoted dtype. Not
     differentiable.
     """
-def unique_all(x: Tensor) -> UniqueAllResult:
+def unique_all(x: ArrayLike) -> UniqueAllResult:
     """Return the distinct elements with the places of their first occurrence, inverse indices and counts."""
-def unique_counts(x: Tensor) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """Return the distinct elements and how often each occurs (int64). Each NaN is distinct from every other."""
-def unique_inverse(x: Tensor) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """Return the distinct elements and the indices from which they reconstruct ``x``."""
-def unique_values(x: Tensor) -> Tensor:
+def unique_values(x: ArrayLike) -> Tensor:
     """Return the distinct elements of a tensor in ascending order, in one dimension."""
-def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: ArrayLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along an axis, without that axis: a tuple of views."""
-def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 6.283185307179586) -> Tensor:
+def unwrap(
+    x: ArrayLike,
+    *,
+    discont: float | None = None,
+    axis: int = -1,
+    period: float = 6.283185307179586,
+) -> Tensor:
     """Remove jumps of angles along an axis, by adding multiples of ``period``: no step is longer than half of it."""
-def vander(x: Tensor, N: int | None = None, increasing: _bool = False) -> Tensor:
+def vander(x: ArrayLike, N: int | None = None, increasing: _bool = False) -> Tensor:
     """Return the Vandermonde matrix of a vector: decreasing powers of ``x`` in ``N`` columns (default: square)."""
 def var(
-    x: Tensor,
+    x: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
     keepdims: _bool = False,
 ) -> Tensor:
     """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
-def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Tensor:
     """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
-def vstack(arrays: Sequence[Tensor]) -> Tensor:
+def vstack(arrays: Sequence[ArrayLike]) -> Tensor:
     """Stack vertically: join along the first axis, vectors as rows."""
-def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
+def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(
     shape: int | Sequence[int],
@@ -1293,7 +1292,7 @@ def zeros(
 ) -> Tensor:
     """Return a tensor of zeros; float32 unless ``dtype`` says otherwise."""
 def zeros_like(
-    x: Tensor,
+    x: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
     device: Device | str | None = None,

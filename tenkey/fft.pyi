@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
-from tenkey.core.typing import DTypeLike
+from tenkey.core.typing import ArrayLike, DTypeLike
 from tenkey.functions.calculating.planar_transforms import (
     fft2 as fft2,
     ifft2 as ifft2,
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def fft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the discrete Fourier transform along an axis: ``sum over j of x[j] exp(-2 pi i j k / n)``."""
 def fftfreq(
     n: int,
@@ -46,39 +46,39 @@ def fftfreq(
 ) -> Tensor:
     """Return the frequencies of a transform of ``n`` points, ``d`` apart: 0, 1 / (n d), ..., -1 / (n d)."""
 def fftn(
-    x: Tensor,
+    x: ArrayLike,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
     """Return the discrete Fourier transform along several axes."""
-def fftshift(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Tensor:
     """Rotate the elements along axes, so that frequency zero is in the middle."""
-def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def hfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the discrete Fourier transform, which is real, of a Hermitian signal, given its first half."""
-def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def ifft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the inverse of ``fft``: ``sum over k of x[k] exp(2 pi i j k / n) / n``."""
 def ifftn(
-    x: Tensor,
+    x: ArrayLike,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
     """Return the inverse of ``fftn``."""
-def ifftshift(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Tensor:
     """Invert ``fftshift``; the two differ for odd lengths."""
-def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def ihfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the inverse of ``hfft``: the first half of the Hermitian signal with the spectrum x."""
-def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def irfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the inverse of ``rfft``: real values from the first half of a spectrum."""
 def irfftn(
-    x: Tensor,
+    x: ArrayLike,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
     """Return the inverse of ``rfftn``: real values."""
-def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
+def rfft(x: ArrayLike, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
     """Return the discrete Fourier transform of real values: its first ``n // 2 + 1`` elements, which determine all."""
 def rfftfreq(
     n: int,
@@ -90,7 +90,7 @@ def rfftfreq(
 ) -> Tensor:
     """Return the frequencies of ``rfft`` of ``n`` points, ``d`` apart: from 0 to 1 / (2 d)."""
 def rfftn(
-    x: Tensor,
+    x: ArrayLike,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from numpy.linalg import LinAlgError as LinAlgError
 from tenkey.core.tensor import Tensor
-from tenkey.core.typing import DTypeLike, TensorLike
+from tenkey.core.typing import ArrayLike, DTypeLike
 from tenkey.functions.calculating.tensor_systems import tensorinv as tensorinv, tensorsolve as tensorsolve
 from tenkey.functions.linalg import tensordot as tensordot
 from tenkey.functions.matrix_norms import cond as cond, matrix_norm as matrix_norm, norm as norm
@@ -52,66 +52,66 @@ __all__ = [
 ]
 
 
-def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
+def cholesky(x: ArrayLike, *, upper: bool = False) -> Tensor:
     """Compute the triangular factor of a Hermitian positive definite matrix or of each matrix of a stack."""
-def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+def cross(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Tensor:
     """Compute the cross product of vectors of three components along an axis; other dimensions broadcast."""
-def det(x: Tensor) -> Tensor:
+def det(x: ArrayLike) -> Tensor:
     """Compute the determinant of a square matrix or of each matrix of a stack."""
-def diagonal(x: Tensor, offset: int = 0) -> Tensor:
+def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return a view with a diagonal of a matrix or of each matrix of a stack."""
-def eig(x: Tensor) -> EigResult:
+def eig(x: ArrayLike) -> EigResult:
     """Compute eigenvalues and eigenvectors of a square matrix or of each matrix of a stack."""
-def eigh(x: Tensor) -> EighResult:
+def eigh(x: ArrayLike) -> EighResult:
     """Compute eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix or of each matrix of a stack."""
-def eigvals(x: Tensor) -> Tensor:
+def eigvals(x: ArrayLike) -> Tensor:
     """Compute the eigenvalues, in no particular order, of a square matrix or of each matrix of a stack."""
-def eigvalsh(x: Tensor) -> Tensor:
+def eigvalsh(x: ArrayLike) -> Tensor:
     """Compute the ascending eigenvalues of a Hermitian (real: symmetric) matrix or of each matrix of a stack."""
-def inv(x: Tensor) -> Tensor:
+def inv(x: ArrayLike) -> Tensor:
     """Invert a square matrix or each matrix of a stack."""
 def lstsq(
-    x1: TensorLike,
-    x2: TensorLike,
-    rcond: TensorLike | None = None,
+    x1: ArrayLike,
+    x2: ArrayLike,
+    rcond: ArrayLike | None = None,
     *,
-    rtol: TensorLike | None = None,
+    rtol: ArrayLike | None = None,
 ) -> LstsqResult:
     """Find the vectors x that minimize the length of ``x1 @ x - x2``; if there are several, the shortest."""
-def lu(x: Tensor) -> LUResult:
+def lu(x: ArrayLike) -> LUResult:
     """Compute the LU decomposition ``x = P @ L @ U`` of a matrix or of each matrix of a stack."""
-def matmul(x1: Tensor, x2: Tensor) -> Tensor:
+def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
-def matrix_exp(x: Tensor) -> Tensor:
+def matrix_exp(x: ArrayLike) -> Tensor:
     """Compute the matrix exponential of a square matrix or of each matrix of a stack."""
-def matrix_power(x: Tensor, n: int) -> Tensor:
+def matrix_power(x: ArrayLike, n: int) -> Tensor:
     """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse."""
-def matrix_rank(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
+def matrix_rank(x: ArrayLike, *, rtol: ArrayLike | None = None) -> Tensor:
     """Count the singular values that are larger than ``rtol`` times the largest one."""
-def matrix_transpose(x: Tensor) -> Tensor:
+def matrix_transpose(x: ArrayLike) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+def multi_dot(tensors: Sequence[ArrayLike]) -> Tensor:
     """Multiply a chain of matrices in the cheapest order."""
-def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
+def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply each element of one vector by each element of another."""
-def pinv(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
+def pinv(x: ArrayLike, *, rtol: ArrayLike | None = None) -> Tensor:
     """Compute the Moore-Penrose inverse of a matrix or of each matrix of a stack."""
-def qr(x: Tensor, *, mode: str = 'reduced') -> QRResult:
+def qr(x: ArrayLike, *, mode: str = 'reduced') -> QRResult:
     """Compute the QR decomposition ``x = Q @ R`` of a matrix or of each matrix of a stack."""
-def slogdet(x: Tensor) -> SlogdetResult:
+def slogdet(x: ArrayLike) -> SlogdetResult:
     """Compute sign and logarithm of the absolute value of the determinant, which cannot overflow."""
-def solve(x1: TensorLike, x2: TensorLike) -> Tensor:
+def solve(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Solve the linear systems ``x1 @ x = x2``."""
-def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: ArrayLike, *, full_matrices: bool = True) -> SVDResult:
     """Compute the singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix or of each matrix of a stack."""
-def svdvals(x: Tensor) -> Tensor:
+def svdvals(x: ArrayLike) -> Tensor:
     """Compute the singular values, in descending order, of a matrix or of each matrix of a stack."""
-def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: ArrayLike, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
-def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Tensor:
     """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
 def vector_norm(
-    x: Tensor,
+    x: ArrayLike,
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from tenkey.core.tensor import Tensor
-from tenkey.core.typing import TensorLike
+from tenkey.core.typing import ArrayLike
 
 __all__ = [
     "beta",
@@ -59,109 +59,109 @@ __all__ = [
 ]
 
 
-def beta(a: TensorLike, b: TensorLike) -> Tensor:
+def beta(a: ArrayLike, b: ArrayLike) -> Tensor:
     """Return ``gamma(a) * gamma(b) / gamma(a + b)`` for numbers of at least 0: infinite at 0, nan below."""
-def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the regularized incomplete beta function, for real tensors that broadcast."""
-def betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
     """Return ``1 - betainc(a, b, x)`` without cancellation."""
-def betaln(a: TensorLike, b: TensorLike) -> Tensor:
+def betaln(a: ArrayLike, b: ArrayLike) -> Tensor:
     """Return ``log(abs(beta(a, b)))`` without overflow, and without cancellation for positive numbers."""
-def chdtr(v: Tensor, x: Tensor) -> Tensor:
+def chdtr(v: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``."""
-def chdtrc(v: Tensor, x: Tensor) -> Tensor:
+def chdtrc(v: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``."""
-def digamma(x: Tensor) -> Tensor:
+def digamma(x: ArrayLike) -> Tensor:
     """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
-def entr(x: Tensor) -> Tensor:
+def entr(x: ArrayLike) -> Tensor:
     """Return ``-x * log(x)``, the contribution of ``x`` to an entropy: 0 at 0, minus infinity below."""
-def erf(x: Tensor) -> Tensor:
+def erf(x: ArrayLike) -> Tensor:
     """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
-def erfc(x: Tensor) -> Tensor:
+def erfc(x: ArrayLike) -> Tensor:
     """Return ``1 - erf(x)`` without cancellation (DLMF 7.2.2)."""
-def erfcx(x: Tensor) -> Tensor:
+def erfcx(x: ArrayLike) -> Tensor:
     """Return ``exp(x**2) * erfc(x)``, the scaled complementary error function, which does not vanish for large
     ``x``.
     """
-def erfinv(x: Tensor) -> Tensor:
+def erfinv(x: ArrayLike) -> Tensor:
     """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside."""
-def expit(x: Tensor) -> Tensor:
+def expit(x: ArrayLike) -> Tensor:
     """Return the logistic function ``1 / (1 + exp(-x))``: SciPy's name for ``tk.sigmoid``."""
-def exprel(x: Tensor) -> Tensor:
+def exprel(x: ArrayLike) -> Tensor:
     """Return ``(exp(x) - 1) / x``, which is 1 at 0."""
-def fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the probability that an F variable with ``dfn`` and ``dfd`` degrees of freedom is at most ``x``."""
-def fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the probability that an F variable with ``dfn`` and ``dfd`` degrees of freedom is above ``x``."""
-def gamma(x: Tensor) -> Tensor:
+def gamma(x: ArrayLike) -> Tensor:
     """Return the gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0."""
-def gammainc(a: Tensor, x: Tensor) -> Tensor:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the regularized lower incomplete gamma function P(a, x), for real tensors that broadcast."""
-def gammaincc(a: Tensor, x: Tensor) -> Tensor:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
-def gammaln(x: Tensor) -> Tensor:
+def gammaln(x: ArrayLike) -> Tensor:
     """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
-def i0(x: Tensor) -> Tensor:
+def i0(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the first kind and order 0 (DLMF 10.25)."""
-def i0e(x: Tensor) -> Tensor:
+def i0e(x: ArrayLike) -> Tensor:
     """Return ``exp(-abs(x)) * i0(x)``, which does not overflow."""
-def i1(x: Tensor) -> Tensor:
+def i1(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the first kind and order 1 (DLMF 10.25)."""
-def i1e(x: Tensor) -> Tensor:
+def i1e(x: ArrayLike) -> Tensor:
     """Return ``exp(-abs(x)) * i1(x)``, which does not overflow."""
-def j0(x: Tensor) -> Tensor:
+def j0(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind and order 0 of real numbers (DLMF 10.2.2)."""
-def j1(x: Tensor) -> Tensor:
+def j1(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind and order 1 of real numbers (DLMF 10.2.2)."""
-def k0(x: Tensor) -> Tensor:
+def k0(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the second kind and order 0 (DLMF 10.25.3); infinite at 0, nan below."""
-def k0e(x: Tensor) -> Tensor:
+def k0e(x: ArrayLike) -> Tensor:
     """Return ``exp(x) * k0(x)``, which does not vanish for large ``x``."""
-def k1(x: Tensor) -> Tensor:
+def k1(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the second kind and order 1 (DLMF 10.25.3); infinite at 0, nan below."""
-def k1e(x: Tensor) -> Tensor:
+def k1e(x: ArrayLike) -> Tensor:
     """Return ``exp(x) * k1(x)``, which does not vanish for large ``x``."""
-def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
+def kl_div(x: ArrayLike, y: ArrayLike) -> Tensor:
     """Return ``x * log(x / y) - x + y``, the contribution to a Kullback-Leibler divergence."""
-def log_expit(x: Tensor) -> Tensor:
+def log_expit(x: ArrayLike) -> Tensor:
     """Return ``log(expit(x))``, without underflow."""
-def log_ndtr(x: Tensor) -> Tensor:
+def log_ndtr(x: ArrayLike) -> Tensor:
     """Return the logarithm of ``ndtr``, also where ``ndtr`` is too small for its dtype."""
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+def log_softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
-def logit(x: Tensor) -> Tensor:
+def logit(x: ArrayLike) -> Tensor:
     """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
-def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
     """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
     complex.
     """
-def multigammaln(a: Tensor, d: int) -> Tensor:
+def multigammaln(a: ArrayLike, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4)."""
-def ndtr(x: Tensor) -> Tensor:
+def ndtr(x: ArrayLike) -> Tensor:
     """Return the probability that a standard normal variable is at most ``x``."""
-def ndtri(x: Tensor) -> Tensor:
+def ndtri(x: ArrayLike) -> Tensor:
     """Return the inverse of ``ndtr``: a standard normal variable is at most the result with probability ``x``."""
-def polygamma(n: Tensor, x: Tensor) -> Tensor:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the ``n``-th derivative of ``digamma`` at each element of ``x``; ``n`` is an int or a tensor of
     integers.
     """
-def psi(x: Tensor) -> Tensor:
+def psi(x: ArrayLike) -> Tensor:
     """Return ``digamma``, by its other name in SciPy."""
-def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
+def rel_entr(x: ArrayLike, y: ArrayLike) -> Tensor:
     """Return ``x * log(x / y)``, the contribution to a relative entropy."""
-def softmax(x: Tensor, axis: int = -1) -> Tensor:
+def softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
-def stdtr(df: Tensor, t: Tensor) -> Tensor:
+def stdtr(df: ArrayLike, t: ArrayLike) -> Tensor:
     """Return the probability that a Student variable with ``df`` degrees of freedom is at most ``t``."""
-def stdtrit(df: Tensor, p: Tensor) -> Tensor:
+def stdtrit(df: ArrayLike, p: ArrayLike) -> Tensor:
     """Return the inverse of ``stdtr``: a Student variable is at most the result with probability ``p``."""
-def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Tensor:
     """Return ``x * log1p(y)``, and 0 where ``x`` is 0, unless ``y`` is nan."""
-def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Tensor:
     """Return ``x * log(y)``, and 0 where ``x`` is 0, unless ``y`` is nan."""
-def y0(x: Tensor) -> Tensor:
+def y0(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the second kind and order 0 (DLMF 10.2.3); minus infinity at 0, nan below."""
-def y1(x: Tensor) -> Tensor:
+def y1(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the second kind and order 1 (DLMF 10.2.3); minus infinity at 0, nan below."""
-def zeta(x: Tensor, q: TensorLike | None = None) -> Tensor:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     """Return the sum of ``(k + q)**-x`` over k = 0, 1, ...: the Hurwitz zeta function (by default Riemann's, q = 1)."""

@@ -36,7 +36,6 @@ from tenkey.core.tensor import Tensor
 from tenkey.dispatch.calling.bindings import keyword_only
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import Argument, ListType, OptionalType, SchemaType, TupleType
-from tenkey.dispatch.tags import Tag
 
 __all__ = ["main", "make_stubs", "operator_signature"]
 
@@ -66,11 +65,9 @@ _KNOWN: Final = {
     "Device": "tenkey.core.device",
     "Final": "typing",
     "Index": "tenkey.core.typing",
-    "Operand": "tenkey.core.typing",
     "Self": "typing",
     "Sequence": "collections.abc",
     "Tensor": "tenkey.core.tensor",
-    "TensorLike": "tenkey.core.typing",
 }
 _BINARY: Final = frozenset(
     f"__{prefix}{name}__"
@@ -83,10 +80,10 @@ _COMPARISONS: Final = ("__lt__", "__le__", "__gt__", "__ge__")
 # Methods whose types are more precise than their annotations.
 _WRITTEN: Final = {
     "__getitem__": "(self, index: Index) -> Tensor",
-    "__setitem__": "(self, index: Index, value: Operand) -> None",
+    "__setitem__": "(self, index: Index, value: ArrayLike) -> None",
     "__eq__": "(self, other: object) -> Tensor",
     "__ne__": "(self, other: object) -> Tensor",
-    **dict.fromkeys(_COMPARISONS, "(self, other: Operand) -> Tensor"),
+    **dict.fromkeys(_COMPARISONS, "(self, other: ArrayLike) -> Tensor"),
 }
 _OVERRIDES: Final = frozenset({"__eq__", "__ne__"})  # object declares that they return bool
 
@@ -110,23 +107,10 @@ def _type_text(kind: SchemaType, *, result: bool = False) -> str:
     return _BASES[kind.name]
 
 
-def _takes_numbers(operator: Operator, argument: Argument) -> bool:
-    """Return whether the operator works element by element and accepts a Python number for this tensor."""
-    arguments = operator.schema.arguments
-    if Tag.KEEPS_PYTHON_SCALARS in operator.tags or sum(a.type.is_tensor_like for a in arguments) < 2:
-        return False
-    if isinstance(argument.type, OptionalType):
-        return True
-    pair = argument.name in ("x1", "x2") and not any(a.name in ("axis", "axes") for a in arguments)
-    return "Pointwise" in operator.facets or pair or Tag.INPLACE_VARIANT in operator.tags
-
-
 def _argument_text(operator: Operator, argument: Argument) -> str:
     kind = _type_text(argument.type)
-    if Tag.TAKES_SEQUENCES in operator.tags and argument is not operator.schema.arguments[0]:
+    if argument.type.is_tensor_like and not argument.is_mutable:  # Note [Sequences of numbers]
         kind = kind.replace("Tensor", "ArrayLike")
-    elif kind in ("Tensor", "Tensor | None") and not argument.is_mutable and _takes_numbers(operator, argument):
-        kind = kind.replace("Tensor", "TensorLike")
     return f"{argument.name}: {kind}{f' = {_default_text(argument.default)}' if argument.has_default else ''}"
 
 
@@ -401,7 +385,7 @@ def _methods_stub() -> str:
     for name, value in members.items():
         operator = _operator_of(value)
         if name in _WRITTEN or name in _BINARY:
-            default = f"(self, other: Operand) -> {'Self' if name.startswith('__i') else 'Tensor'}"
+            default = f"(self, other: ArrayLike) -> {'Self' if name.startswith('__i') else 'Tensor'}"
             parameters, result = _split(_WRITTEN.get(name, default))
             comment = "  # type: ignore[override]" if name in _OVERRIDES else ""
             stub.define(name, parameters, result, None, indent="    ", comment=comment)

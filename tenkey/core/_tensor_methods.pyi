@@ -8,7 +8,7 @@ from tenkey.autograd.tape.node import HookHandle
 from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
-from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
+from tenkey.core.typing import ArrayLike, DTypeLike, Index
 from tenkey.ops.builtin.elementwise.number_parts import DivmodResult
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 
@@ -19,8 +19,8 @@ class TensorMethods:
         """Return the transpose of a matrix."""
     def __abs__(self) -> Tensor:
         """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
-    def __add__(self, other: Operand) -> Tensor: ...
-    def __and__(self, other: Operand) -> Tensor: ...
+    def __add__(self, other: ArrayLike) -> Tensor: ...
+    def __and__(self, other: ArrayLike) -> Tensor: ...
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __copy__(self) -> Tensor:
@@ -30,7 +30,7 @@ class TensorMethods:
         """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
-    def __divmod__(self, x2: TensorLike) -> DivmodResult:
+    def __divmod__(self, x2: ArrayLike) -> DivmodResult:
         """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
     def __dlpack__(
         self,
@@ -44,66 +44,66 @@ class TensorMethods:
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack device type (1 for the CPU) and index of the memory."""
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
-    def __floordiv__(self, other: Operand) -> Tensor: ...
+    def __floordiv__(self, other: ArrayLike) -> Tensor: ...
     def __format__(self, spec: str) -> str:
         """Format a 0-d tensor as a number, any other as the text of ``repr``."""
-    def __ge__(self, other: Operand) -> Tensor: ...
+    def __ge__(self, other: ArrayLike) -> Tensor: ...
     def __getitem__(self, index: Index) -> Tensor: ...
-    def __gt__(self, other: Operand) -> Tensor: ...
-    def __iadd__(self, other: Operand) -> Self: ...
-    def __iand__(self, other: Operand) -> Self: ...
-    def __ifloordiv__(self, other: Operand) -> Self: ...
-    def __ilshift__(self, other: Operand) -> Self: ...
-    def __imatmul__(self, other: Operand) -> Self: ...
-    def __imod__(self, other: Operand) -> Self: ...
-    def __imul__(self, other: Operand) -> Self: ...
+    def __gt__(self, other: ArrayLike) -> Tensor: ...
+    def __iadd__(self, other: ArrayLike) -> Self: ...
+    def __iand__(self, other: ArrayLike) -> Self: ...
+    def __ifloordiv__(self, other: ArrayLike) -> Self: ...
+    def __ilshift__(self, other: ArrayLike) -> Self: ...
+    def __imatmul__(self, other: ArrayLike) -> Self: ...
+    def __imod__(self, other: ArrayLike) -> Self: ...
+    def __imul__(self, other: ArrayLike) -> Self: ...
     def __invert__(self) -> Tensor:
         """Return ``~x``, bit by bit, for integers and bools."""
-    def __ior__(self, other: Operand) -> Self: ...
-    def __ipow__(self, other: Operand) -> Self: ...
-    def __irshift__(self, other: Operand) -> Self: ...
-    def __isub__(self, other: Operand) -> Self: ...
-    def __itruediv__(self, other: Operand) -> Self: ...
-    def __ixor__(self, other: Operand) -> Self: ...
-    def __le__(self, other: Operand) -> Tensor: ...
-    def __lshift__(self, other: Operand) -> Tensor: ...
-    def __lt__(self, other: Operand) -> Tensor: ...
-    def __matmul__(self, other: Operand) -> Tensor: ...
-    def __mod__(self, other: Operand) -> Tensor: ...
-    def __mul__(self, other: Operand) -> Tensor: ...
+    def __ior__(self, other: ArrayLike) -> Self: ...
+    def __ipow__(self, other: ArrayLike) -> Self: ...
+    def __irshift__(self, other: ArrayLike) -> Self: ...
+    def __isub__(self, other: ArrayLike) -> Self: ...
+    def __itruediv__(self, other: ArrayLike) -> Self: ...
+    def __ixor__(self, other: ArrayLike) -> Self: ...
+    def __le__(self, other: ArrayLike) -> Tensor: ...
+    def __lshift__(self, other: ArrayLike) -> Tensor: ...
+    def __lt__(self, other: ArrayLike) -> Tensor: ...
+    def __matmul__(self, other: ArrayLike) -> Tensor: ...
+    def __mod__(self, other: ArrayLike) -> Tensor: ...
+    def __mul__(self, other: ArrayLike) -> Tensor: ...
     def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __neg__(self) -> Tensor:
         """Return ``-x``, for a numeric dtype."""
-    def __or__(self, other: Operand) -> Tensor: ...
+    def __or__(self, other: ArrayLike) -> Tensor: ...
     def __pos__(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
-    def __pow__(self, other: Operand) -> Tensor: ...
-    def __radd__(self, other: Operand) -> Tensor: ...
-    def __rand__(self, other: Operand) -> Tensor: ...
+    def __pow__(self, other: ArrayLike) -> Tensor: ...
+    def __radd__(self, other: ArrayLike) -> Tensor: ...
+    def __rand__(self, other: ArrayLike) -> Tensor: ...
     def __rdivmod__(self, other: Any) -> Any:
         """Return the pair ``(y // x, y % x)``."""
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         """Pickle values, dtype, device and ``requires_grad``, but neither history nor ``.grad``."""
     def __repr__(self) -> str:
         """Show values, shape, dtype, device and gradient state; of a large tensor only the edges."""
-    def __rfloordiv__(self, other: Operand) -> Tensor: ...
-    def __rlshift__(self, other: Operand) -> Tensor: ...
-    def __rmatmul__(self, other: Operand) -> Tensor: ...
-    def __rmod__(self, other: Operand) -> Tensor: ...
-    def __rmul__(self, other: Operand) -> Tensor: ...
-    def __ror__(self, other: Operand) -> Tensor: ...
+    def __rfloordiv__(self, other: ArrayLike) -> Tensor: ...
+    def __rlshift__(self, other: ArrayLike) -> Tensor: ...
+    def __rmatmul__(self, other: ArrayLike) -> Tensor: ...
+    def __rmod__(self, other: ArrayLike) -> Tensor: ...
+    def __rmul__(self, other: ArrayLike) -> Tensor: ...
+    def __ror__(self, other: ArrayLike) -> Tensor: ...
     def __round__(self, digits: SupportsIndex | None = None) -> Any:
         """Round as ``round(x)`` does: a single number to an int, as for a float; otherwise return a tensor."""
-    def __rpow__(self, other: Operand) -> Tensor: ...
-    def __rrshift__(self, other: Operand) -> Tensor: ...
-    def __rshift__(self, other: Operand) -> Tensor: ...
-    def __rsub__(self, other: Operand) -> Tensor: ...
-    def __rtruediv__(self, other: Operand) -> Tensor: ...
-    def __rxor__(self, other: Operand) -> Tensor: ...
-    def __setitem__(self, index: Index, value: Operand) -> None: ...
-    def __sub__(self, other: Operand) -> Tensor: ...
-    def __truediv__(self, other: Operand) -> Tensor: ...
-    def __xor__(self, other: Operand) -> Tensor: ...
+    def __rpow__(self, other: ArrayLike) -> Tensor: ...
+    def __rrshift__(self, other: ArrayLike) -> Tensor: ...
+    def __rshift__(self, other: ArrayLike) -> Tensor: ...
+    def __rsub__(self, other: ArrayLike) -> Tensor: ...
+    def __rtruediv__(self, other: ArrayLike) -> Tensor: ...
+    def __rxor__(self, other: ArrayLike) -> Tensor: ...
+    def __setitem__(self, index: Index, value: ArrayLike) -> None: ...
+    def __sub__(self, other: ArrayLike) -> Tensor: ...
+    def __truediv__(self, other: ArrayLike) -> Tensor: ...
+    def __xor__(self, other: ArrayLike) -> Tensor: ...
     @property
     def _version(self) -> int:
         """The number of in-place changes of the memory."""
@@ -119,13 +119,13 @@ class TensorMethods:
         """Return the inverse hyperbolic cosine, which is not negative; nan below 1."""
     def acosh_(self) -> Self:
         """``acosh`` written into its first argument, which is returned."""
-    def add(self, x2: TensorLike) -> Tensor:
+    def add(self, x2: ArrayLike) -> Tensor:
         """Add two tensors element by element, with broadcasting."""
-    def add_(self, x2: TensorLike) -> Self:
+    def add_(self, x2: ArrayLike) -> Self:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Test whether all elements along axes are true (nonzero)."""
-    def allclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    def allclose(self, x2: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
     def angle(self) -> Tensor:
         """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
@@ -151,9 +151,9 @@ class TensorMethods:
         """The values in another dtype, on another ``device`` if one is named."""
     def atan(self) -> Tensor:
         """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
-    def atan2(self, x2: TensorLike) -> Tensor:
+    def atan2(self, x2: ArrayLike) -> Tensor:
         """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
-    def atan2_(self, x2: TensorLike) -> Self:
+    def atan2_(self, x2: ArrayLike) -> Self:
         """``atan2`` written into its first argument, which is returned."""
     def atan_(self) -> Self:
         """``atan`` written into its first argument, which is returned."""
@@ -171,29 +171,29 @@ class TensorMethods:
         """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See
         ``tk.autograd.backward``.
         """
-    def bitwise_and(self, x2: TensorLike) -> Tensor:
+    def bitwise_and(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 & x2``, bit by bit, for integers and bools."""
-    def bitwise_and_(self, x2: TensorLike) -> Self:
+    def bitwise_and_(self, x2: ArrayLike) -> Self:
         """``bitwise_and`` written into its first argument, which is returned."""
     def bitwise_invert(self) -> Tensor:
         """Return ``~x``, bit by bit, for integers and bools."""
     def bitwise_invert_(self) -> Self:
         """``bitwise_invert`` written into its first argument, which is returned."""
-    def bitwise_left_shift(self, x2: TensorLike) -> Tensor:
+    def bitwise_left_shift(self, x2: ArrayLike) -> Tensor:
         """Shift the bits of ``x1`` to the left by ``x2``, for integers."""
-    def bitwise_left_shift_(self, x2: TensorLike) -> Self:
+    def bitwise_left_shift_(self, x2: ArrayLike) -> Self:
         """``bitwise_left_shift`` written into its first argument, which is returned."""
-    def bitwise_or(self, x2: TensorLike) -> Tensor:
+    def bitwise_or(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 | x2``, bit by bit, for integers and bools."""
-    def bitwise_or_(self, x2: TensorLike) -> Self:
+    def bitwise_or_(self, x2: ArrayLike) -> Self:
         """``bitwise_or`` written into its first argument, which is returned."""
-    def bitwise_right_shift(self, x2: TensorLike) -> Tensor:
+    def bitwise_right_shift(self, x2: ArrayLike) -> Tensor:
         """Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative."""
-    def bitwise_right_shift_(self, x2: TensorLike) -> Self:
+    def bitwise_right_shift_(self, x2: ArrayLike) -> Self:
         """``bitwise_right_shift`` written into its first argument, which is returned."""
-    def bitwise_xor(self, x2: TensorLike) -> Tensor:
+    def bitwise_xor(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
-    def bitwise_xor_(self, x2: TensorLike) -> Self:
+    def bitwise_xor_(self, x2: ArrayLike) -> Self:
         """``bitwise_xor`` written into its first argument, which is returned."""
     def cbrt(self) -> Tensor:
         """Return the real cube root, for negative numbers too; integers give floats."""
@@ -203,9 +203,9 @@ class TensorMethods:
         """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
     def ceil_(self) -> Self:
         """``ceil`` written into its first argument, which is returned."""
-    def clamp(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    def clamp(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
         """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
-    def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
         """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
@@ -213,11 +213,11 @@ class TensorMethods:
         """Return the complex conjugate; a real tensor is copied."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
-    def copy_(self, source: TensorLike) -> Self:
+    def copy_(self, source: ArrayLike) -> Self:
         """Write the values of ``source``, broadcast and converted, into ``x``, which is returned."""
-    def copysign(self, x2: TensorLike) -> Tensor:
+    def copysign(self, x2: ArrayLike) -> Tensor:
         """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
-    def copysign_(self, x2: TensorLike) -> Self:
+    def copysign_(self, x2: ArrayLike) -> Self:
         """``copysign`` written into its first argument, which is returned."""
     def cos(self) -> Tensor:
         """Return the cosine of angles in radians."""
@@ -256,15 +256,15 @@ class TensorMethods:
         """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
     def dim(self) -> int:
         """Return the number of dimensions, ``x.ndim``."""
-    def div(self, x2: TensorLike) -> Tensor:
+    def div(self, x2: ArrayLike) -> Tensor:
         """Divide two tensors element by element, with broadcasting; integers give floats."""
-    def div_(self, x2: TensorLike) -> Self:
+    def div_(self, x2: ArrayLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
-    def divide(self, x2: TensorLike) -> Tensor:
+    def divide(self, x2: ArrayLike) -> Tensor:
         """Divide two tensors element by element, with broadcasting; integers give floats."""
-    def divide_(self, x2: TensorLike) -> Self:
+    def divide_(self, x2: ArrayLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
-    def dot(self, x2: TensorLike) -> Tensor:
+    def dot(self, x2: ArrayLike) -> Tensor:
         """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
     def erf(self) -> Tensor:
         """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
@@ -294,7 +294,7 @@ class TensorMethods:
         """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
         """``floor`` written into its first argument, which is returned."""
-    def floor_divide_(self, x2: TensorLike) -> Self:
+    def floor_divide_(self, x2: ArrayLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
     def gather(self, indices: ArrayLike, axis: int = -1) -> Tensor:
         """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
@@ -316,9 +316,9 @@ class TensorMethods:
     @property
     def grad_fn(self) -> Any:
         """The node that made the tensor; None for a leaf."""
-    def hypot(self, x2: TensorLike) -> Tensor:
+    def hypot(self, x2: ArrayLike) -> Tensor:
         """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
-    def hypot_(self, x2: TensorLike) -> Self:
+    def hypot_(self, x2: ArrayLike) -> Self:
         """``hypot`` written into its first argument, which is returned."""
     @property
     def imag(self) -> Tensor:
@@ -341,7 +341,7 @@ class TensorMethods:
         """Return whether the tensor lies in pinned host memory; see ``pin_memory``."""
     def is_shared(self) -> bool:
         """Return whether the memory is shared with other processes; see ``share_memory_``."""
-    def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    def isclose(self, x2: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool
         tensor.
         """
@@ -371,9 +371,9 @@ class TensorMethods:
         """``log`` written into its first argument, which is returned."""
     def log_softmax(self, axis: int = -1) -> Tensor:
         """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
-    def logaddexp(self, x2: TensorLike) -> Tensor:
+    def logaddexp(self, x2: ArrayLike) -> Tensor:
         """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
-    def logaddexp_(self, x2: TensorLike) -> Self:
+    def logaddexp_(self, x2: ArrayLike) -> Self:
         """``logaddexp`` written into its first argument, which is returned."""
     def logical_not(self) -> Tensor:
         """Return True where ``x`` is false (zero)."""
@@ -386,13 +386,13 @@ class TensorMethods:
         """The transpose of the last two dimensions."""
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
-    def masked_select(self, mask: Tensor) -> Tensor:
+    def masked_select(self, mask: ArrayLike) -> Tensor:
         """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together."""
-    def matmul(self, x2: Tensor) -> Tensor:
+    def matmul(self, x2: ArrayLike) -> Tensor:
         """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
-    def maximum(self, x2: TensorLike) -> Tensor:
+    def maximum(self, x2: ArrayLike) -> Tensor:
         """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
     def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Return the arithmetic mean along axes; integers give floats."""
@@ -400,15 +400,15 @@ class TensorMethods:
         """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan."""
     def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
-    def minimum(self, x2: TensorLike) -> Tensor:
+    def minimum(self, x2: ArrayLike) -> Tensor:
         """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
-    def mul(self, x2: TensorLike) -> Tensor:
+    def mul(self, x2: ArrayLike) -> Tensor:
         """Multiply two tensors element by element, with broadcasting."""
-    def mul_(self, x2: TensorLike) -> Self:
+    def mul_(self, x2: ArrayLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
-    def multiply(self, x2: TensorLike) -> Tensor:
+    def multiply(self, x2: ArrayLike) -> Tensor:
         """Multiply two tensors element by element, with broadcasting."""
-    def multiply_(self, x2: TensorLike) -> Self:
+    def multiply_(self, x2: ArrayLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
     def nan_to_num(self, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
         """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
@@ -436,9 +436,9 @@ class TensorMethods:
         """Return ``-x``, for a numeric dtype."""
     def negative_(self) -> Self:
         """``negative`` written into its first argument, which is returned."""
-    def nextafter(self, x2: TensorLike) -> Tensor:
+    def nextafter(self, x2: ArrayLike) -> Tensor:
         """Return the number of the dtype next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
-    def nextafter_(self, x2: TensorLike) -> Self:
+    def nextafter_(self, x2: ArrayLike) -> Self:
         """``nextafter`` written into its first argument, which is returned."""
     def nonzero(self) -> tuple[Tensor, ...]:
         """Return the indices of the nonzero elements. See ``tk.nonzero``."""
@@ -465,9 +465,9 @@ class TensorMethods:
         """
     def positive(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
-    def pow(self, x2: TensorLike) -> Tensor:
+    def pow(self, x2: ArrayLike) -> Tensor:
         """Return ``x1`` to the power ``x2``, element by element, with broadcasting."""
-    def pow_(self, x2: TensorLike) -> Self:
+    def pow_(self, x2: ArrayLike) -> Self:
         """``pow`` written into its first argument, which is returned."""
     def prod(
         self,
@@ -507,9 +507,9 @@ class TensorMethods:
         """Return ``max(x, 0)``; its derivative at 0 is 0."""
     def relu_(self) -> Self:
         """``relu`` written into its first argument, which is returned."""
-    def remainder_(self, x2: TensorLike) -> Self:
+    def remainder_(self, x2: ArrayLike) -> Self:
         """``remainder`` written into its first argument, which is returned."""
-    def repeat(self, repeats: Tensor, axis: int | None = None) -> Tensor:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Tensor:
         """Repeat each element, or each slice along an axis."""
     @property
     def requires_grad(self) -> bool:
@@ -598,13 +598,13 @@ class TensorMethods:
         keepdims: bool = False,
     ) -> Tensor:
         """Return the standard deviation along axes: the square root of ``var``, with the same arguments."""
-    def sub(self, x2: TensorLike) -> Tensor:
+    def sub(self, x2: ArrayLike) -> Tensor:
         """Subtract two tensors element by element, with broadcasting."""
-    def sub_(self, x2: TensorLike) -> Self:
+    def sub_(self, x2: ArrayLike) -> Self:
         """``subtract`` written into its first argument, which is returned."""
-    def subtract(self, x2: TensorLike) -> Tensor:
+    def subtract(self, x2: ArrayLike) -> Tensor:
         """Subtract two tensors element by element, with broadcasting."""
-    def subtract_(self, x2: TensorLike) -> Self:
+    def subtract_(self, x2: ArrayLike) -> Self:
         """``subtract`` written into its first argument, which is returned."""
     def sum(
         self,
@@ -663,7 +663,7 @@ class TensorMethods:
         keepdims: bool = False,
     ) -> Tensor:
         """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
-    def vecdot(self, x2: Tensor, *, axis: int = -1) -> Tensor:
+    def vecdot(self, x2: ArrayLike, *, axis: int = -1) -> Tensor:
         """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""

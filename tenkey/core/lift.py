@@ -1,4 +1,4 @@
-"""Conversion of Python scalars and NumPy arrays among tensor arguments to tensors."""
+"""Conversion of Python numbers, sequences and NumPy arrays among tensor arguments to tensors."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
+from ..dispatch.errors import OutOfRangeError, shown
+from ..dispatch.schema import ListType
 from ..dispatch.tags import Tag
+from .device import CPU
 from .dtypes.limits import iinfo
 from .dtypes.names import complex_of, default_float, real_of
+from .dtypes.promotion import result_dtype
 from .tensor import Tensor, cpu_word, from_host, make_tensor
-from .tree import flatten
-from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
+from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT, weak_of
 
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
+    from ..dispatch.schema import Argument
 
 __all__ = ["lift", "refuse_number", "refuse_out_of_range", "weak_tensor"]
 
 _LARGEST: Final = sys.float_info.max
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
+_PLAIN: Final = frozenset(_SCALAR_DTYPE)
+_SEQUENCES: Final = (list, tuple, range)
+_LEVELS: Final = 64  # dimensions, as in NumPy
 _KEPT: Final = 1024  # how many tensors of Python scalars of each type are cached: programs repeat the same numbers
 _kept: Final[dict[type, dict[Any, Tensor]]] = {kind: {} for kind in _SCALAR_DTYPE}
 kept_float: Final = _kept[float].get
@@ -132,85 +138,136 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not value._word & WEAK_MASK)
 
 
-def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) -> Any:
-    """Return a sequence of numbers as a tensor, floats in the dtype of the tensors beside it; other values as given."""
-    if not all(isinstance(leaf, _NUMBER) for leaf in flatten(value)):
-        return value
+def _only_numbers(values: Any, depth: int = 0) -> bool:
+    """Return whether nested lists and tuples have only numbers as leaves."""
+    kinds = {*map(type, values)}
+    if kinds <= _PLAIN:
+        return True
+    if depth > _LEVELS:
+        return False
+    return all(
+        _only_numbers(value, depth + 1) if isinstance(value, (list, tuple)) else isinstance(value, _NUMBER)
+        for value in values
+    )
+
+
+def _sequence(operator: Operator, value: Any, strong: list[Any], *, exact: bool) -> Any:
+    """Return a sequence as a tensor (Note [Sequences of numbers]), or as it is where that is not possible."""
+    device = next((v.device for v in strong if isinstance(v, Tensor)), None)
+    if strong and (value.__class__ is range or _only_numbers(value)):
+        try:
+            array = np.asarray(value) if len(value) else np.asarray(value, np.int64)
+        except ValueError as error:
+            raise ValueError(
+                f"[{operator.name}] a sequence in the place of a tensor has rows of different lengths: {error}."
+            ) from None
+        if array.dtype.kind not in "biufc":
+            return value
+        if array.dtype.kind in "fc" and not exact:
+            floats = [v.dtype for v in strong if v.dtype.kind in "fcV"]
+            real = real_of(floats[0]) if floats else default_float()
+            array = array.astype(real if array.dtype.kind == "f" else complex_of(real))
+        made = make_tensor(array, cpu_word(array.dtype))
+    else:
+        made = _strong(operator, value)
+        if not isinstance(made, Tensor):
+            return value
+    if device is not None and made.device is CPU and device is not CPU:
+        return operator.registry.find("tk::to_device").call(made, device)
+    return made
+
+
+def _strong(operator: Operator, value: Any) -> Any:
+    """Return a number or a sequence as ``tk.asarray`` makes a tensor of it; as it is if that is not possible."""
     try:
-        array = np.asarray(value) if len(value) else np.asarray(value, np.int64)
-    except ValueError:  # rows of different lengths
-        return value
-    if array.dtype.kind not in "biufc":
-        return value
-    if array.dtype.kind in "fc" and Tag.EXACT_SEQUENCES not in operator.tags:
-        floats = [v.dtype for v in values if _is_array(v) and v.dtype.kind in "fcV"]
-        real = real_of(floats[0]) if floats else default_float()
-        array = array.astype(real if array.dtype.kind == "f" else complex_of(real))
-    return make_tensor(array, cpu_word(array.dtype))
+        return operator.registry.hooks.operand(value, operator.name)
+    except TypeError:
+        return value  # explained when the arguments are checked
 
 
 # Note [Sequences of numbers]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# A few operators have arguments that are usually written as lists: fractions of a quantile, edges of a histogram,
-# indices. Their blocks have the tag TAKES_SEQUENCES. Beside a tensor (or an array), a list of numbers in such a call
-# becomes a tensor: integers of int64, floats of the dtype of the tensors, so that a list widens no more than a number
-# does. With EXACT_SEQUENCES they stay float64: a rounded fraction may select another element. All other operators
-# refuse a list in the place of a tensor.
-# Guarded by tests/interop/test_strangers.py::test_lists_in_the_place_of_tensors.
-def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    lifted = []
-    for argument, value in zip(operator.tensor_arguments, values):
-        made: Any = value
-        if isinstance(value, (list, tuple)):
-            if str(argument.type).rstrip("?").endswith("]"):
-                made = [
-                    _number_sequence(operator, v, values) if isinstance(v, (list, tuple)) else _lift_one(v)
-                    for v in value
-                ]
-            else:
-                made = _number_sequence(operator, value, values)
-        lifted.append(made)
-    return tuple(lifted)
-
-
+# A list, tuple or range in the place of a tensor becomes a tensor. Beside a tensor or an array, integers get int64 and
+# floats the floating dtype of the tensors (default dtype beside integers), so that a list widens no more than a number
+# does; for operators with the tag EXACT_SEQUENCES floats stay float64 except in the first argument, because a rounded
+# fraction may select another element. Alone, and with tensors or arrays in it, a sequence becomes what ``tk.asarray``
+# makes of it: tensors in it are stacked, with their gradients and on their device. In a call without any tensor, array
+# or sequence the NumPy scalars become tensors of their own dtypes, or else the numbers tensors of the default dtypes,
+# on the default device. A sequence or number is never the target of a change in place.
+# Guarded by tests/ops/test_operands.py.
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert the scalars and NumPy arrays of a call to tensors; at least one argument must be a Tensor already."""
+    """Convert the numbers, sequences and NumPy arrays of a call to tensors; leave other values as they are."""
     lifted: list[Any] = []
-    tensors = scalars = changed = False
-    for value in values:  # most calls have tensors and floats or ints
+    tensors = False
+    keeps = operator.keeps_numbers
+    arguments = operator.tensor_arguments
+    for value in values:  # most calls have tensors, numbers and arrays
         kind = value.__class__
         if kind is Tensor:
             tensors = tensors or not value._word & WEAK_MASK
             lifted.append(value)
+        elif kind is np.ndarray and value.dtype in DTYPE_TRAIT:
+            tensors = True
+            lifted.append(from_host(value))
+        elif keeps:
+            break
         elif kind is float or kind is int:
             lifted.append(weak_tensor(value))
-    if tensors and len(lifted) == len(values) and not operator.keeps_numbers:
+        elif kind is np.float64:
+            lifted.append(weak_tensor(value.item()))
+        else:
+            break
+    if tensors and len(lifted) == len(values) and (lifted[0] is values[0] or not arguments[0].is_mutable):
         return tuple(lifted)
-    tensors = False
-    if Tag.TAKES_SEQUENCES in operator.tags:
-        beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
-        if any(_is_array(v) for v in beside):
-            values = _lift_sequences(operator, values)
-            changed = True
-            tensors = any(isinstance(v, list) for v in values)
-    keeps = operator.keeps_numbers
+    lists = [_is_list(argument) for argument in arguments]
+    given = [value if many and _is_several(value) else (value,) for value, many in zip(values, lists)]
+    items = [item for several in given for item in several]
+    strong = [item for item in items if _is_array(item)]
+    alone: tuple[type, ...] = ()  # of which numbers to make tensors that are not weak
+    if not keeps and not strong and not any(isinstance(item, _SEQUENCES) for item in items):
+        alone = (np.generic,) if any(isinstance(item, np.generic) for item in items) else _NUMBER
+
+    def convert(value: Any, exact: bool) -> Any:
+        if value is None or isinstance(value, Tensor):
+            return value
+        if isinstance(value, _SEQUENCES):
+            return _sequence(operator, value, strong, exact=exact)
+        if keeps and not isinstance(value, np.ndarray):
+            return value
+        return _strong(operator, value) if isinstance(value, alone) else _lift_one(value)
+
     lifted = []
-    for value in values:
-        made: Any = value
-        if isinstance(value, Tensor):
-            tensors = tensors or not value._word & WEAK_MASK
-        elif value.__class__ in _SCALAR_DTYPE:
-            scalars = changed = True
-            made = value if keeps else weak_tensor(value)  # type: ignore[arg-type]  # its class says so
-        elif value is not None and not isinstance(value, (list, tuple)):
-            changed = True
-            if not keeps or isinstance(value, np.ndarray):
-                made = _lift_one(value)
-        lifted.append(made)
-    if scalars and not tensors and not keeps:
-        numbers = [v._data.item() if isinstance(v, Tensor) and v._word & WEAK_MASK else v for v in values]
-        raise ArgumentError(
-            f"[{operator.name}] needs at least one Tensor, got {', '.join(type(v).__name__ for v in numbers)}. Convert "
-            "a number with tk.asarray(...) or compute with it in plain Python."
-        )
-    return tuple(lifted) if changed else values
+    for i, (argument, value, many) in enumerate(zip(arguments, values, lists)):
+        exact = i > 0 and Tag.EXACT_SEQUENCES in operator.tags
+        if argument.is_mutable and not isinstance(value, np.ndarray):
+            lifted.append(value)
+        elif many:
+            lifted.append(_joined(operator, [convert(v, exact) for v in value]) if _is_several(value) else value)
+        else:
+            lifted.append(convert(value, exact))
+    return tuple(lifted)
+
+
+def _joined(operator: Operator, tensors: list[Any]) -> list[Any]:
+    """Give the numbers of a list the dtype that they have beside its tensors: what joins them needs memory of each."""
+    strong = [v for v in tensors if _is_array(v)]
+    if not strong or len(strong) == len(tensors):
+        return tensors
+    dtypes, device = tuple([v.dtype for v in strong]), strong[0].device
+    made = []
+    for value in tensors:
+        weak = value._word & WEAK_MASK if isinstance(value, Tensor) else 0
+        if weak:
+            dtype = result_dtype(dtypes, weak_of(weak))
+            refuse_out_of_range(operator.name, value, dtype)
+            value = from_host(value._data.astype(dtype), device)
+        made.append(value)
+    return made
+
+
+def _is_list(argument: Argument) -> bool:
+    return isinstance(argument.type.required, ListType)
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, (list, tuple))

@@ -10,21 +10,15 @@ import numpy as np
 
 from .tensor import Tensor
 
-__all__ = ["ArrayLike", "DTypeLike", "Index", "Operand", "TensorLike"]
+__all__ = ["ArrayLike", "DTypeLike", "Index"]
 
 DTypeLike: TypeAlias = np.dtype[Any] | type[Any] | str
 """A dtype such as ``tk.float32``, a type such as ``float`` or ``np.float32``, or the name of a dtype."""
 
-TensorLike: TypeAlias = Tensor | complex
-"""A tensor, or a Python bool, int, float or complex number."""
+ArrayLike: TypeAlias = Tensor | complex | np.generic | np.ndarray[Any, Any] | Sequence[Any]
+"""What stands for a tensor: a tensor, a number, an array or scalar of NumPy, or a sequence of these."""
 
-ArrayLike: TypeAlias = Tensor | complex | np.ndarray[Any, Any] | Sequence[Any]
-"""An operand beside a tensor: a tensor, number, NumPy array, or sequence of numbers."""
-
-Operand: TypeAlias = Tensor | complex | np.ndarray[Any, Any]
-"""The other side of an operator such as ``+``."""
-
-_Item: TypeAlias = SupportsIndex | slice | EllipsisType | Tensor | np.ndarray[Any, Any] | list[Any] | None
+_Item: TypeAlias = SupportsIndex | slice | EllipsisType | Tensor | np.ndarray[Any, Any] | list[Any] | range | None
 
 Index: TypeAlias = _Item | tuple[_Item, ...]
 """The index in ``x[...]``: integers, slices, ``...``, None, masks, and integer arrays."""

@@ -35,7 +35,8 @@ class Hooks:
     - ``converters``: by schema type (``"DType"``), the function that converts an argument;
     - ``as_they_are``: by schema type, the identities of objects that its converter returns unchanged and that never go;
     - ``lifters``: functions of an operator and its tensor arguments that make tensors of other values;
-    - ``number``: makes a tensor of a Python number;
+    - ``number``: makes a tensor of a Python number beside tensors;
+    - ``operand``: makes a tensor of a number or sequence in the place of one, for a function of the given name;
     - ``device_word``: the dispatch word of a device, or of the default device for None;
     - ``device_names``: the device string of each backend key; ``removed_devices``: those whose backend was removed;
     - ``derivers``: functions that derive the operator of a given name (``ns::name_``) from another one, or give None;
@@ -48,6 +49,7 @@ class Hooks:
         self.as_they_are: dict[str, frozenset[int]] = {}
         self.lifters: list[Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = []
         self.number: Callable[[Any], Any] | None = None
+        self.operand: Callable[[Any, str], Any] = lambda value, function: value
         self.device_word: Callable[[Any], int] = lambda device: 0
         self.device_names: dict[str, str] = {}
         self.removed_devices: set[str] = set()

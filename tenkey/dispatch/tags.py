@@ -24,8 +24,7 @@ class Tag(StrEnum):
     NEEDS_EXACT_STRIDES = "needs_exact_strides"  # the kernels depend on the strides of the arguments
     MIXES_DEVICES = "mixes_devices"  # one call may take tensors of several devices
     KEEPS_PYTHON_SCALARS = "keeps_python_scalars"  # Python numbers among tensors stay Python numbers
-    TAKES_SEQUENCES = "takes_sequences"  # a list of numbers may stand for a tensor, as in NumPy
-    EXACT_SEQUENCES = "exact_sequences"  # such a list gets the default dtypes, whatever the other arguments are
+    EXACT_SEQUENCES = "exact_sequences"  # floats in a list that stands for a tensor stay float64
     INTERNAL = "internal"  # the operator is not a public name
     DERIVED = "derived"  # the operator computes a derivative of another one, or a step of its decomposition
     VARIANT = "variant"  # the operator was derived when it was looked up; a definition may take its place

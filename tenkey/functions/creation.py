@@ -23,7 +23,7 @@ from ..dispatch.local_state import current_state, get_state
 from ..dispatch.registry import registry
 from ..ops.declare.leaf import as_leaf
 
-__all__ = ["asarray", "from_dlpack", "refuse_other", "tensor"]
+__all__ = ["asarray", "from_dlpack", "refuse_other", "tensor", "to_operand"]
 
 _RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
 _LARGE: Final = (
@@ -33,6 +33,7 @@ _LEVELS: Final = 64  # dimensions, as in NumPy
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _HERE: Final = (np.ndarray, np.generic, list, tuple, float, int, complex, str)  # never memory on a device
+_OPERANDS: Final = (np.ndarray, np.generic, list, tuple, range, float, int, complex)
 _own_dtype: Final = {dtype: dtype for dtype in dtypes.ALL}.get  # NumPy has two of some, such as long long
 _array: Final[Any] = np.array
 _new: Final = object.__new__
@@ -88,6 +89,22 @@ def refuse_other(function: str, x: Any) -> None:
         raise TypeError(f"[{function}] takes a Tensor, got {type(x).__name__}: convert it with tk.asarray(...).")
 
 
+def to_operand(function: str, x: Any) -> Tensor:
+    """Return a tensor; of a number, array or sequence what ``asarray`` makes of it. Raises TypeError for others."""
+    if not isinstance(x, Tensor):
+        x = _operand(x, function)
+        refuse_other(function, x)
+    return x  # type: ignore[no-any-return]
+
+
+def _operand(value: Any, function: str) -> Any:
+    """Return a number, array or sequence as a tensor, other values as they are (Note [Sequences of numbers])."""
+    return _make(value, None, None, None, function) if isinstance(value, _OPERANDS) else value
+
+
+registry.hooks.operand = _operand
+
+
 def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
     """Return the tensor of a number or of an array that can be shared; None for anything else."""
     kind = obj.__class__
@@ -135,14 +152,18 @@ def _from_floats(items: list[Any]) -> Tensor | None:
 def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Return a new tensor with a copy of ``data``; with ``requires_grad`` a leaf that accumulates a gradient.
 
-    ``data`` is anything that :func:`asarray` takes. The result has no history: a tensor is detached.
+    ``data`` is anything that :func:`asarray` takes. Gradients reach tensors in it, also those in sequences: PyTorch
+    detaches them, which here only ``x.detach()`` and ``requires_grad=True`` do.
 
-    >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
-    True
+    >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
+    >>> tk.tensor([x[1], x[0] * 3]).sum().backward()
+    >>> x.grad.tolist()
+    [3.0, 1.0]
     """
+    if requires_grad is False:
+        return _make(data, dtype, device, True, "tensor")
     source = data.detach() if isinstance(data, Tensor) else data
-    made = _make(source, dtype, device, True, "tensor")
-    return made if requires_grad is False else as_leaf("tensor", made, requires_grad)
+    return as_leaf("tensor", _make(source, dtype, device, True, "tensor").detach(), requires_grad)
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
@@ -224,7 +245,7 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
             )
             if dtype.kind in "iu":
                 source = _of_integers(source, dtype, function)
-        kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None
+        kept = next((item for item in found if _needs_stack(item)), None)
         if dtype is not None and isinstance(kept, Tensor):
             return _stacked(obj, dtype, kept.device, function)
     else:
@@ -328,7 +349,7 @@ def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number]
             result.append(_plain(item, function, found, depth + 1))
         elif isinstance(item, Tensor):
             found.append(item)
-            result.append(None if _needs_stack(item) and function == "asarray" else _widened(item._values(function)))
+            result.append(None if _needs_stack(item) else _widened(item._values(function)))
         else:
             inner = item if isinstance(item, (np.generic, str, int)) else _exposed(item, function)
             if isinstance(inner, np.number):

@@ -11,7 +11,7 @@ from ..core.dtypes.names import DType, to_dtype
 from ..core.tensor import Tensor
 from ..ops import shapes as rules
 from ..ops.builtin.shape.views import broadcast_to
-from .creation import refuse_other
+from .creation import to_operand
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "can_cast", "result_type"]
 
@@ -82,7 +82,6 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     >>> [x.shape for x in tk.broadcast_arrays(tk.ones((2, 1)), tk.ones(3))]
     [(2, 3), (2, 3)]
     """
-    for x in arrays:
-        refuse_other("broadcast_arrays", x)
-    shape = rules.broadcast_shapes("broadcast_arrays", *[x.shape for x in arrays])
-    return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in arrays])
+    tensors = [to_operand("broadcast_arrays", x) for x in arrays]
+    shape = rules.broadcast_shapes("broadcast_arrays", *[x.shape for x in tensors])
+    return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in tensors])

@@ -13,7 +13,7 @@ from ..dispatch.local_state import get_state
 from ..dispatch.registry import registry
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.indexing.selection import nonzero_rows, unravel_rows
-from .creation import refuse_other
+from .creation import to_operand
 
 __all__ = ["nonzero", "unravel_index"]
 
@@ -31,7 +31,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     ([0, 1], [1, 0])
     """
     if x.__class__ is not Tensor:
-        refuse_other("nonzero", x)
+        x = to_operand("nonzero", x)
     if not (x._data if x.__class__ is Tensor else x).ndim:
         raise ValueError("[nonzero] a 0-d tensor has no dimension to index: use tk.reshape(x, (1,)).")
     rows = nonzero_rows(x)

@@ -8,14 +8,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from ..core.tensor import Tensor
 from ..ops.builtin.linalg.einsum import einsum_operator
 from ..ops.builtin.linalg.products import contract
-from .creation import asarray
+from .creation import refuse_other, to_operand
 
-__all__ = ["einsum", "tensordot", "to_operand"]
+__all__ = ["einsum", "tensordot"]
 
 _AXES: Final = (
     "[tensordot] got axes={axes!r}: it is a number of axes, from 0 to the smaller number of dimensions ({ndim}), or a "
@@ -26,15 +24,6 @@ _STRATEGIES: Final = frozenset(
     [None, "greedy", "optimal", "auto", "auto-hq", "dp", "dynamic-programming", "eager", "opportunistic", "branch-all",
      "branch-1", "branch-2", "random-greedy", "random-greedy-128"]
 )  # fmt: skip
-
-
-def to_operand(function: str, x: Any) -> Tensor:
-    """Return a tensor, or an array as one; raise TypeError for anything else."""
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, np.ndarray):  # like other operators
-        return asarray(x)
-    raise TypeError(f"[{function}] got {type(x).__name__} in place of a tensor: use tk.asarray.")
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tensor:
@@ -79,7 +68,8 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
         _check_strategy(optimize)
     if out is not None:  # opt_einsum passes it to the last step
         made = einsum(subscripts, *operands)
-        if to_operand("einsum", out).shape != made.shape:
+        refuse_other("einsum", out)
+        if out.shape != made.shape:
             raise ValueError(f"[einsum] got out= of shape {out.shape}: it must have the result's, {made.shape}.")
         return out.copy_(made)
     if isinstance(subscripts, str):

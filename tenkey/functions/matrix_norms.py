@@ -17,7 +17,7 @@ from ..ops.builtin.reductions.reduction import max, min, sum
 from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import expand_dims, permute_dims
 from ..ops.shapes import checked_axes
-from .linalg import to_operand
+from .creation import to_operand
 
 load("linalg")  # Note [Operators that are declared on first use]
 from ..ops.builtin.linalg.decompositions import svdvals  # noqa: E402

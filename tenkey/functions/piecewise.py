@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..core.dtypes.names import bool as _bool
 from ..core.tensor import Tensor
 from ..ops.builtin.creation import zeros_like
@@ -16,7 +14,7 @@ from ..ops.builtin.shape.copying import cast, stack
 from ..ops.builtin.shape.manipulation import moveaxis
 from ..ops.builtin.shape.views import expand_dims, reshape
 from ..ops.shapes import checked_axis
-from .creation import asarray, refuse_other
+from .creation import to_operand
 
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
 
@@ -37,9 +35,8 @@ def piecewise(
     [2.0, 1.0, 30.0]
     """
     listed = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    conditions: list[Any] = [asarray(c) if isinstance(c, np.ndarray) else c for c in listed]
-    for given in (x, *conditions):
-        refuse_other("piecewise", given)
+    x = to_operand("piecewise", x)
+    conditions = [to_operand("piecewise", condition) for condition in listed]
     for condition in conditions:
         if condition.dtype != _bool or condition.shape != x.shape:
             raise ValueError(
@@ -83,7 +80,7 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     >>> tk.apply_along_axis(lambda row: row[:2].sum(), 1, tk.asarray([[1, 2, 3], [4, 5, 6]])).tolist()
     [3, 9]
     """
-    refuse_other("apply_along_axis", arr)
+    arr = to_operand("apply_along_axis", arr)
     if not callable(func1d):
         raise TypeError(
             f"[apply_along_axis] the first argument is a function of a vector, got {type(func1d).__name__}."

@@ -14,7 +14,7 @@ from ..ops.builtin.shape.copying import clone, concat, stack
 from ..ops.builtin.shape.splitting import meshgrid_of, split_at
 from ..ops.builtin.shape.views import reshape
 from ..ops.shapes import checked_axes, checked_axis
-from .creation import asarray, refuse_other
+from .creation import asarray, to_operand
 from .dtypes import result_type
 
 __all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gradient", "meshgrid", "split"]
@@ -62,7 +62,7 @@ atleast_3d = _of_each(manipulation.atleast_3d)
 
 
 def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> tuple[Tensor, ...]:
-    refuse_other(function, x)
+    x = to_operand(function, x)
     places: Any = parts
     i = checked_axis(function, axis, x.ndim)
     if isinstance(parts, (int, np.integer)):
@@ -176,7 +176,7 @@ def gradient(
     >>> tk.gradient(tk.asarray([0.0, 1.0, 9.0]), tk.asarray([0.0, 1.0, 3.0])).tolist()
     [1.0, 2.0, 4.0]
     """
-    refuse_other("gradient", x)
+    x = to_operand("gradient", x)
     if spacing is not None:
         if distances:
             raise TypeError("[gradient] got spacing= and positional distances: give only one.")

@@ -483,7 +483,7 @@ class TestBuiltIn:
             required = [a for a in op.schema.arguments if not a.has_default]
             if len(required) != len(tensors) or not tensors or op.schema.namespace != "tk":
                 continue
-            for wrong in (object(), "text", {1: 2}, [[]]):
+            for wrong in (object(), "text", {1: 2}, [{}], [["a"]]):
                 with pytest.raises((TypeError, ValueError, NotImplementedError)) as caught:
                     op(**dict.fromkeys([a.name for a in required], wrong))
                 assert op.schema.base_name in str(caught.value)

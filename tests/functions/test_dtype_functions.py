@@ -92,8 +92,9 @@ def test_broadcast_arrays() -> None:
         ValueError, match=r"\[broadcast_arrays\] the shapes \(2, 1\) and \(3, 3\) cannot be broadcast together"
     ):
         tk.broadcast_arrays(x, tk.ones((3, 3)))
-    with pytest.raises(TypeError, match="takes a Tensor, got int"):
-        tk.broadcast_arrays(x, 3)  # type: ignore[arg-type]
+    assert [y.tolist() for y in tk.broadcast_arrays([1, 2], 3)] == [[1, 2], [3, 3]]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes a Tensor, got str"):
+        tk.broadcast_arrays(x, "text")  # type: ignore[arg-type]
 
 
 def test_broadcast_arrays_is_differentiable() -> None:

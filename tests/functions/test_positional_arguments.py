@@ -113,5 +113,6 @@ def test_where_of_a_condition_alone() -> None:
     for call in (lambda: tk.where(x > 0, x), lambda: tk.where(x > 0, x2=x), lambda: tk.where(x > 0, None, 1.0)):
         with pytest.raises(TypeError, match=r"\[tk::where\] the argument 'x[12]' must be a Tensor, got None"):
             call()
-    with pytest.raises(TypeError, match=r"\[nonzero\] takes a Tensor, got list"):
-        tk.where([True])
+    assert [i.tolist() for i in tk.where([True, False, True])] == [[0, 2]]
+    with pytest.raises(TypeError, match=r"\[nonzero\] takes a Tensor, got str"):
+        tk.where("text")

@@ -53,7 +53,7 @@ def test_axes_may_be_numbers_of_numpy() -> None:
     assert [i.tolist() for i in tk.unravel_index(tk.asarray([3]), np.int64(5))] == [[3]]
 
 
-@pytest.mark.parametrize("wrong", [None, 1.5, "a", [1, 2], np.ones(3)])
+@pytest.mark.parametrize("wrong", [None, "a", {1: 2}, {1, 2}, object()])
 def test_what_is_no_tensor(wrong: Any) -> None:
     x, i = tk.asarray(X.copy()), tk.asarray([[0]])
     calls: dict[str, list[Any]] = {
@@ -182,7 +182,7 @@ def _in_a_kernel() -> Any:
         lambda x: tk.asarray(1.0) @ x,
         lambda x: x + tk.ones(2),
         lambda x: tk.add(x, "a"),
-        lambda x: tk.add(1, 2),
+        lambda x: tk.add(x, [1, [2]]),
         lambda x: tk.where(x > 0, x, tk.ones(7)),
         lambda x: x.reshape(4),
         lambda x: x.reshape((-1, -1)),

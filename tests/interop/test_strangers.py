@@ -153,14 +153,11 @@ def test_lists_widen_nothing_and_hide_no_tensor():
     assert tk.histogram(x, bins=[0, 1.5, 3])[1].dtype == tk.float32
     assert tk.interp(x, [0, 1], [3.0, 5.0]).dtype == tk.float32
     scale = tk.tensor(0.5, requires_grad=True)
-    with pytest.raises(TypeError, match=r"\[tk::quantile\] the argument 'q' must be a Tensor"):
-        tk.quantile(x, [scale])
+    assert tk.quantile(x, [scale]).requires_grad
     with pytest.raises(TypeError, match=r"must be a Tensor, got \['a'\]"):
         tk.quantile(x, ["a"])
-    with pytest.raises(TypeError, match="needs at least one Tensor"):
-        tk.quantile([1.0, 2.0], 0.5)
-    with pytest.raises(TypeError, match="must be a Tensor"):
-        tk.add(x, [1, 2])
+    assert tk.quantile([1.0, 2.0], 0.5).item() == 1.5
+    assert tk.add(x, [1, 2]).dtype == tk.float32
 
 
 @pytest.mark.parametrize(
@@ -200,8 +197,8 @@ def test_gradient_over_places_has_gradients_by_both():
         (lambda x, v: tk.gradient(x, v), ValueError, r"\[gradient\] got 1 spacings for 2 axes"),
         (lambda x, v: tk.gradient(x, 1.0, 2.0, 3.0), ValueError, r"\[gradient\] spacing has 3 entries for 2 axes"),
         (lambda x, v: tk.gradient(v, 2.0, spacing=3.0), TypeError, r"\[gradient\] got spacing= and positional"),
-        (lambda x, v: tk.gradient(V), TypeError, r"\[gradient\] takes a Tensor, got ndarray"),
-        (lambda x, v: tk.piecewise(V, [V < 0], [1, 2]), TypeError, r"\[piecewise\] takes a Tensor, got ndarray"),
+        (lambda x, v: tk.gradient("text"), TypeError, r"\[gradient\] takes a Tensor, got str"),
+        (lambda x, v: tk.piecewise(V, [None], [1, 2]), TypeError, r"\[piecewise\] takes a Tensor, got NoneType"),
         (lambda x, v: v.flip(0, axis=0), TypeError, r"\[flip\] got the axes"),
         (lambda x, v: tk.asarray(1.0).nonzero(), ValueError, r"\[nonzero\] a 0-d tensor"),
     ],

@@ -131,7 +131,7 @@ def test_it_is_vmapped() -> None:
         (lambda x: tk.einsum("i......->i", x), ValueError, "terms are letters"),
         (lambda x: tk.einsum("ij->i->j", x), ValueError, "terms are letters"),
         (lambda x: tk.einsum("ij"), ValueError, "at least one operand"),
-        (lambda x: tk.einsum("ij", [[1.0]]), TypeError, "in place of a tensor"),
+        (lambda x: tk.einsum("ij", {1.0}), TypeError, "takes a Tensor, got set"),
         (lambda x: tk.einsum(x, [0, 99]), ValueError, "integers from 0 to 51"),
         (lambda x: tk.einsum(x, "ij"), ValueError, "integers from 0 to 51"),
     ],

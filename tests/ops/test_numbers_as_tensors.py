@@ -120,8 +120,9 @@ def test_arrays_beside_tensors_in_products() -> None:
     for x, y in ((tk.asarray(a), b), (a, tk.asarray(b))):
         np.testing.assert_allclose(tk.tensordot(x, y, axes=1).numpy(), a @ b)
         np.testing.assert_allclose(tk.einsum("ij,jk->ik", x, y).numpy(), a @ b)
-    with pytest.raises(TypeError, match=r"\[tensordot\] got list in place of a tensor"):
-        tk.tensordot(tk.asarray(a), b.tolist(), axes=1)
+    np.testing.assert_allclose(tk.tensordot(tk.asarray(a), b.tolist(), axes=1).numpy(), a @ b)
+    with pytest.raises(TypeError, match=r"\[tensordot\] takes a Tensor, got dict"):
+        tk.tensordot(tk.asarray(a), {}, axes=1)
 
 
 def test_round_of_python() -> None:

@@ -200,8 +200,9 @@ def test_splits_are_views() -> None:
         tk.split(x, 2)
     with pytest.raises(ValueError, match=r"\[array_split\] a tensor is split into at least 1 part, got 0"):
         tk.array_split(x, 0)
-    with pytest.raises(TypeError, match=r"\[split\] takes a Tensor, got list"):
-        tk.split([1, 2], 2)  # type: ignore[arg-type]
+    assert [p.tolist() for p in tk.split([1, 2], 2)] == [[1], [2]]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"\[split\] takes a Tensor, got str"):
+        tk.split("text", 2)  # type: ignore[arg-type]
 
 
 def test_methods_spelled_as_numpy_and_pytorch_have_them() -> None:

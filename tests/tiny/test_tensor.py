@@ -16,7 +16,6 @@ import tenkey as tk
 from tenkey.core.lift import weak_tensor
 from tenkey.core.tensor import Tensor, storage_of
 from tenkey.core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, WEAK_MASK
-from tenkey.dispatch.errors import ArgumentError
 
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
           "float64", "complex64", "complex128")  # fmt: skip
@@ -227,13 +226,11 @@ def test_numpy_scalars_are_weak_too() -> None:
     assert (tk.ones(3, dtype="int8") + np.int64(1)).dtype == np.int8
 
 
-def test_a_weak_scalar_alone_is_no_call() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        tk.add(1, 2.0)
-    assert str(caught.value) == (
-        "[tk::add] needs at least one Tensor, got int, float. Convert a number with tk.asarray(...) or compute with it "
-        "in plain Python."
-    )
+def test_numbers_alone_become_tensors_of_the_default_dtypes() -> None:
+    found = tk.add(1, 2.0)
+    assert (found.item(), found.dtype, found.shape) == (3.0, tk.float32, ())
+    assert tk.add(1, 2).dtype == tk.int64
+    assert tk.sin(np.float64(1.0)).dtype == tk.float64
 
 
 def test_python_ints_that_are_too_large() -> None:

@@ -106,12 +106,7 @@ full = factory(
     "full(int[1] shape, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_full_meta,
     positional=1,
-    doc="""Return a tensor filled with one number, whose kind determines the default dtype.
-
-    >>> tk.full((2,), 7).tolist()
-    [7, 7]
-    """,
-)
+)  # public is tenkey.functions.filling.full, which also takes tensors
 
 
 def _arange_meta(
@@ -325,12 +320,7 @@ ones_like = _like("ones_like", ones, "ones", "tolist()", "[1, 1]")
     positional=1,
     leaf=True,
 )
-def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """Return a tensor filled with one number, with the shape, dtype and device of ``x``.
-
-    >>> tk.full_like(tk.asarray([1, 2]), 5).tolist()
-    [5, 5]
-    """
+def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:  # noqa: D103
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 

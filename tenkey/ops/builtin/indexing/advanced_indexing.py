@@ -66,7 +66,6 @@ take_along_axis = structured(
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
     batch=_take_batch,
-    tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
     doc="""Take the elements at ``indices`` along an axis; ``indices`` has the number of dimensions of ``x``.
 
@@ -215,7 +214,6 @@ def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) 
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
     ],
     methods=("take",),
-    tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
 )
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:

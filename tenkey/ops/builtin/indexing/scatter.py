@@ -195,7 +195,6 @@ index_reduce: Entry = structured(
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), 0), {}),
     ],
     methods=("gather",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
@@ -230,7 +229,6 @@ def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), rng.standard_normal((0, 5)), 0), {}),
     ],
     methods=("scatter",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
     """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``.
@@ -276,7 +274,6 @@ def _numpy_scatter_add(x: np.ndarray, indices: np.ndarray, source: np.ndarray, a
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (2, 4)), rng.standard_normal((2, 4))), {}),
     ],
     methods=("scatter_add",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
     """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
@@ -317,7 +314,6 @@ _one_axis_samples: Final[tuple[Any, ...]] = (
     "index_add(Tensor x, Tensor indices, Tensor source, int axis=0, *, Scalar alpha=1) -> Tensor",
     sample_inputs=normal(*_one_axis_samples, ([3, 2], np.array([2, 2, 1]), [3, 2], {"alpha": 2})),
     methods=("index_add",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: Any = 1) -> Tensor:
     """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
@@ -340,7 +336,6 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     "index_copy(Tensor x, Tensor indices, Tensor source, int axis=0) -> Tensor",
     sample_inputs=normal(*_one_axis_samples),
     methods=("index_copy",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
     """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis.
@@ -358,7 +353,6 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     "index_fill(Tensor x, Tensor indices, Tensor value, int axis=0) -> Tensor",
     sample_inputs=normal(([3, 5], np.array([2, 0]), []), ([3, 5], np.array([4, -4]), [], -1)),
     methods=("index_fill",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
     """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis.

@@ -63,7 +63,6 @@ def _select_samples(rng: np.random.Generator) -> Any:
 @composite(
     "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
     sample_inputs=_select_samples,
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
     """Choose at each place the element of the first choice whose condition is true, else that of ``default``, or zero.
@@ -99,7 +98,6 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
         ((rng.integers(0, 2, (3, 4)), [rng.standard_normal((3, 4)), rng.standard_normal((4,))]), {}),
         ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
     ],
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
     """Take each element from the choice whose number ``indices`` has at that place; all broadcast together.
@@ -132,7 +130,6 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
         ((rng.standard_normal((0, 4)), rng.random(4) < 0.5, rng.standard_normal(())), {}),
     ],
     methods=("masked_fill",),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true.
@@ -182,7 +179,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         ((np.array([False, True]), rng.standard_normal((3, 4))), {"axis": -1}),
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
     ],
-    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     positional=1,
 )
 def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
@@ -208,7 +205,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
 @composite(
     "extract(Tensor condition, Tensor x) -> Tensor",
     sample_inputs=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
-    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def extract(condition: Tensor, x: Tensor) -> Tensor:
     """Return the elements of ``x`` where ``condition``, of the same shape, is true, in one dimension.

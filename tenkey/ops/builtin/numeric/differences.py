@@ -209,7 +209,6 @@ def gradient_on_grid(
         [3, 1],
         ([0, 3], {"axis": 1}),
     ),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """Integrate ``y`` along an axis by the trapezoidal rule.

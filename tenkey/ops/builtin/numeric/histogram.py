@@ -202,7 +202,7 @@ bincount = structured(
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7), 9), {}),
     ],
-    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="""Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64.
 
     Args: weights: summed in place of 1; the result has their dtype and is differentiable with respect to them.
@@ -257,7 +257,6 @@ digitize = structured(
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
     batch=gather("x"),
-    tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
     doc="""Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64.
 
@@ -425,7 +424,7 @@ def density_of(counts: Tensor, sizes: Tensor, dtype: np.dtype) -> Tensor:
     "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[]? range=None) -> Tensor",
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
-    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram_bin_edges also takes names
+    tags=(Tag.INTERNAL,),  # tk.histogram_bin_edges also takes names
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
     """Return the edges that ``tk.histogram`` uses, one more than bins."""
@@ -441,7 +440,7 @@ def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequenc
         ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)}),
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
     ],
-    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram also takes names
+    tags=(Tag.INTERNAL,),  # tk.histogram also takes names
 )
 def histogram(
     x: Tensor,

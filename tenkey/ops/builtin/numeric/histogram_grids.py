@@ -134,7 +134,6 @@ def counts_on_grid(
     " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def histogram2d(
     x: Tensor,

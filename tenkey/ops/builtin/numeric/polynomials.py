@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ...declare import composite, normal
 from ...shapes import refuse_shape
 from ..creation import concrete, zeros_like
@@ -17,7 +16,6 @@ _VECTOR = "[{operator}] takes a vector, got shape {shape}."
 @composite(
     "polyval(Tensor p, Tensor x) -> Tensor",
     sample_inputs=normal(([4], [2, 3]), ([1], [3]), ([3], [])),
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def polyval(p: Tensor, x: Tensor) -> Tensor:
     """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``, by Horner's scheme.

@@ -120,7 +120,6 @@ _convolve_samples = normal(
 @composite(
     'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
     sample_inputs=_convolve_samples,
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     """Return the convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
@@ -139,7 +138,6 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
 @composite(
     'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
     sample_inputs=_convolve_samples,
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
     """Return the correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``; see ``tk.convolve``.
@@ -198,7 +196,6 @@ def _interp_samples(rng: np.random.Generator) -> Any:
 @composite(
     "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
     sample_inputs=_interp_samples,
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def interp(
     x: Tensor,

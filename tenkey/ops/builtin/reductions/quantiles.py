@@ -247,7 +247,7 @@ def _quantile_function(name: str, doc: str, *, high: float = 1.0, skip_nan: bool
             *[([7], high * 0.41, {"method": method}) for method in _PLACES],
         ),
         methods=("quantile",) if name == "quantile" else (),
-        tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
+        tags=(Tag.EXACT_SEQUENCES,),
         doc=doc,
     )
     def function(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:

@@ -230,7 +230,7 @@ def _average_samples(rng: np.random.Generator) -> Any:
 @composite(
     "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
     sample_inputs=_average_samples,
-    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.average also gives the sums of the weights
+    tags=(Tag.INTERNAL,),  # tk.average also gives the sums of the weights
 )
 def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False) -> Tensor:
     """Return the weighted mean along axes: ``sum(weights * x) / sum(weights)``. Integers give floats.
@@ -248,7 +248,7 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     "average_and_weights(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False)"
     " -> (Tensor average, Tensor weights)",
     sample_inputs=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
-    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),
+    tags=(Tag.INTERNAL,),
 )
 def average_and_weights(
     x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False
@@ -360,7 +360,6 @@ def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweigh
         ((rng.standard_normal((2, 5)),), {"fweights": rng.integers(1, 4, 5), "ddof": 2}),
         ((rng.standard_normal(5),), {}),
     ],
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def cov(
     x: Tensor,

@@ -159,7 +159,7 @@ def _broadcast_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: di
 
 
 broadcast_to: Entry = view(
-    "broadcast_to(Tensor x, int[] shape) -> Tensor",
+    "broadcast_to(Tensor x, int[1] shape) -> Tensor",
     window=_expand_window,
     vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
     sample_inputs=normal(([3, 1], (2, 3, 4)), ([3], (3,)), ([], (2, 3)), ([1, 1], (1, 2)), ([1, 3], (0, 3))),

@@ -110,7 +110,6 @@ def _numpy_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = N
         + [((np.zeros(0), np.array(1.0)), {})]
     ),
     methods=("searchsorted",),
-    tags=(Tag.TAKES_SEQUENCES,),
     positional=2,
 )
 def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:

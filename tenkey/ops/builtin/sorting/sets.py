@@ -236,7 +236,6 @@ among = structured(
         ((np.array(3.0), np.array([[2.0], [3.0]])), {}),
         ((np.zeros((0, 2)), np.zeros(0)), {}),
     ],
-    tags=(Tag.TAKES_SEQUENCES,),
 )
 def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
     """Return a mask of the elements of ``x1`` that occur in ``x2`` (with ``invert``: that do not).
