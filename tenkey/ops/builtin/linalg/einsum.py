@@ -3,15 +3,16 @@
 First each operand is simplified on its own: a repeated label becomes a diagonal, and a label that occurs neither in
 another operand nor in the result is summed. Then operands are contracted in pairs: shared labels that are needed later
 are batch dimensions, other shared labels are summed by ``matmul``, and the remaining labels are kept. opt_einsum, if
-installed, chooses the order for more than three operands; otherwise the pair with the smallest product is next. Guarded
-by tests/ops/test_einsum.py.
+installed, chooses the order for more than three operands; otherwise the pair with the smallest product is next. The
+steps depend on the equation and on the shapes alone, and are kept for the next call. Guarded by
+tests/ops/test_einsum.py.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -39,13 +40,6 @@ def _terms(text: str) -> tuple[list[str], str | None]:
                 "precedes the result."
             )
     return terms, right if arrow else None
-
-
-@functools.lru_cache(maxsize=256)
-def _parsed(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], str, dict[str, int]]:
-    """Return the terms, the result, and the length of each label."""
-    terms, result = parse(text, shapes)
-    return tuple(terms), result, _sizes(text, terms, shapes)
 
 
 def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
@@ -104,7 +98,88 @@ def _sizes(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -
 # ---- steps
 
 
-def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
+class _Value:
+    """An operand or an intermediate result while the steps are written down: its place and its shape."""
+
+    __slots__ = ("place", "shape", "steps")
+
+    def __init__(self, steps: _Steps, place: int, shape: tuple[int, ...]) -> None:
+        self.steps, self.place, self.shape = steps, place, shape
+
+    def then(self, function: Callable[..., Tensor], shape: Sequence[int], *arguments: Any) -> _Value:
+        """Write down a step on this value."""
+        return self.steps.add(function, (self,), tuple(shape), arguments)
+
+    def permuted(self, axes: tuple[int, ...]) -> _Value:
+        return self.then(permute_dims, [self.shape[i] for i in axes], axes)
+
+    def reshaped(self, shape: tuple[int, ...]) -> _Value:
+        return self.then(reshape, shape, shape)
+
+    def spread(self, shape: tuple[int, ...]) -> _Value:
+        return self.then(broadcast_to, shape, shape)
+
+    def diagonal(self) -> _Value:
+        return self.then(diagonal, self.shape[:-1])
+
+    def summed(self, axes: tuple[int, ...]) -> _Value:
+        return self.then(_sum, [n for i, n in enumerate(self.shape) if i not in axes], axes)
+
+    def times(self, other: _Value) -> _Value:
+        return self.steps.add(multiply, (self, other), _common(self.shape, other.shape), ())
+
+    def matmul(self, other: _Value) -> _Value:
+        shape = (*_common(self.shape[:-2], other.shape[:-2]), self.shape[-2], other.shape[-1])
+        return self.steps.add(matmul, (self, other), shape, ())
+
+
+class _Steps:
+    """What an equation does with operands of these shapes: calls, the places of their operands, other arguments.
+
+    Each value is used once, so that it is released as soon as it has been.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.calls: list[tuple[Callable[..., Tensor], int, int | None, tuple[Any, ...]]] = []
+        self.operands = [_Value(self, i, shape) for i, shape in enumerate(shapes)]
+        self._places = len(shapes)
+
+    def add(
+        self, function: Callable[..., Tensor], given: tuple[_Value, ...], shape: tuple[int, ...], arguments: Any
+    ) -> _Value:
+        """Write down a call, and return its result."""
+        second = given[1].place if len(given) > 1 else None
+        self.calls.append((function, given[0].place, second, arguments))
+        self._places += 1
+        return _Value(self, self._places - 1, shape)
+
+    def run(self, operands: Sequence[Tensor]) -> Tensor:
+        """Compute the result."""
+        values: list[Any] = list(operands)
+        for function, i, j, arguments in self.calls:
+            x, values[i] = values[i], None
+            if j is None:
+                values.append(function(x, *arguments))
+            else:
+                y, values[j] = values[j], None
+                values.append(function(x, y))
+            x = y = None
+        return values[-1]  # type: ignore[no-any-return]
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([n if m == 1 else m for m, n in zip(first, second)])
+
+
+def _sum(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return sum_(x, axis=axes, dtype=x.dtype)
+
+
+def _clone(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+def _without_repeats(x: _Value, term: str) -> tuple[_Value, str]:
     """Take the diagonal over each label that a term repeats."""
     for label in dict.fromkeys(term):
         while term.count(label) > 1:
@@ -113,25 +188,25 @@ def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
             rest = [k for k in range(len(term)) if k not in (i, j)]
             if x.shape[i] != x.shape[j]:  # one of them is 1, which broadcasts
                 n = x.shape[i] if x.shape[j] == 1 else x.shape[j]
-                x = broadcast_to(x, tuple([n if k in (i, j) else m for k, m in enumerate(x.shape)]))
-            x = diagonal(permute_dims(x, (*rest, i, j)))
+                x = x.spread(tuple([n if k in (i, j) else m for k, m in enumerate(x.shape)]))
+            x = x.permuted((*rest, i, j)).diagonal()
             term = "".join(term[k] for k in rest) + label
     return x, term
 
 
-def _summed(x: Tensor, term: str, wanted: str) -> tuple[Tensor, str]:
+def _summed(x: _Value, term: str, wanted: str) -> tuple[_Value, str]:
     """Sum over the labels that are not in ``wanted``."""
     axes = tuple([i for i, label in enumerate(term) if label not in wanted])
     if not axes:
         return x, term
-    return sum_(x, axis=axes, dtype=x.dtype), "".join(label for label in term if label in wanted)
+    return x.summed(axes), "".join(label for label in term if label in wanted)
 
 
-def _arranged(x: Tensor, term: str, order: str) -> Tensor:
-    return x if term == order else permute_dims(x, tuple([term.index(label) for label in order]))
+def _arranged(x: _Value, term: str, order: str) -> _Value:
+    return x if term == order else x.permuted(tuple([term.index(label) for label in order]))
 
 
-def _joined(x: Tensor, left: str, y: Tensor, right: str, wanted: str) -> tuple[Tensor, str]:
+def _joined(x: _Value, left: str, y: _Value, right: str, wanted: str) -> tuple[_Value, str]:
     """Multiply two operands and sum over the shared labels that are not in ``wanted``."""
     shared = [label for label in left if label in right]
     # a length of 1 broadcasts, but not as the inner length of matmul
@@ -149,21 +224,21 @@ def _joined(x: Tensor, left: str, y: Tensor, right: str, wanted: str) -> tuple[T
         order = batch + rows + columns
         a, b = _arranged(x, left, batch + rows), _arranged(y, right, batch + columns)
         if columns:
-            a = reshape(a, (*a.shape, *[1] * len(columns)))
+            a = a.reshaped((*a.shape, *[1] * len(columns)))
         if rows:
-            b = reshape(b, (*b.shape[: len(batch)], *[1] * len(rows), *b.shape[len(batch) :]))
-        return multiply(a, b), order
+            b = b.reshaped((*b.shape[: len(batch)], *[1] * len(rows), *b.shape[len(batch) :]))
+        return a.times(b), order
     a, b = _arranged(x, left, batch + rows + summed), _arranged(y, right, batch + summed + columns)
     k = len(batch)
     inner = prod([x.shape[left.index(label)] for label in summed])
     row_shape, column_shape = a.shape[k : k + len(rows)], b.shape[k + len(summed) :]
     if not len(rows) == 1 == len(summed):
-        a = reshape(a, (*a.shape[:k], prod(row_shape), inner))
+        a = a.reshaped((*a.shape[:k], prod(row_shape), inner))
     if not len(columns) == 1 == len(summed):
-        b = reshape(b, (*b.shape[:k], inner, prod(column_shape)))
-    made = matmul(a, b)
+        b = b.reshaped((*b.shape[:k], inner, prod(column_shape)))
+    made = a.matmul(b)
     shape = made.shape[:k] + row_shape + column_shape
-    return (made if made.shape == shape else reshape(made, shape)), batch + rows + columns
+    return (made if made.shape == shape else made.reshaped(shape)), batch + rows + columns
 
 
 # ---- the order
@@ -202,19 +277,22 @@ def _path(terms: list[str], result: str, sizes: dict[str, int]) -> list[tuple[in
     return [tuple(sorted(step)) for step in tree]
 
 
-def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
-    given, result, sizes = _parsed(text, tuple([x.shape for x in operands]))
-    terms = list(given)
-    tensors = list(operands)
+@functools.lru_cache(maxsize=256)
+def _steps(text: str, shapes: tuple[tuple[int, ...], ...]) -> _Steps:
+    """Return what the equation does with operands of these shapes."""
+    given, result = parse(text, shapes)
+    sizes = _sizes(text, given, shapes)
+    terms, steps = list(given), _Steps(shapes)
+    values = list(steps.operands)
     for i, term in enumerate(terms):
         if len(set(term)) != len(term):
-            tensors[i], terms[i] = _without_repeats(tensors[i], term)
+            values[i], terms[i] = _without_repeats(values[i], term)
     for i, term in enumerate(terms):
         if len(terms) == 1 or not all(label in result for label in term):
             others = result + "".join(t for k, t in enumerate(terms) if k != i)
-            tensors[i], terms[i] = _summed(tensors[i], term, others)
+            values[i], terms[i] = _summed(values[i], term, others)
     path = _path(terms, result, sizes)
-    while len(tensors) > 1:
+    while len(values) > 1:
         if path is not None:
             step = path.pop(0)
             if len(step) == 1:
@@ -223,19 +301,25 @@ def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
                 path = None
             i, j = step[:2]
         else:
-            i, j = (0, 1) if len(tensors) == 2 else _next_pair(terms, result, sizes)
-        y, right = tensors.pop(j), terms.pop(j)
-        x, left = tensors.pop(i), terms.pop(i)
+            i, j = (0, 1) if len(values) == 2 else _next_pair(terms, result, sizes)
+        y, right = values.pop(j), terms.pop(j)
+        x, left = values.pop(i), terms.pop(i)
         joined, term = _joined(x, left, y, right, result + "".join(terms))
-        tensors.append(joined)
+        values.append(joined)
         terms.append(term)
-    found, term = _summed(tensors[0], terms[0], result)
-    is_view = len(operands) == 1 and set(term) == set(given[0])
+    found, term = _summed(values[0], terms[0], result)
+    is_view = len(shapes) == 1 and set(term) == set(given[0])
     found = _arranged(found, term, result)
     wanted = tuple([sizes[label] for label in result])
     if found.shape != wanted:
-        found, is_view = broadcast_to(found, wanted), True
-    return found.clone() if is_view else found
+        found, is_view = found.spread(wanted), True
+    if is_view:
+        found.then(_clone, found.shape)
+    return steps
+
+
+def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
+    return _steps(text, tuple([x.shape for x in operands])).run(operands)
 
 
 _samples = normal(
