@@ -31,6 +31,7 @@ from ..functions import linalg as contractions
 from ..functions.creation import asarray
 from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
+from .numpy_mathematics import MATHEMATICS
 from .numpy_names import NUMPY_NAMES
 from .numpy_table import TABLE
 
@@ -72,9 +73,9 @@ def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
 
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
+    **MATHEMATICS,
     "reshape": _reshape,
     "round": _round,
-    "einsum": lambda *xs, optimize=False: _ours("einsum")(*xs, optimize=True if optimize is False else optimize),
     "gradient": _gradient,
     "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
     "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
@@ -93,7 +94,8 @@ _MANY: Final = -1  # any number of operands, by position
 # arguments for which NumPy takes a list as an array
 ARRAYS: Final = frozenset([
     "a", "a1", "a2", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element",
-    "test_elements", "bins", "weights", "condition", "prepend", "append",
+    "test_elements", "bins", "weights", "condition", "prepend", "append", "ar", "ary", "m", "f", "A", "val", "sample",
+    "to_end", "to_begin", "fweights", "aweights",
 ])  # fmt: skip
 # values of arguments without a counterpart that have no effect; False is one except where listed below
 _DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
@@ -142,7 +144,7 @@ def _parse(line: str) -> Iterator[tuple[str, Any, Row]]:
             name,
             func,
             Row(
-                _ADAPTED.get(ours) or _ours(ours),
+                _ADAPTED.get(name) or _ADAPTED.get(ours) or _ours(ours),
                 tuple(plain),
                 _MANY if first.rstrip().endswith("...") else len(given),
                 {a: b for a, _, b in (option.partition("=") for option in options) if b},

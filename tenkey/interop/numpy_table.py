@@ -28,6 +28,7 @@ cumsum cumprod nancumsum nancumprod: a / axis dtype -out
 gradient: f varargs... / axis edge_order
 trapezoid: y / x dx axis
 diff: a / n axis prepend append
+ediff1d: ary / to_end to_begin
 unwrap: p / discont axis period
 concatenate concat: arrays* / axis! -out dtype@ -casting
 stack: arrays* / axis -out dtype@ -casting
@@ -51,17 +52,21 @@ repeat: a repeats / axis
 split array_split: ary indices_or_sections / axis
 unstack: x / axis
 diagonal: a / offset axis1 axis2
-trace: a / offset -axis1 -axis2 dtype -out
+trace: a / offset axis1 axis2 dtype -out
 tril triu: m / k
 diag: v / k
 matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
+iscomplex isreal linalg.matrix_transpose: x /
+isneginf isposinf fix: x / -out
+real_if_close: a / tol
 round around: a / decimals -out
 clip: a / a_min=min a_max=max -out min max
-nan_to_num: x / ~copy nan posinf neginf
+nan_to_num: x / copy nan posinf neginf
 real imag: val /
-angle: z / -deg
+angle: z / deg
 isclose allclose: a b / rtol atol equal_nan
 array_equal: a1 a2 / equal_nan
+array_equiv: a1 a2 /
 shape ndim argwhere flatnonzero nonzero linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigvals: a /
 result_type: operands... /
 where: condition x y /
@@ -78,16 +83,21 @@ searchsorted: a v / side sorter
 digitize: x bins / right
 interp: x xp fp / left right period
 bincount: x / weights minlength
-intersect1d: ar1 ar2 / ~assume_unique -return_indices
+histogram: a / bins range density weights
+histogram_bin_edges: a / bins range -weights
+histogram2d: x y / bins range density weights
+histogramdd: sample / bins range density weights
+unique: ar / return_index return_inverse return_counts axis equal_nan ~sorted
+intersect1d: ar1 ar2 / ~assume_unique return_indices
 union1d: ar1 ar2 /
 setdiff1d setxor1d: ar1 ar2 / ~assume_unique
-einsum: operands... / optimize
+einsum: operands... / optimize dtype -out ~order ~casting
 vdot inner kron linalg.solve: a b /
-cross: a b / -axisa -axisb -axisc axis
+cross: a b / axisa axisb axisc axis
 dot outer: a b / -out
 tensordot: a b / axes
-cov: m y / rowvar -bias ddof fweights aweights -dtype
-corrcoef: x y / rowvar -dtype
+cov: m / y rowvar bias ddof fweights aweights dtype
+corrcoef: x / y rowvar dtype
 convolve correlate: a v / mode
 polyval: p x /
 zeros_like ones_like: a / dtype ~order ~subok -shape device
@@ -102,13 +112,17 @@ astype: x dtype / copy device
 zeros ones empty: shape / dtype ~order device
 full: shape fill_value / dtype ~order device
 eye: N / M=n_cols k dtype ~order device
-linalg.eigh linalg.eigvalsh: a / -UPLO
-linalg.svd: a / full_matrices -compute_uv -hermitian
+linalg.eigh linalg.eigvalsh: a / UPLO
+linalg.svd: a / full_matrices compute_uv hermitian
 linalg.qr: a / mode
 linalg.cholesky: a / upper
-linalg.lstsq: a b / -rcond
-linalg.pinv: a / -rcond -hermitian rtol
-linalg.matrix_rank: A / -tol -hermitian rtol
+linalg.lstsq: a b / rcond
+linalg.pinv: a / rcond hermitian rtol
+linalg.matrix_rank: A / tol hermitian rtol
+linalg.cond: x / p
+linalg.tensorsolve: a b / axes
+linalg.tensorinv: a / ind
+linalg.tensordot: x1 x2 / axes
 linalg.matrix_power: a n /
 linalg.multi_dot: arrays* / -out
 linalg.norm: x / ord axis keepdims
@@ -119,5 +133,7 @@ linalg.outer linalg.matmul: x1 x2 /
 linalg.diagonal linalg.trace: x / offset dtype
 fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft: a / n axis norm -out
 fft.fftn fft.ifftn fft.rfftn fft.irfftn: a / s axes norm -out
+fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2: a / s axes norm -out
 fft.fftshift fft.ifftshift: x / axes
+fft.fftfreq fft.rfftfreq: n / d device
 """

@@ -194,7 +194,7 @@ def _short_way(given: list[inspect.Parameter], options: list[_Option], row: Row,
         f"{lines}    if {' and '.join(tests)}:\n"
         f"        try:\n"
         f"            $made = $target({', '.join(passed)})\n"
-        f"        except (TypeError, IndexError):\n"
+        f"        except (TypeError, IndexError, ValueError):\n"
         f"            pass\n"
         f"        else:\n"
         f"            if $made.__class__ is $Tensor{fresh}:\n"

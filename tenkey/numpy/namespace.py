@@ -18,7 +18,7 @@ Guarded by ``tests/numpy/test_functions.py``.
 
 from __future__ import annotations
 
-import warnings
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -27,13 +27,14 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.tensor import Tensor
-from ..core.tree import tensors_in
+from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..interop.numpy_functions import Row, arguments, named_rows
 from .array_class import as_ndarrays
 from .converting import cast, in_float64, on_host, operand, write_out
 from .entries import make_entry, words_of
 from .known import functions
+from .result_rules import ASKED, MEANS, SUMS, WIDE, as_numpys, in_dtypes, refuse_out, retaken, wanted_dtypes, wide
 from .universal import ufunc, universal_functions
 
 __all__ = ["HOST", "universal"]
@@ -55,6 +56,8 @@ fft.fftfreq fft.rfftfreq fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2
 """
 """Names of functions that NumPy computes from the values."""
 
+_NUMBERS: Final = (bool, int, float, complex)
+_FIRST: Final = frozenset(["a", "x", "m", "z", "val", "p", "y", "f", "A", "ary", "ar", "arr", "element", "v"])
 _EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t) in DTYPE_TRAIT)
 _SAME: Final = frozenset([  # functions whose array operands have one common dtype
     "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "append", "dot", "inner",
@@ -133,57 +136,11 @@ def _common(name: str, values: list[Any]) -> list[Any]:
     return [convert(v) for v in values]
 
 
-_dtypes: Final[dict[Any, Any]] = {}
-
-
-def _in_dtypes(made: Any, source: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return results in NumPy's dtypes, which NumPy tells for arrays of one element in the place of the operands."""
-    key: list[Any] = [source]
-
-    def probe(x: Any) -> Any:
-        if isinstance(x, (list, tuple)):
-            if x and not tensors_in([x]) and not isinstance(x[0], (np.ndarray, str, type(None))):
-                x = np.asarray(x)
-                if x.dtype.kind not in "biufc":
-                    return x
-            else:
-                return type(x)([probe(one) for one in x])
-        if isinstance(x, (Tensor, np.ndarray)):
-            key.append((x.dtype, x.ndim))
-            return np.ones((1,) * x.ndim, x.dtype)
-        key.append(x)
-        return x
-
-    given = [probe(x) for x in args[:2]] + list(args[2:])
-    keywords = {k: probe(v) if isinstance(v, (Tensor, np.ndarray)) else v for k, v in options.items()}
-    key += [*map(repr, args[2:]), *sorted((k, repr(v)) for k, v in options.items() if not hasattr(v, "ndim"))]
-    try:
-        wanted = _dtypes.get(tuple(key), key)
-    except TypeError:
-        return made
-    if wanted is key:
-        try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = source(*given, **keywords)
-            wanted = [
-                r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))
-            ]
-        except Exception:  # arguments that do not fit one element: the dtype stays
-            wanted = None
-        _dtypes[tuple(key)] = wanted
-    if wanted is None:
-        return made
-    results = made if isinstance(made, tuple) else (made,)
-    if len(results) != len(wanted):
-        return made
-    cast_results = [
-        as_ndarrays(cast(r, d)) if isinstance(r, Tensor) and d is not None and d in DTYPE_TRAIT else r
-        for r, d in zip(results, wanted)
-    ]
-    if not isinstance(made, tuple):
-        return cast_results[0]
-    return type(made)(*cast_results) if hasattr(made, "_fields") else tuple(cast_results)
+def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
+    """Return the operands with a number in the place of the first one as an array."""
+    if first and isinstance(first[0], _NUMBERS) and row.names[:1] and row.names[0] in _FIRST:
+        return [operand(first[0]), *first[1:]]
+    return first
 
 
 def _general(
@@ -194,6 +151,8 @@ def _general(
     options = {k: v for k, v in kwargs.items() if k != "out"}
     if isinstance(out, tuple):
         (out,) = out
+    if name in SUMS and isinstance(out, (Tensor, np.ndarray)) and options.get("dtype") is None:
+        options["dtype"] = out.dtype
     if name == "where" and "y" in options and "x" in options:  # NumPy takes them by position only
         args = (*args, options.pop("x"), options.pop("y"))
     tensors = tensors_in((args, options))
@@ -202,29 +161,45 @@ def _general(
     if found is None:
         return on_host(source, args, {**options, **({} if out is None else {"out": out})})
     first, keywords = found
-    operands = _common(name, first) if name in _SAME else first
+    operands = _numbers_as_arrays(row, first)
+    if name in _SAME:
+        operands = _common(name, operands)
+    if name in WIDE:
+        operands = wide(operands)
     try:
         made = in_float64(row.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
-        if any(x.requires_grad for x in tensors):
-            raise
-        try:
-            return on_host(source, args, {**options, **({} if out is None else {"out": out})})
-        except NotImplementedError:
-            raise error from None
-    except IndexError as error:
-        if "axis" in str(error):
-            raise np.exceptions.AxisError(str(error)) from None
-        raise
+        made, operands = _with_others(row, tensors, operands, keywords, wanted_dtypes(source, row, args, options)), None
+        if made is None:
+            if any(x.requires_grad for x in tensors):
+                raise
+            try:
+                return on_host(source, args, {**options, **({} if out is None else {"out": out})})
+            except NotImplementedError:
+                raise error from None
+    except (ValueError, IndexError, RuntimeError) as error:
+        raise as_numpys(error, source, args, options) from None
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)
-    if name not in _FREE and exact:
-        made = _in_dtypes(made, source, args, options)
-    same = operands is first and results == _dtypes_of(made)
+    if name in ASKED or (name not in _FREE and exact):
+        made = in_dtypes(made, wanted_dtypes(source, row, args, options))
+    same = name not in ASKED and operands is first and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
-    return made if out is None else write_out(name, made, out, True, "same_kind")
+    if name == "dot" and out is not None:
+        refuse_out(made, out)
+    return made if out is None else write_out(name, made, out, True, "unsafe" if name in MEANS else "same_kind")
+
+
+def _with_others(row: Row, tensors: Any, operands: Any, keywords: dict[str, Any], wanted: Any) -> Any:
+    """Return the result for operands of a dtype that the operator does not take in another one; None without any."""
+    if not wanted or not any(x.dtype.char in "?e" for x in tensors):
+        return None
+    operands, keywords = map_tensors(lambda x: retaken(x, wanted), (operands, keywords))
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return in_float64(row.target, tuple(operands), keywords)
+    return None
 
 
 def _dtypes_of(made: Any) -> list[Any]:
@@ -250,6 +225,14 @@ def _host_function(name: str, source: Any) -> Any:
     return _named(lambda *args, **kwargs: on_host(source, args, kwargs), name, source)
 
 
+_OWN: Final[dict[str, Callable[..., Any]]] = {
+    "isscalar": np.isscalar,
+    "iterable": np.iterable,
+    "isfortran": lambda a: bool(a.flags.fnc),
+}
+"""Functions that look at the kind of an object, not at values."""
+
+
 def _source(name: str) -> Any:
     found: Any = np
     for part in name.split("."):
@@ -263,6 +246,7 @@ def _make() -> dict[str, Callable[..., Any]]:
         source = _source(name)
         if source is not None:
             made[name] = _host_function(name, source)
+    made.update(_OWN)
     for name, source, row in named_rows():
         made[name] = _function(name, source, row)
     return made

@@ -1,0 +1,376 @@
+"""Linear algebra, Fourier transforms, statistics and sets as NumPy calls them, over the operators of tenkey.
+
+The functions here are those rows of ``numpy_table.py`` that are not quite the functions of ``tk``: their arguments are
+NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/numpy/test_table_mathematics.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..core.word import WEAK_MASK
+from ..dispatch import registry
+from ..functions import creation, matrix_norms, statistics
+from ..functions import linalg as contractions
+from ..ops.builtin import load
+
+__all__ = ["MATHEMATICS"]
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    """Return an operator by its name; ``linalg.svd`` and ``fft.fft`` are declared on first use."""
+    load(name.partition(".")[0] if "." in name else "")
+    return registry.find(f"tk::{name.replace('.', '_')}").call
+
+
+def _plain(x: Any) -> Any:
+    return x if isinstance(x, Tensor) else creation.asarray(x)
+
+
+# ---- linear algebra
+
+
+def _of_triangle(a: Any, upper: bool) -> Any:
+    """Return the Hermitian matrix one of whose triangles is that of ``a``."""
+    if not upper:
+        return a
+    strict = _tk("triu")(a, k=1)
+    transposed = _tk("matrix_transpose")(strict)
+    mirrored = _tk("conj")(transposed) if a.dtype.kind == "c" else transposed
+    return _tk("tril")(_tk("triu")(a)) + strict + mirrored
+
+
+def _is_upper(uplo: str) -> bool:
+    if uplo.upper() not in ("L", "U"):
+        raise ValueError(f"[linalg.eigh] got UPLO={uplo!r}: it is 'L' or 'U'.")
+    return uplo.upper() == "U"
+
+
+def _eigh(a: Any, UPLO: str = "L") -> Any:
+    return _tk("linalg.eigh")(_of_triangle(a, _is_upper(UPLO)))
+
+
+def _eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    return _tk("linalg.eigvalsh")(_of_triangle(a, _is_upper(UPLO)))
+
+
+def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    if not compute_uv:
+        return _tk("linalg.svdvals")(_of_lower(a) if hermitian else a)
+    return _tk("linalg.svd")(_of_lower(a) if hermitian else a, full_matrices=full_matrices)
+
+
+def _of_lower(a: Any) -> Any:
+    """Return the Hermitian matrix with the lower triangle of ``a``, the only one that NumPy reads."""
+    mirrored = _tk("matrix_transpose")(_tk("tril")(a, k=-1))
+    return _tk("tril")(a) + (_tk("conj")(mirrored) if a.dtype.kind == "c" else mirrored)
+
+
+def _qr(a: Any, mode: str = "reduced") -> Any:
+    if mode == "r":
+        return _tk("linalg.qr")(a, mode="reduced")[1]
+    if mode == "raw":
+        raise NotImplementedError("[linalg.qr] mode='raw' gives LAPACK's reflections, which have no operator.")
+    return _tk("linalg.qr")(a, mode=mode)
+
+
+def _rank(A: Any, tol: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
+    if A.ndim < 2:
+        return _tk("astype")(_tk("any")(A != 0), np.dtype("i8"))
+    A = _of_lower(A) if hermitian else A
+    if tol is None:
+        return _tk("linalg.matrix_rank")(A, rtol=rtol)
+    tol = _plain(tol)
+    return _tk("count_nonzero")(_tk("linalg.svdvals")(A) > _tk("expand_dims")(tol, -1), axis=-1)
+
+
+def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
+    if rcond is not None and rtol is not None:
+        raise ValueError("[linalg.pinv] got rcond= and rtol=, two names of one argument: give one of them.")
+    given = rtol if rcond is None else rcond
+    if given is None and rtol is None:
+        given = 1e-15  # NumPy's default
+    return _tk("linalg.pinv")(_of_lower(a) if hermitian else a, rtol=given)
+
+
+def _eig_real(name: str) -> Callable[[Any], Any]:
+    """Return NumPy's ``eig`` or ``eigvals``: real results for a real matrix without complex eigenvalues."""
+
+    def function(a: Any) -> Any:
+        found = _tk(name)(a)
+        values = found[0] if isinstance(found, tuple) else found
+        if a.dtype.kind == "c" or bool(_tk("any")(_tk("imag")(values) != 0)):
+            return found
+        real = _tk("real")
+        return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
+
+    return function
+
+
+def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    for given in (a, b):
+        if given.shape[axisa if given is a else axisb] not in (2, 3):
+            raise ValueError(
+                f"[cross] got shapes {a.shape} and {b.shape}: the vectors have length 2 or 3 along their axes."
+            )
+    move = _tk("moveaxis")
+    a, b = move(a, axisa, -1), move(b, axisb, -1)
+    if a.shape[-1] == 2 and b.shape[-1] == 2:
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    made = _tk("linalg.cross")(_in_space(a), _in_space(b), axis=-1)
+    return move(made, -1, axisc)
+
+
+def _in_space(a: Any) -> Any:
+    """Return vectors of length 3; those in the plane with a zero behind."""
+    return a if a.shape[-1] == 3 else _tk("concat")([a, a[..., :1] * 0], axis=-1)
+
+
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    return _tk("sum")(_tk("diagonal")(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    if rcond is not None and rcond < 0:
+        rcond = 0.0
+    if not isinstance(rcond, (float, int, type(None), Tensor)):
+        rcond = float(rcond)
+    x, residuals, rank, s = _tk("linalg.lstsq")(a, b, rcond)
+    return x, residuals, rank, s
+
+
+def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    ndim = a.ndim
+    if axes is not None:
+        moved = [axis % ndim for axis in axes]
+        a = _tk("transpose")(a, tuple([i for i in range(ndim) if i not in moved] + moved))
+    rest = a.shape[-(ndim - b.ndim) :] if ndim > b.ndim else ()
+    n = math.prod(rest)
+    if a.size != n * n:
+        raise np.linalg.LinAlgError(
+            f"[linalg.tensorsolve] got shapes {a.shape} and {b.shape}: the product of the last sizes of a, {n}, must "
+            f"be that of the first, {a.size // n if n else 0}."
+        )
+    return _tk("reshape")(_tk("linalg.solve")(_tk("reshape")(a, (n, n)), _tk("reshape")(b, (-1,))), rest)
+
+
+def _tensorinv(a: Any, ind: int = 2) -> Any:
+    if ind <= 0:
+        raise ValueError(f"[linalg.tensorinv] got ind={ind}: it is the number of the first axes, at least 1.")
+    first, rest = a.shape[:ind], a.shape[ind:]
+    n = math.prod(rest)
+    return _tk("reshape")(_tk("linalg.inv")(_tk("reshape")(a, (n, -1))), (*rest, *first))
+
+
+def _outer(a: Any, b: Any) -> Any:
+    flat = _tk("reshape")
+    return _tk("outer")(flat(a, (-1,)), flat(b, (-1,)))
+
+
+def _cond(x: Any, p: Any = None) -> Any:
+    if not all(x.shape[-2:]):
+        raise np.linalg.LinAlgError(f"[linalg.cond] got shape {x.shape}: an empty matrix has no condition number.")
+    if p in (None, 2, -2) or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        made = matrix_norms.cond(x, p)
+    else:
+        where, last = _tk("where"), _tk("linalg.slogdet")(x)[0]
+        singular = _tk("equal")(last, 0)  # their inverse is an error, their condition number inf
+        whole = where(singular[..., None, None], _tk("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
+        norm = matrix_norms.matrix_norm
+        made = where(singular, math.inf, norm(x, ord=p) * norm(_tk("linalg.inv")(whole), ord=p))
+    isnan = _tk("isnan")
+    return _tk("where")(_tk("logical_and")(isnan(made), ~_tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
+
+
+def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
+    if operands and isinstance(operands[0], str):
+        given = [operands[0], *map(_plain, operands[1:])]
+    else:  # each followed by its subscripts
+        given = [_plain(x) if i % 2 == 0 and i < len(operands) - 1 else x for i, x in enumerate(operands)]
+    given = [_plain(x.item()) if isinstance(x, Tensor) and x._word & WEAK_MASK else x for x in given]
+    if dtype is not None:
+        given = [_tk("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
+    return contractions.einsum(*given, optimize=True if optimize is False else optimize)
+
+
+# ---- Fourier transforms
+
+
+def _planes(name: str) -> Callable[..., Any]:
+    """Return a transform along two axes, the last by default."""
+
+    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
+        return _tk(name)(a, s, axes, norm)
+
+    return function
+
+
+# ---- parts, tests and rounding
+
+
+def _angle(z: Any, deg: bool = False) -> Any:
+    made = _tk("angle")(z)
+    return _tk("rad2deg")(made) if deg else made
+
+
+def _infinite(negative: bool) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        if x.dtype.kind == "c":
+            raise TypeError(
+                f"[is{'neg' if negative else 'pos'}inf] is not defined for dtype {x.dtype}: it has no order."
+            )
+        return _tk("logical_and")(_tk("isinf")(x), x < 0 if negative else x > 0)
+
+    return function
+
+
+def _real_if_close(a: Any, tol: float = 100) -> Any:
+    if a.dtype.kind != "c":
+        return a
+    limit = np.finfo(a.dtype).eps * tol if tol > 1 else tol
+    imaginary = _tk("imag")(a)
+    return _tk("real")(a) if bool(_tk("all")(_tk("abs")(imaginary) < float(limit))) else a
+
+
+def _array_equiv(a1: Any, a2: Any) -> bool:
+    try:
+        np.broadcast_shapes(a1.shape, a2.shape)
+    except ValueError:
+        return False
+    return bool(_tk("all")(_tk("equal")(a1, a2)))
+
+
+def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    made = _tk("nan_to_num")(x, nan=nan, posinf=posinf, neginf=neginf)
+    if copy:
+        return made
+    x.copy_(made)
+    return x
+
+
+# ---- statistics
+
+
+def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    return statistics.histogram(a, bins, range, weights=weights, density=bool(density))
+
+
+def _edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    return statistics.histogram_bin_edges(a, bins, range)
+
+
+def _histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    hist, edges = statistics.histogramdd(sample, bins, range=range, weights=weights, density=bool(density))
+    return hist, tuple(edges)
+
+
+def _histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    try:
+        several = len(bins)
+    except TypeError:
+        several = 1
+    if several not in (1, 2):
+        bins = [bins, bins]
+    hist, edges = _histogramdd([x, y], bins, range, density, weights)
+    return (hist, *edges)
+
+
+def _cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, dtype: Any = None,
+) -> Any:  # fmt: skip
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError(f"[cov] got ddof={ddof!r}: it is an integer.")
+    if ddof is None:
+        ddof = 0 if bias else 1
+    m, y = _in_dtype(m, y, dtype)
+    return _tk("cov")(m, y, rowvar=rowvar, correction=ddof, fweights=fweights, aweights=aweights)
+
+
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    x, y = _in_dtype(x, y, dtype)
+    return _tk("corrcoef")(x, y, rowvar=rowvar)
+
+
+def _in_dtype(x: Any, y: Any, dtype: Any) -> Any:
+    if dtype is None:
+        return x, y
+    cast = _tk("astype")
+    return cast(x, dtype), None if y is None else cast(y, dtype)
+
+
+# ---- orders and sets
+
+
+def _unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
+    equal_nan: bool = True,
+) -> Any:  # fmt: skip
+    if axis is not None or not equal_nan or ar.dtype.kind == "c":
+        raise NotImplementedError("[unique] axis=, equal_nan=False and complex numbers have no operator.")
+    found = _tk("unique_all")(ar)
+    values, index, inverse, counts = found
+    parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
+    wanted = [part for part, is_wanted in parts if is_wanted]
+    return (values, *wanted) if wanted else values
+
+
+def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
+    if not return_indices:
+        return _tk("intersect1d")(ar1, ar2)
+    common, first, _, _ = _tk("unique_all")(ar1)
+    other, second, _, _ = _tk("unique_all")(ar2)
+    isin = _tk("isin")
+    mine, theirs = isin(common, other), isin(other, common)
+    return common[mine], first[mine], second[theirs]
+
+
+MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
+    "linalg.eigh": _eigh,
+    "linalg.eigvalsh": _eigvalsh,
+    "linalg.svd": _svd,
+    "linalg.qr": _qr,
+    "linalg.matrix_rank": _rank,
+    "linalg.pinv": _pinv,
+    "linalg.eig": _eig_real("linalg.eig"),
+    "linalg.eigvals": _eig_real("linalg.eigvals"),
+    "linalg.cond": _cond,
+    "einsum": _einsum,
+    "linalg.lstsq": _lstsq,
+    "linalg.tensorsolve": _tensorsolve,
+    "linalg.tensorinv": _tensorinv,
+    "linalg.tensordot": contractions.tensordot,
+    "linalg.matrix_transpose": lambda x: _tk("matrix_transpose")(x),
+    "linalg.cross": lambda x1, x2, axis=-1: _tk("linalg.cross")(x1, x2, axis=axis),
+    "cross": _cross,
+    "trace": _trace,
+    "outer": _outer,
+    "fft.fft2": _planes("fft.fftn"),
+    "fft.ifft2": _planes("fft.ifftn"),
+    "fft.rfft2": _planes("fft.rfftn"),
+    "fft.irfft2": _planes("fft.irfftn"),
+    "angle": _angle,
+    "iscomplex": lambda x: _tk("imag")(x) != 0 if x.dtype.kind == "c" else _tk("zeros_like")(x, dtype=np.dtype("?")),
+    "isreal": lambda x: _tk("imag")(x) == 0 if x.dtype.kind == "c" else _tk("ones_like")(x, dtype=np.dtype("?")),
+    "isposinf": _infinite(False),
+    "isneginf": _infinite(True),
+    "real_if_close": _real_if_close,
+    "array_equiv": _array_equiv,
+    "nan_to_num": _nan_to_num,
+    "histogram": _histogram,
+    "histogram_bin_edges": _edges,
+    "histogramdd": _histogramdd,
+    "histogram2d": _histogram2d,
+    "cov": _cov,
+    "corrcoef": _corrcoef,
+    "unique": _unique,
+    "intersect1d": _intersect1d,
+}
+"""Functions that are not quite those of ``tk``, by NumPy's names."""
