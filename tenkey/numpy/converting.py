@@ -12,16 +12,15 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
-from ..core.storage import is_contiguous
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
-from ..core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
+from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
 from .array_class import as_ndarrays, ndarray
 
 __all__ = [
-    "cast", "from_numpy", "host_calls", "in_float64", "on_host", "operand", "operators_only", "ordered", "write_out",
+    "cast", "from_numpy", "host_calls", "in_float64", "on_host", "operand", "operators_only", "write_out",
 ]  # fmt: skip
 
 _can_cast: Final[Any] = np.can_cast
@@ -82,39 +81,6 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     if x._word & WEAK_MASK:
         return from_host(np.array(x._data.item(), dtype))
     return x if x.dtype == dtype else x.astype(dtype)
-
-
-def ordered(x: Tensor, order: str | None, like: Tensor | None = None) -> Tensor:
-    """Return a tensor whose elements lie in NumPy's ``order`` in memory: itself, or a copy.
-
-    ``"C"`` is row-major, ``"F"`` column-major; ``"A"`` is column-major if ``like`` is, and ``"K"`` has the order of
-    ``like``. See Note [Order of elements in memory].
-    """
-    data, name = (x if like is None else like)._data, "K" if order is None else str(order).upper()
-    if name not in ("C", "F", "A", "K"):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
-    axes = tuple(range(len(data.shape)))
-    if name == "F" or (name == "A" and _is_column_major(data)):
-        axes = axes[::-1]
-    elif name == "K":
-        axes = tuple(sorted(axes, key=lambda axis: -data.strides[axis]))
-    turned = x if axes == tuple(sorted(axes)) else _find("permute_dims")(x, axes)
-    if turned.is_contiguous:
-        return x
-    made: Tensor = _find("clone")(turned)
-    if turned is x:
-        return made
-    made = _find("permute_dims")(made, tuple(np.argsort(axes).tolist()))
-    if not made._word & REQUIRES_GRAD:
-        made._storage = None  # the only window on new memory
-    return made
-
-
-def _is_column_major(data: Any) -> bool:
-    itemsize = data.dtype.itemsize
-    return is_contiguous(data.shape[::-1], data.strides[::-1], itemsize) and not is_contiguous(
-        data.shape, data.strides, itemsize
-    )
 
 
 def on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -135,6 +135,8 @@ def window(self: Any, data: np.ndarray) -> Any:
 
 
 def _part(self: Any, name: str) -> Any:
+    if name == "real" and self.dtype.kind != "c":
+        return self
     if self.dtype.kind == "c" and not self._word & REQUIRES_GRAD and self._data.__class__ is np.ndarray:
         return window(self, getattr(self._data, name))
     return functions[name](self)

@@ -11,8 +11,9 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
+from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, ndarray
-from ..converting import from_numpy, on_host, operand, ordered
+from ..converting import from_numpy, on_host, operand
 from ..known import functions
 from ..namespace import universal
 from . import memory
@@ -133,7 +134,7 @@ def _flatten(self: Any, order: str = "C") -> Any:
 
 
 def _copy(self: Any, order: str = "C") -> Any:
-    return as_ndarrays(ordered(_find("clone")(self), order, like=self))
+    return as_ndarrays(in_order(_find("clone")(self), order, like=self))
 
 
 def _astype(
@@ -150,7 +151,7 @@ def _astype(
             "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2
         )
         source = _find("real")(self)
-    return as_ndarrays(ordered(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
+    return as_ndarrays(in_order(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
 
 
 def _dot(self: Any, b: Any, out: Any = None) -> Any:
