@@ -249,7 +249,7 @@ def _make() -> dict[str, Callable[..., Any]]:
     made.update(_OWN)
     for name, source, row in named_rows():
         made[name] = _function(name, source, row)
-    return made
+    return {**made, **functions}  # modules define their own functions before or after this one
 
 
 functions.update(_make())
