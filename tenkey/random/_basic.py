@@ -15,7 +15,7 @@ from ..core.random.draws import check_integers
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
 from ..dispatch.errors import shown
-from ..functions.creation import asarray
+from ..ops.builtin.creation import full
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
@@ -155,20 +155,16 @@ def _integers_between(low: Any, high: Any, shape: Any, dtype: np.dtype, device: 
     ends = []
     for name, value in (("low", low), ("high", high)):
         end = parameter("integers", name, value, "finite")
-        if isinstance(end, float) or (isinstance(end, Tensor) and end.dtype.kind == "f"):
-            kind = end.dtype if isinstance(end, Tensor) else end
+        kind = end.dtype if isinstance(end, Tensor) else np.dtype(type(end))
+        if kind.kind == "f":
             raise TypeError(f"[integers] {name} must be integers, got {kind}.")
-        ends.append(asarray(end))
+        ends.append(end)
     plan = make_plan("integers", shape, dtype, device, *ends, counts=True)
-    first, end = (plan.move(e) for e in ends)
-    width = astype(end, dtypes.float64) - astype(first, dtypes.float64)
+    first, last = (_fitting(name, end, plan) for name, end in (("low", ends[0]), ("high - 1", ends[1] - 1)))
+    width = astype(last, dtypes.float64) - astype(first, dtypes.float64)
     # Neighbours beyond 2**53 are one number in float64.
-    width = where(first < end, maximum(width, 1.0), minimum(width, 0.0))
+    width = where(first <= last, maximum(width + 1.0, 1.0), minimum(width + 1.0, 0.0))
     parameter("integers", "high - low", width, "positive")
-    last = end - 1
-    for name, e in (("low", first), ("high - 1", last)):
-        if not np.can_cast(e.dtype, dtype):
-            parameter("integers", name, astype(e, dtypes.float64), dtype.name)
     start = astype(first, dtypes.uint64)  # two's complement: sums and differences wrap around to the right number
     most = astype(last, dtypes.uint64) - start
     with numbers("integers", generator, plan, 2) as address:
@@ -176,6 +172,19 @@ def _integers_between(low: Any, high: Any, shape: Any, dtype: np.dtype, device: 
     lower, upper = bits[..., 0], bits[..., 1]
     drawn = where(most + 1 == 0, upper, exact.scaled_wide(_OPERATORS, lower, upper, most + 1))
     return astype(drawn + start, dtype)
+
+
+def _fitting(name: str, end: Any, plan: Plan) -> Tensor:
+    """Return an end of a range in the widest dtype of the kind of the result, after checking that it fits in that."""
+    wide = dtypes.uint64 if plan.dtype.kind == "u" else dtypes.int64
+    if not isinstance(end, Tensor):
+        info = np.iinfo(plan.dtype)
+        if not info.min <= end <= info.max:
+            raise ValueError(f"[integers] {name} must fit in the dtype {plan.dtype.name}, got {end}.")
+        return full((), end, dtype=wide, device=plan.device)
+    if not np.can_cast(end.dtype, plan.dtype):
+        parameter("integers", name, astype(end, dtypes.float64), plan.dtype.name)
+    return astype(plan.move(end), wide)
 
 
 def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any, generator: Any) -> Tensor:

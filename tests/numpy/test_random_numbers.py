@@ -209,6 +209,8 @@ def test_vectors_and_selections() -> None:
     words = rng.choice(["a", "b", "c"], N, p=[0.5, 0.5, 0.0])
     assert isinstance(words, np.ndarray)
     assert set(words.tolist()) == {"a", "b"}
+    rounded = np.exp(np.float32([-1.0, -2.0, -3.0]))  # as programs compute probabilities: the sum is 1 to float32
+    assert rng.choice(3, p=rounded / rounded.sum() + np.float32(1e-5)) in (0, 1, 2)
     with pytest.warns(RuntimeWarning, match="positive-semidefinite"):
         rng.multivariate_normal([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]])
 

@@ -128,6 +128,9 @@ def test_standard(device: str, kind: str) -> None:
         ("binomial", np.array([0, 5, 5, 1000, 10**6]), np.array([0.5, 0.0, 1.0, 0.5, 0.999])),
         ("truncated_normal", RNG.uniform(-5, 3, 300), RNG.uniform(3, 8, 300)),
         ("truncated_normal", np.array([-np.inf, 2.0, -9.0, 0.0]), np.array([np.inf, np.inf, -8.0, 0.1])),
+        ("vonmises", np.array([0.0, 1e-9, 0.3, 4.0, 1e6, 1e200]), 1.0),
+        ("zipf", np.array([1.01, 1.5, 2.0, 4.0, 2000.0]), 1.0),
+        ("logseries", np.array([0.0, 1e-20, 0.5, 0.9, 0.9999]), 1.0),
     ],
 )
 def test_rejection(device: str, kind: str, first: Any, second: Any) -> None:
@@ -137,6 +140,18 @@ def test_rejection(device: str, kind: str, first: Any, second: Any) -> None:
     got = tk.ops.tk.random_rejection(on(device, first), on(device, second), on(device, addresses), 2**64 - 9, kind=kind)
     want = samplers.rejection(kind, np.asarray(first), second, addresses, 2**64 - 9)
     np.testing.assert_array_equal(got.numpy(), np.minimum(want, 2.0**63 - 1024).astype(got.dtype))
+
+
+@pytest.mark.full
+def test_hypergeometric(device: str) -> None:
+    good = np.array([0.0, 5.0, 5.0, 40.0, 70.0, 1e6, 1e9])
+    bad = np.array([4.0, 0.0, 5.0, 40.0, 50.0, 1e5, 1e8])
+    sample = np.array([3.0, 2.0, 5.0, 40.0, 100.0, 1e4, 1e8])
+    addresses = np.zeros((50, 7, 2), np.uint64)
+    addresses[..., 0] = np.arange(350).reshape(50, 7) * 64
+    places = [on(device, x) for x in (good, bad, sample, addresses)]
+    want = samplers.rejection("hypergeometric", good, bad, addresses, 5, sample)
+    equal(tk.ops.tk.random_hypergeometric(*places, 5), want.astype(np.int64))
 
 
 def test_public_functions() -> None:
@@ -163,7 +178,29 @@ def test_public_functions() -> None:
         "standard_t": lambda d, at: tk.random.standard_t((6, 2), df=at([1.0, 3.0])),
         "permutation": lambda d, at: tk.random.permutation(30, device=d),
         "laplace": lambda d, at: tk.random.laplace((6, 1), loc=at([1.0]), scale=2.0),
+        "wald": lambda d, at: tk.random.wald((6, 2), mean=at([1.0, 2.0]), scale=3.0),
+        "power": lambda d, at: tk.random.power((6, 2), a=at([1.0, 2.0])),
+        "integers": lambda d, at: tk.random.integers(on(d, [0, -5]), 2**62, (6, 2)),
+        "permuted": lambda d, at: tk.random.permuted(on(d, np.arange(12).reshape(3, 4)), axis=1),
     }
+    compare(device, calls)
+
+
+@pytest.mark.full
+def test_composed_functions() -> None:
+    p = [3.0, 30.0]
+    compare("reference", {
+        "f": lambda d, at: tk.random.f((6, 2), dfnum=at(p), dfden=2.0),
+        "noncentral_chisquare": lambda d, at: tk.random.noncentral_chisquare((6, 2), df=at(p), nonc=2.0),
+        "noncentral_f": lambda d, at: tk.random.noncentral_f((6, 2), dfnum=at(p), dfden=2.0, nonc=at(p)),
+        "negative_binomial": lambda d, at: tk.random.negative_binomial((6, 2), n=at(p), p=0.4),
+        "vonmises": lambda d, at: tk.random.vonmises((6, 2), mu=at(p), kappa=3.0),
+        "multivariate_hypergeometric": lambda d, at: tk.random.multivariate_hypergeometric(at(p), 20, (6,)),
+    })  # fmt: skip
+
+
+def compare(device: str, calls: dict[str, Any]) -> None:
+    """Compare the numbers of each call on the device and on the CPU."""
     failures = Failures()
     with tk.backends.register(Reference()):
         for name, call in calls.items():

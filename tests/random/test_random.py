@@ -380,6 +380,49 @@ def test_integers_of_the_whole_range() -> None:
     assert abs((z < 2**62).mean() - 1 / 3) < 0.01
 
 
+def test_integers_between_tensors() -> None:
+    assert R.integers([-(2**63), 0], [-(2**63) + 1, 1]).tolist() == [-(2**63), 0]
+    wide = R.integers(tk.asarray([0]), 2**64, 20_000, dtype=tk.uint64, generator=Generator(1)).numpy()
+    assert stats.kstest(wide / 2.0**64, stats.uniform.cdf).pvalue > 1e-4
+    assert R.integers(tk.asarray([2**64 - 1], dtype=tk.uint64), 2**64, dtype=tk.uint64).tolist() == [2**64 - 1]
+    for low, high, dtype, message in (
+        ([0], [0], "int64", "high - low must be above 0"), ([0], [300], "uint8", "at most 255"),
+        ([-1], 3, "uint8", "at least 0"), ([0], 2**64, "int64", "must fit in the dtype int64"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            R.integers(low, high, dtype=dtype)
+    with pytest.raises(TypeError, match="low must be integers, got float32"):
+        R.integers(tk.asarray([0.5]), 3)
+
+
+def test_parameters_of_counts() -> None:
+    for call, message in (
+        (lambda: R.hypergeometric(ngood=2, nbad=[3, 4], nsample=6), r"ngood \+ nbad - nsample must be at least 0"),
+        (lambda: R.multivariate_hypergeometric([2, 3], 6), "the sum of colors - nsample must be at least 0"),
+        (lambda: R.multivariate_hypergeometric(2, 1), "colors must have at least one axis"),
+        (lambda: R.negative_binomial(n=1e18, p=1e-3), "must be at least 0 and at most"),
+        (lambda: R.zipf(a=1.0), "a must be above 1"),
+        (lambda: R.logseries(p=1.0), r"p must be in \[0, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(TypeError, match=r"permuted\] x must be a tensor"):
+        R.permuted(3)
+    assert R.zipf(3, a=2.0, dtype=tk.float32).dtype == tk.float32
+
+
+def test_lines_are_permuted_independently() -> None:
+    x = tk.reshape(tk.arange(60), (3, 20))
+    lines = R.permuted(x, axis=1, generator=Generator(2)).numpy()
+    np.testing.assert_array_equal(np.sort(lines, axis=1), x.numpy())
+    assert len({tuple(line % 20) for line in lines}) == 3
+    columns = R.permuted(x, axis=0, generator=Generator(2)).numpy()
+    np.testing.assert_array_equal(np.sort(columns, axis=0), x.numpy())
+    everything = R.permuted(x, generator=Generator(2)).numpy()
+    assert sorted(everything.reshape(-1).tolist()) == list(range(60))
+    assert (np.sort(everything, axis=1) != x.numpy()).any()
+
+
 def test_extremes() -> None:
     assert R.poisson(4, lam=0.0).tolist() == [0] * 4
     big = R.poisson(1000, lam=2.0**62, generator=Generator(1)).numpy() / 2.0**31

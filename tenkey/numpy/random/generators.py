@@ -13,9 +13,11 @@ from ...core.dtypes import names as dtypes
 from ...core.random.generator import Generator as Source
 from ...core.tensor import Tensor
 from ...functions.creation import asarray
+from ...ops.builtin.elementwise.arithmetic import abs as abs_
 from ...ops.builtin.elementwise.comparison import where
 from ...ops.builtin.elementwise.exponential import sqrt
 from ...ops.builtin.linalg.decompositions import svd
+from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import astype
 from ...ops.builtin.shape.views import expand_dims
 from .bit_generators import BitGenerator, Philox
@@ -36,12 +38,12 @@ class Selections(Distributions):
         population = as_population(a)
         if isinstance(population, float):
             raise ValueError(f"[choice] a must be an integer, or have at least one axis, got {a!r}.")
-        p = None if p is None else as_parameter(p)
+        p = None if p is None else _shares(p)
         foreign = isinstance(population, np.ndarray)
         given = population.shape[axis] if foreign else population
         drawn = _random.choice(
             plain(given) if isinstance(given, Tensor) else given, () if size is None else size_of(size),
-            replace=replace, p=astype(p, FLOAT) if isinstance(p, Tensor) and p.dtype != FLOAT else p,
+            replace=replace, p=p,
             axis=0 if foreign else axis, generator=self._source,
         )  # fmt: skip
         if foreign:  # text, objects: NumPy's arrays
@@ -115,6 +117,17 @@ class Selections(Distributions):
                 warnings.warn("covariance is not symmetric positive-semidefinite.", RuntimeWarning, stacklevel=3)
             drawn = _random.multivariate_normal(mean, shape=size_of(size), scale_tril=vt.mT * sqrt(s), **options)
         return as_drawn(drawn, scalar=False)
+
+
+def _shares(p: Any) -> Any:
+    """Return probabilities in float64, divided by their sum if that is within NumPy's tolerance of 1."""
+    p = as_parameter(p)
+    if not isinstance(p, Tensor) or p.ndim != 1:
+        return p
+    tolerance = float(np.sqrt(np.finfo(p.dtype if p.dtype.kind == "f" else np.float64).eps))
+    p = astype(p.detach(), FLOAT)
+    total = sum_(p)
+    return where(abs_(total - 1.0) <= tolerance, p / total, p)
 
 
 def _whole(value: Any) -> Any:

@@ -422,7 +422,8 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
     """
     if rule in _INTEGERS:
         limits = iinfo(rule)
-        words = f"at most {limits.max} for the dtype {rule}"
+        limit = f"at least {limits.min}" if np.any(values < limits.min) else f"at most {limits.max}"
+        words = f"{limit} for the dtype {rule}"
         good = (values >= limits.min) & (values <= limits.max)
     else:
         words, holds = _RULES["probability" if rule == "probabilities" else rule]
