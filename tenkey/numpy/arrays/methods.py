@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, ndarray
@@ -38,6 +38,11 @@ def _find(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
 
+_DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
+_INEXACT: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
+_NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iu")
+
+
 # ---- elements
 
 
@@ -49,6 +54,14 @@ def _getitem(self: Tensor, index: Any) -> Any:
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
+    kind, word = value.__class__, self._word & DTYPE_MASK
+    if (
+        (kind is int and word & _NUMBERS)
+        or (kind is float and word & _INEXACT)
+        or (kind is ndarray and value._word & _DTYPE_OR_WEAK == word and len(value.shape) <= len(self.shape))
+    ):
+        _tensor_setitem(self, index, value)
+        return
     if not isinstance(value, Tensor):
         value = operand(value, weak=True)
     if not value._word & WEAK_MASK and value.dtype != self.dtype:
