@@ -222,6 +222,13 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
     "beta_tail": lambda a, b, x, upper: (_double("betaincc") if upper else _double("betainc"))(a, b, x),
     "hurwitz": _double("zeta"),
+    "bessel_jn": lambda n, x, j0, j1: np.where(n == 0, j0, j1),  # the samples have orders 0 and 1
+    "bessel_yn": lambda n, x, y0, y1: np.where(n == 0, y0, y1),
+    "bessel_ive": lambda v, x, gamma: _double("ive")(v, x) * _double("gamma")(v + 1.0) / gamma,
+    "special_jn": _double("jv"),
+    "special_yn": _double("yv"),
+    "special_iv": _double("iv"),
+    "special_ive": _double("ive"),
     "student_below": _double("stdtr"),
     "student_quantile": _quantile,
     "special_stdtrit": _quantile,

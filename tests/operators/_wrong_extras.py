@@ -162,6 +162,19 @@ def _elements() -> list[Any]:
         ("lcm", lambda f, i: tk.lcm(f(2, dtype="bool"), i(2)), TypeError,
          "[lcm] takes integers, got bool and int64: convert whole values with tk.astype(x, tk.int64)."),
         ("lcm", lambda f, i: tk.lcm(i(2), i(3)), ValueError, "[lcm] the shapes (2,) and (3,)" + _BROADCAST),
+        *[
+            (name, lambda f, i, name=name: getattr(tk, name)(f(2, dtype="complex64")), TypeError, f"[{name}]" + _ORDER)
+            for name in ("frexp", "modf")
+        ],
+        *[
+            (name, lambda f, i, name=name: getattr(tk, name)(f(2, dtype="complex64"), 2), TypeError,
+             f"[{name}]" + _ORDER)
+            for name in ("ldexp", "divmod")
+        ],
+        ("ldexp", lambda f, i: tk.ldexp(f(2), i(3)), ValueError, "[ldexp] the shapes (2,) and (3,)" + _BROADCAST),
+        ("divmod", lambda f, i: tk.divmod(f(2), i(3)), ValueError, "[divmod] the shapes (2,) and (3,)" + _BROADCAST),
+        ("bitwise_count", lambda f, i: tk.bitwise_count(f(2)), TypeError,
+         "[bitwise_count] takes integers, got float32: convert whole values with tk.astype."),
         ("nan_to_num", lambda f, i: tk.nan_to_num(f(2), nan=1j), ArgumentError,
          "[tk::nan_to_num] the argument 'nan' must be a float, got 1j of type complex."),
         ("isclose", lambda f, i: tk.isclose(f(2), i(3)), ValueError, "[isclose] the shapes (2,) and (3,)" + _BROADCAST),

@@ -23,7 +23,7 @@ def cases() -> list[Any]:
         *[
             (f"special_{name}", lambda f, i, name=name: getattr(tk.special, name)(f(2), f(3)), ValueError,
              f"[special_{name}] the shapes (2,) and (3,)" + _BROADCAST)
-            for name in ("chdtr", "chdtrc", "stdtr", "stdtrit")
+            for name in ("chdtr", "chdtrc", "stdtr", "stdtrit", "jn", "yn", "iv", "ive")
         ],
         *[
             (f"special_{name}", lambda f, i, name=name: getattr(tk.special, name)(f(2), f(2), f(3)), ValueError,

@@ -47,8 +47,14 @@ __all__ = ["load", "load_all"]
 _waiting: Final = {
     "fft": ("numeric.fft",),
     "linalg": ("linalg.decompositions", "linalg.eigen", "linalg.lu", "linalg.norms", "linalg.solve"),
-    "special": ("special.bessel", "special.distributions", "special.incomplete", "special.logarithmic"),
-}
+    "special": (
+        "special.bessel",
+        "special.bessel_orders",
+        "special.distributions",
+        "special.incomplete",
+        "special.logarithmic",
+    ),
+}  # fmt: skip
 
 
 def load(prefix: str) -> None:

@@ -11,6 +11,7 @@ from ....core.dtypes.names import int32, uint8, uint64
 from ....core.tensor import Tensor
 from ... import scalar as s
 from ...declare import broadcast, composite, elementwise, normal, same_dim
+from ...shapes import broadcast_shapes
 from ..creation import concrete, zeros_like
 from ..shape.copying import cast, floating
 from .arithmetic import abs, floor_divide, multiply, negative, remainder
@@ -76,6 +77,7 @@ def ldexp(x1: Tensor, x2: Tensor) -> Tensor:
     refuse_complex("ldexp", x1.dtype)
     if x2.dtype.kind not in "iub":
         raise TypeError(f"[ldexp] the exponents must be integers, got {x2.dtype}: round them, and use tk.astype.")
+    broadcast_shapes("ldexp", x1.shape, x2.shape)
     x1 = floating(x1)
     return _scaled(x1, cast(x2, x1.dtype))
 
@@ -143,6 +145,9 @@ def divmod(x1: Tensor, x2: Tensor) -> DivmodResult:
     >>> quotient.tolist(), remainder.tolist()
     ([1, -2], [3, 1])
     """
+    refuse_complex("divmod", x1.dtype)
+    refuse_complex("divmod", x2.dtype)
+    broadcast_shapes("divmod", x1.shape, x2.shape)
     return DivmodResult(floor_divide(x1, x2), remainder(x1, x2))
 
 
