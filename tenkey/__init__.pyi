@@ -1187,8 +1187,8 @@ def sqrt(x: ArrayLike) -> Tensor:
     """Return the square root; nan for negative numbers."""
 def square(x: ArrayLike) -> Tensor:
     """Return ``x * x``, for a numeric dtype."""
-def squeeze(x: ArrayLike, axis: int | Sequence[int]) -> Tensor:
-    """Return a view without the named dimensions, which must have length 1."""
+def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Return a view without the named dimensions, which must have length 1; by default without all of length 1."""
 def stack(arrays: Sequence[ArrayLike], axis: int = 0) -> Tensor:
     """Join tensors of the same shape along a new axis."""
 def std(

@@ -16,7 +16,7 @@ from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKRe
 class TensorMethods:
     @property
     def T(self) -> Tensor:
-        """Return the transpose of a matrix."""
+        """The transpose of a matrix; of other ranks a view with the dimensions in reverse order, as in NumPy."""
     def __abs__(self) -> Tensor:
         """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
     def __add__(self, other: ArrayLike) -> Tensor: ...
@@ -587,9 +587,7 @@ class TensorMethods:
     def square_(self) -> Self:
         """``square`` written into its first argument, which is returned."""
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
-        """Remove the dimensions ``axis``, which have length 1; without ``axis``, all of length 1. See
-        ``tk.squeeze``.
-        """
+        """Return a view without the named dimensions, which must have length 1; by default without all of length 1."""
     def std(
         self,
         axis: int | Sequence[int] | None = None,

@@ -8,6 +8,7 @@ storage, and conversion to Python and NumPy.
 from __future__ import annotations
 
 import sys
+from opcode import opmap
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ class NoValuesError(RuntimeError):
     """Values were requested of a tensor on the device ``meta``, which has none."""
 
 
+_STORE_SUBSCR: Final = opmap["STORE_SUBSCR"]
 _Kind = TypeVar("_Kind", bound="Tensor")
 
 
@@ -265,9 +267,13 @@ class Tensor(_Attached):
         return bool(self.item())
 
     def __float__(self) -> float:
+        if self._word & REQUIRES_GRAD:
+            _refuse_assignment()
         return float(self._real_item("float"))
 
     def __int__(self) -> int:
+        if self._word & REQUIRES_GRAD:
+            _refuse_assignment()
         return int(self._real_item("int"))
 
     def _real_item(self, what: str) -> Any:
@@ -279,6 +285,8 @@ class Tensor(_Attached):
         return value
 
     def __complex__(self) -> complex:
+        if self._word & REQUIRES_GRAD:
+            _refuse_assignment()
         return complex(self.item())
 
     def __index__(self) -> int:
@@ -305,6 +313,24 @@ class Tensor(_Attached):
             versions = ", ".join(_API_VERSIONS)
             raise ValueError(f"[__array_namespace__] got api_version={shown(api_version)}: give one of {versions}.")
         return sys.modules["tenkey"]
+
+
+# Note [Elements of NumPy arrays]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# ``array[:] = x`` asks for ``x.__array__()``, which tensors that require a gradient refuse. For ``array[0] = x[0]``
+# NumPy asks for ``float(x[0])``, as a user may who wants the number. The two differ in the instruction that the caller
+# executes, an assignment by index or a call. So the assignment is refused, whatever container it changes; calls are
+# not: ``float(x)``, ``math.sqrt(x)``, ``np.float64(x)``, and also ``array.fill(x)``, ``np.fromiter(x, float)`` and
+# ``array.__setitem__(0, x)``, which cannot be told from them.
+# Guarded by tests/core/test_array_objects.py::TestElementsThatRequireAGradient.
+def _refuse_assignment() -> None:
+    """Raise if a method of a tensor that requires a gradient was called by an assignment to an element."""
+    caller = sys._getframe(2)
+    if caller.f_code.co_code[caller.f_lasti] == _STORE_SUBSCR and REQUIRES_GRAD & current_state().keep:
+        raise RuntimeError(
+            "[setitem] Can't assign a Tensor that requires grad to an element of an array, which would lose its "
+            "gradient: assign x.detach(), or join the elements with tk.stack([...])."
+        )
 
 
 def with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:

@@ -109,7 +109,7 @@ def apply_over_axes(func: Callable[..., Tensor], x: Tensor, axes: int | Sequence
     >>> tk.apply_over_axes(tk.sum, tk.ones((2, 3, 4)), (0, 2)).tolist()
     [[[8.0], [8.0], [8.0]]]
     """
-    refuse_other("apply_over_axes", x)
+    x = to_operand("apply_over_axes", x)
     found = x
     for axis in axes if isinstance(axes, Sequence) else (axes,):
         i = checked_axis("apply_over_axes", axis, x.ndim)

@@ -1,7 +1,9 @@
 """NumPy array objects that enter and leave tensors: a tensor shares their memory, never the object."""
 
+import array
 import copy
 import io
+import math
 import pickle
 
 import numpy as np
@@ -204,3 +206,80 @@ def test_subclasses_are_accepted_as_plain_arrays(kind, tmp_path):
         assert one.device == tk.device("cpu")
         _check(one)
     assert np.shares_memory(x.numpy(), given) == ("read-only" not in kind)
+
+
+class TestElementsThatRequireAGradient:
+    """NumPy takes an element with ``float(x)``, which a user may call and an assignment may not."""
+
+    x = tk.tensor([1.5, 2.0], dtype=tk.float64, requires_grad=True)
+
+    @pytest.mark.parametrize("given", [x[0], x[:1], x[:1] * 2])
+    @pytest.mark.parametrize("dtype", [float, np.float32, int, complex])
+    def test_elements_of_arrays_do_not_lose_gradients(self, given, dtype):
+        a = np.zeros((2, 3), dtype)
+
+        def at_ints():
+            a[0, 1] = given
+
+        def at_the_end():
+            a[..., -1][0] = given
+
+        def in_place():
+            a[0][0] += given
+
+        def flat():
+            a.flat[2] = given
+
+        def scalar():
+            np.zeros((), dtype)[()] = given
+
+        def record():
+            np.zeros(2, [("first", dtype)])["first"][0] = given
+
+        def of_python():
+            array.array("d", [0.0])[0] = given
+
+        for assign in (at_ints, at_the_end, in_place, flat, scalar, record, of_python):
+            with pytest.raises((RuntimeError, ValueError)) as caught:
+                assign()
+            reason = caught.value
+            while reason.__cause__ is not None:  # NumPy puts errors about elements before it
+                reason = reason.__cause__
+            if assign is not flat:  # for which NumPy replaces every error by its own
+                assert "Can't assign a Tensor that requires grad" in str(reason)
+        assert not a.any()
+
+    def test_whole_arrays_and_lists(self):
+        a, x = np.zeros(2), self.x
+
+        def whole():
+            a[:] = x
+
+        def row():
+            a[:] = [x[0], x[1]]
+
+        for call in (
+            whole,
+            row,
+            lambda: np.array([x[0], x[1]]),
+            lambda: np.array([[x[0], 1.0]]),
+            lambda: np.full(2, x[0]),
+        ):
+            with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+                call()
+        assert not a.any()
+
+    def test_what_is_allowed(self):
+        a, e = np.zeros(4), self.x[0]
+        a[0], a[1] = float(e), e.detach()
+        with tk.no_grad():
+            a[2] = e
+        a[3] = tk.asarray(1.5)
+        assert a.tolist() == [1.5] * 4
+        assert (int(e), complex(e), f"{e:.1f}", math.floor(e), np.float64(e)) == (1, 1.5, "1.5", 1, 1.5)
+        numbers = {}
+        numbers["twice"] = float(e) + float(e)
+        assert numbers == {"twice": 3.0}
+        objects = np.zeros(1, object)
+        objects[0] = e
+        assert objects[0] is e

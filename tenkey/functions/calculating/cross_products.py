@@ -11,7 +11,7 @@ from ...ops.builtin.linalg.products import cross
 from ...ops.builtin.shape.copying import concat
 from ...ops.builtin.shape.manipulation import moveaxis
 from ...ops.shapes import checked_axis
-from ..linalg import to_operand
+from ..creation import to_operand
 
 __all__ = ["cross_along"]
 

@@ -18,8 +18,7 @@ from ...ops.builtin.reductions import reduction
 from ...ops.builtin.shape.copying import cast, floating
 from ...ops.builtin.shape.views import broadcast_to
 from ...ops.shapes import broadcast_shapes
-from ..creation import asarray
-from ..linalg import to_operand
+from ..creation import asarray, to_operand
 
 __all__ = ["masked_reduction"]
 

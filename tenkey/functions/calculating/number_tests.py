@@ -11,9 +11,8 @@ from ...ops.builtin.creation import zeros
 from ...ops.builtin.elementwise.comparison import equal, not_equal
 from ...ops.builtin.elementwise.complex import imag, real, refuse_complex
 from ...ops.builtin.reductions.reduction import all
-from ..creation import asarray
+from ..creation import asarray, to_operand
 from ..dtypes import broadcast_shapes
-from ..linalg import to_operand
 
 __all__ = ["array_equiv", "iscomplex", "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "real_if_close"]
 

@@ -17,7 +17,7 @@ from ...ops.builtin.shape.copying import cast, flip
 from ...ops.builtin.shape.views import permute_dims, reshape
 from ...ops.builtin.sorting.sort import argsort
 from ...ops.shapes import checked_axis, refuse_empty
-from ..linalg import to_operand
+from ..creation import to_operand
 
 __all__ = ["complex_argsort", "complex_extreme", "complex_place", "larger_complex", "lexsort", "sort_complex"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ...ops.builtin import load
-from ..linalg import to_operand
+from ..creation import to_operand
 
 load("fft")  # Note [Operators that are declared on first use]
 from ...ops.builtin.numeric import fft as transforms  # noqa: E402

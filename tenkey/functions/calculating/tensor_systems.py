@@ -9,7 +9,7 @@ from ...core.tensor import Tensor
 from ...ops.builtin import load
 from ...ops.builtin.shape.views import permute_dims, reshape
 from ...ops.shapes import checked_axes
-from ..linalg import to_operand
+from ..creation import to_operand
 
 load("linalg")  # Note [Operators that are declared on first use]
 from ...ops.builtin.linalg.solve import inv, solve  # noqa: E402

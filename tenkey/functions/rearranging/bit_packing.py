@@ -15,7 +15,7 @@ from ...ops.builtin.shape.manipulation import moveaxis
 from ...ops.builtin.shape.views import expand_dims, reshape
 from ...ops.builtin.shape.views import slice as slice_view
 from ...ops.shapes import checked_axis
-from ..linalg import to_operand
+from ..creation import to_operand
 
 __all__ = ["packbits", "unpackbits"]
 

@@ -10,8 +10,7 @@ from ...core.tensor import Tensor
 from ...ops.builtin.indexing.advanced_indexing import take
 from ...ops.builtin.shape.views import reshape
 from ...ops.shapes import checked_axis
-from ..creation import asarray
-from ..linalg import to_operand
+from ..creation import asarray, to_operand
 
 __all__ = ["DistinctSlices", "distinct_slices"]
 

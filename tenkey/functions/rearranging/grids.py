@@ -16,9 +16,8 @@ from ...ops.builtin.indexing.setitem import put
 from ...ops.builtin.shape.copying import cast, clone, stack
 from ...ops.builtin.shape.views import broadcast_to, reshape
 from ...ops.shapes import refuse_shape
-from ..creation import asarray
+from ..creation import asarray, to_operand
 from ..indexing import nonzero
-from ..linalg import to_operand
 
 __all__ = [
     "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "fromfunction", "indices", "ix_", "mask_indices",

@@ -17,8 +17,7 @@ from ...ops.builtin.shape.copying import cast, clone, concat
 from ...ops.builtin.shape.manipulation import moveaxis
 from ...ops.builtin.shape.views import broadcast_to, reshape
 from ...ops.shapes import checked_axes, checked_axis, refuse_shape
-from ..creation import asarray
-from ..linalg import to_operand
+from ..creation import asarray, to_operand
 from ..splitting import split
 
 __all__ = [

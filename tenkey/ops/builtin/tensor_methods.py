@@ -27,7 +27,7 @@ from .shape.copying import clone, flip, to
 from .shape.copying import to_device as to_device_operator
 from .shape.manipulation import tile
 from .shape.splitting import diagonal
-from .shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
+from .shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
 from .sorting.search import argpartition
 
 if TYPE_CHECKING:
@@ -160,10 +160,15 @@ def _cpu(self: Tensor) -> Tensor:
 
 
 def _transpose(self: Tensor) -> Tensor:
-    """Return the transpose of a matrix."""
-    if self.ndim != 2:
-        raise ValueError(f"[T] needs two dimensions, got shape {self.shape}: use x.mT or tk.permute_dims.")
-    return permute_dims(self, (1, 0))
+    """The transpose of a matrix; of other ranks a view with the dimensions in reverse order, as in NumPy.
+
+    The array API standard defines ``T`` for two dimensions and asks for an error otherwise, so portable programs use
+    ``mT``, which exchanges the last two, or ``permute_dims``.
+
+    >>> tk.zeros((2, 3, 4)).T.shape, tk.zeros((2, 3, 4)).mT.shape
+    ((4, 3, 2), (2, 4, 3))
+    """
+    return permute_dims(self, tuple(range(len(self.shape) - 1, -1, -1)))
 
 
 def _flatten(self: Tensor) -> Tensor:
@@ -196,13 +201,6 @@ def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | 
     if axes and axis is not None:
         raise TypeError(f"[flip] got the axes {axes} and axis={axis!r}: give the axes once.")
     return flip(self, axis=_shape_of(axes) if axes else axis)
-
-
-def _squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Remove the dimensions ``axis``, which have length 1; without ``axis``, all of length 1. See ``tk.squeeze``."""
-    if axis is None:
-        axis = tuple([i for i, n in enumerate(self.shape) if n == 1])
-    return squeeze(self, axis)
 
 
 def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
@@ -262,7 +260,7 @@ _methods: Final[dict[str, Any]] = {
     "reshape": _reshape, "permute": _permute, "transpose": _transposed, "unsqueeze": _unsqueeze, "cumsum": _cumsum,
     "cumprod": _cumprod, "to": _to, "to_device": _to_device, "cpu": _cpu, "__divmod__": _divmod,
     "__round__": _builtin_round, "__rdivmod__": _rdivmod, "flatten": _flatten, "zero_": _zero, "fill_": _fill,
-    "flip": _flip, "squeeze": _squeeze, "expand": _expand, "nonzero": _nonzero, "numel": _numel, "dim": _dim,
+    "flip": _flip, "expand": _expand, "nonzero": _nonzero, "numel": _numel, "dim": _dim,
     "clamp": clip, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "logical_not": logical_not,
     "diagonal": diagonal, "trace": trace, "tile": tile, "argpartition": argpartition,
     "real": property(_real), "imag": property(_imag), "softmax": softmax,

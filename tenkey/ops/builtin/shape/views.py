@@ -172,8 +172,20 @@ broadcast_to: Entry = view(
 )
 
 
-def _squeeze_window(x: Tensor, axis: Sequence[int]) -> Window:
-    axes = normalize_axes("squeeze", axis, x.ndim)
+def _squeezed_axes(x: Tensor, axis: Sequence[int] | None) -> tuple[int, ...]:
+    if axis is None:
+        return tuple([i for i, n in enumerate(x.shape) if n == 1])
+    return normalize_axes("squeeze", axis, x.ndim)
+
+
+def _squeeze_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    x, axis = args
+    level.check(operator, args, kwargs)
+    return level.batch(squeeze(level.front(x), tuple([i + 1 for i in _squeezed_axes(x, axis)])))
+
+
+def _squeeze_window(x: Tensor, axis: Sequence[int] | None = None) -> Window:
+    axes = _squeezed_axes(x, axis)
     for i in axes:
         if x.shape[i] != 1:
             raise ValueError(f"[squeeze] dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1.")
@@ -182,17 +194,17 @@ def _squeeze_window(x: Tensor, axis: Sequence[int]) -> Window:
     return tuple([x.shape[i] for i in keep]), tuple([strides[i] for i in keep]), 0
 
 
-squeeze = view(
-    "squeeze(Tensor x, int[1] axis) -> Tensor",
+squeeze: Entry = view(
+    "squeeze(Tensor x, int[1]? axis=None) -> Tensor",
     window=_squeeze_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    sample_inputs=normal(([2, 1, 3], 1), ([1, 2, 1], (0, -1)), ([0, 1], 1)),
-    batch=along("axis"),
+    sample_inputs=normal(([2, 1, 3], 1), ([1, 2, 1], (0, -1)), ([0, 1], 1), ([1, 2, 1],), ([2],)),
+    batch=_squeeze_batch,
     methods=("squeeze",),
-    doc="""Return a view without the named dimensions, which must have length 1.
+    doc="""Return a view without the named dimensions, which must have length 1; by default without all of length 1.
 
-    >>> tk.squeeze(tk.zeros((2, 1)), 1).shape
-    (2,)
+    >>> tk.squeeze(tk.zeros((2, 1, 1)), 1).shape, tk.squeeze(tk.zeros((2, 1, 1))).shape
+    ((2, 1), (2,))
     """,
 )
 
