@@ -30,8 +30,11 @@ __all__ = [
     "i0e",
     "i1",
     "i1e",
+    "iv",
+    "ive",
     "j0",
     "j1",
+    "jn",
     "k0",
     "k0e",
     "k1",
@@ -55,6 +58,7 @@ __all__ = [
     "xlogy",
     "y0",
     "y1",
+    "yn",
     "zeta",
 ]
 
@@ -109,10 +113,16 @@ def i1(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the first kind and order 1 (DLMF 10.25)."""
 def i1e(x: ArrayLike) -> Tensor:
     """Return ``exp(-abs(x)) * i1(x)``, which does not overflow."""
+def iv(v: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the modified Bessel function of the first kind and real order ``v`` (DLMF 10.25.2)."""
+def ive(v: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return ``exp(-abs(x)) * iv(v, x)``, which does not overflow. Operands and derivatives are those of ``iv``."""
 def j0(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind and order 0 of real numbers (DLMF 10.2.2)."""
 def j1(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind and order 1 of real numbers (DLMF 10.2.2)."""
+def jn(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Bessel function of the first kind and integer order ``n`` of real numbers (DLMF 10.2.2)."""
 def k0(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the second kind and order 0 (DLMF 10.25.3); infinite at 0, nan below."""
 def k0e(x: ArrayLike) -> Tensor:
@@ -163,5 +173,7 @@ def y0(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the second kind and order 0 (DLMF 10.2.3); minus infinity at 0, nan below."""
 def y1(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the second kind and order 1 (DLMF 10.2.3); minus infinity at 0, nan below."""
+def yn(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Bessel function of the second kind and integer order ``n`` (DLMF 10.2.3); -inf at 0, nan below."""
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     """Return the sum of ``(k + q)**-x`` over k = 0, 1, ...: the Hurwitz zeta function (by default Riemann's, q = 1)."""
