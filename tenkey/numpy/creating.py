@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, default_device, to_device
-from ..core.tensor import Tensor, from_host
+from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
@@ -36,6 +36,26 @@ def _find(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
 
+# ---- short ways
+
+_PLAIN: Final = frozenset([bool, int, float, complex])
+_INT: Final = frozenset([int])
+_SMALL: Final = 2**14  # elements; larger arrays are filled by the operators, on all threads
+
+
+def _fresh(data: np.ndarray) -> Any:
+    """Return an array on the memory of an array of NumPy's that nobody else refers to."""
+    made = make_tensor(data, cpu_word(data.dtype))
+    made.__class__ = ndarray
+    return made
+
+
+def _only_numbers(items: Any) -> bool:
+    """Tell whether a sequence, or one of sequences, holds nothing but Python numbers."""
+    kinds = set(map(type, items))
+    return kinds <= _PLAIN or (kinds <= {list, tuple} and all(map(_only_numbers, items)))
+
+
 # ---- of data
 
 
@@ -49,6 +69,14 @@ def array(
     >>> tnp.array([1, 2], ndmin=2).shape, tnp.array([1.5, 2]).dtype
     ((1, 2), dtype('float64'))
     """
+    kind = object.__class__
+    if (
+        (kind is list or kind is tuple) and order == "K" and dtype is None and copy is True and not ndmin
+        and device is None and default_device() is CPU and _only_numbers(object)
+    ):  # fmt: skip
+        data = np.array(object)
+        if data.dtype in DTYPE_TRAIT:
+            return _fresh(data)
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in DTYPE_TRAIT:
         wanted = _native(wanted)
@@ -103,7 +131,7 @@ def _of_data(object: Any, dtype: np.dtype | None, copy: Any, order: Any, device:
 
 
 def _stacked(items: Any, dtype: Any) -> Any:
-    parts = [array(x, copy=None) for x in items]
+    parts = [x if x.__class__ is ndarray else array(x, copy=None) for x in items]
     made = functions["stack"](parts)
     return made if dtype is None else cast(made, dtype)
 
@@ -187,7 +215,16 @@ def _like_order(made: Tensor, order: Any, like: Any) -> Tensor:
 
 
 def _filling(name: str, what: str) -> None:
+    source = getattr(np, name)
+
     def function(shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
+        kind = shape.__class__
+        if (
+            dtype is float and order == "C" and device is None
+            and (kind is int or (kind is tuple and _INT.issuperset(map(type, shape))))
+            and (shape if kind is int else math.prod(shape)) <= _SMALL and default_device() is CPU
+        ):  # fmt: skip
+            return _fresh(source(shape))
         return _filled(name, shape, dtype, order, device)
 
     def function_like(
@@ -267,6 +304,9 @@ def _of_numbers(name: str) -> None:
     source = getattr(np, name)
 
     def function(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if not kwargs and device is None and _PLAIN.issuperset(map(type, args)) and default_device() is CPU:
+            made = source(*args)
+            return _fresh(made) if getattr(made, "dtype", None) in DTYPE_TRAIT else _placed(made, device)
         given, options = map_tensors(_number, (args, kwargs))
         return _placed(source(*given, **options), device)
 
