@@ -10,106 +10,34 @@ import numpy as np
 from .known import functions
 from .namespace import universal
 
-__all__ = ["OUT_OF_SCOPE", "REFUSED", "fill", "find", "missing"]
+__all__ = ["OUT_OF_SCOPE", "REFUSED", "fill", "find", "kind_of", "missing"]
 
 _OWN: Final = [
-    "bool_",
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "int_",
-    "uint",
-    "intc",
-    "uintc",
-    "intp",
-    "uintp",
-    "short",
-    "ushort",
-    "byte",
-    "ubyte",
-    "long",
-    "ulong",
-    "longlong",
-    "ulonglong",
-    "half",
-    "single",
-    "double",
-    "csingle",
-    "cdouble",
-    "dtype",
-    "generic",
-    "number",
-    "integer",
-    "signedinteger",
-    "unsignedinteger",
-    "inexact",
-    "floating",
-    "complexfloating",
-    "finfo",
-    "iinfo",
-    "issubdtype",
-    "can_cast",
-    "promote_types",
-    "isdtype",
-    "errstate",
-    "seterr",
-    "geterr",
-    "seterrcall",
-    "geterrcall",
-    "broadcast_shapes",
-    "ndindex",
-    "pi",
-    "e",
-    "inf",
-    "nan",
-    "newaxis",
-    "euler_gamma",
-    "True_",
-    "False_",
-    "typecodes",
-    "sctypeDict",
-    "ScalarType",
-    "little_endian",
-    "s_",
-    "index_exp",
-    "get_printoptions",
-    "set_printoptions",
-    "printoptions",
-    "testing",
-    "exceptions",
-    "typing",
-    "emath",
-    "polynomial",
-    "lib",
-    "__version__",
-    "setbufsize",
-    "getbufsize",
-    "info",
-    "show_config",
-]
+    "bool_", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
+    "float64", "complex64", "complex128", "int_", "uint", "intc", "uintc", "intp", "uintp", "short", "ushort", "byte",
+    "ubyte", "long", "ulong", "longlong", "ulonglong", "half", "single", "double", "csingle", "cdouble", "dtype",
+    "generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating",
+    "finfo", "iinfo", "issubdtype", "can_cast", "promote_types", "isdtype", "errstate", "seterr", "geterr",
+    "seterrcall", "geterrcall", "broadcast_shapes", "ndindex", "pi", "e", "inf", "nan", "newaxis", "euler_gamma",
+    "True_", "False_", "typecodes", "sctypeDict", "ScalarType", "little_endian", "s_", "index_exp", "get_printoptions",
+    "set_printoptions", "printoptions", "testing", "exceptions", "typing", "emath", "polynomial", "lib", "__version__",
+    "info", "show_config",
+]  # fmt: skip
 """Names that are NumPy's own objects."""
 
 OUT_OF_SCOPE: Final = {
     "object, structured, text and date dtypes": "object_ void str_ bytes_ flexible character record recarray rec "
     "datetime64 timedelta64 datetime_as_string datetime_data busdaycalendar busday_count busday_offset is_busday isnat "
     "char strings dtypes",
-    "more than 64 bits": "longdouble clongdouble float128 complex256",
+    "dtypes of more than 64 bits per number": "longdouble clongdouble float128 complex256",
     "subclasses of arrays": "matrix asmatrix bmat ma memmap",
-    "memory and iterators of NumPy's": "nditer nested_iters flatiter broadcast ctypeslib core f2py test get_include "
-    "show_runtime",
+    "NumPy's memory, iterators and build": "nditer nested_iters flatiter broadcast ctypeslib core f2py test "
+    "get_include show_runtime setbufsize getbufsize",
 }
+"""What the namespace does not offer, and the names that belong to it."""
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
+"""Other names that are missing, with the reason."""
+_INNER: Final = frozenset(["array_methods", "creating", "fill", "find", "names"])
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
@@ -117,16 +45,43 @@ def fill(module: str, namespace: dict[str, Any]) -> None:
     source = getattr(np, module) if module else np
     own = _OWN if not module else ["LinAlgError"] if module == "linalg" else []
     found = {name: getattr(source, name) for name in own if hasattr(source, name)}
-    prefix = f"{module}." if module else ""
     for name, function in functions.items():
         before, _, short = name.rpartition(".")
         if before == module:
             found[short] = function
-    if not prefix:
+    if not module:
         found.update(universal)
     namespace.update(found)
     public = [name for name in namespace if not name.startswith("_") or name == "__version__"]
-    namespace["__all__"] = sorted(set(public) - {"array_methods", "creating", "fill", "find", "names"})
+    namespace["__all__"] = sorted({*public} - _INNER)
+
+
+def kind_of(module: str, name: str) -> str:
+    """Return how a name of a module of NumPy's is offered, for the table of the documents.
+
+    One of ``operators`` (with gradients and on any device), ``host`` (NumPy computes from the values), ``NumPy's own``,
+    ``refused``, ``out of scope``, or "" for a name that is missing without a reason.
+
+    >>> kind_of("", "exp"), kind_of("", "float64"), kind_of("", "longdouble")
+    ('operators', "NumPy's own", 'out of scope')
+    """
+    full = f"{module}.{name}" if module else name
+    if any(name in names.split() for names in OUT_OF_SCOPE.values()) and not module:
+        return "out of scope"
+    if name in REFUSED and not module:
+        return "refused"
+    if full in functions:
+        return "host" if getattr(functions[full], "on_host", False) else "operators"
+    if not module and name in universal:
+        return "host" if universal[name]._operator is None else "operators"
+    if (not module and name in _OWN) or full == "linalg.LinAlgError":
+        return "NumPy's own"
+    if not module and name in ("linalg", "fft", "random", "ndarray", "ufunc"):
+        return "operators"
+    return _OTHER.get(full, "")
+
+
+_OTHER: Final = dict.fromkeys(["poly1d", "vectorize", "mgrid", "ogrid", "r_", "c_"], "host")
 
 
 def find(name: str) -> object:

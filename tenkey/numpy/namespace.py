@@ -222,7 +222,9 @@ def _named(function: Any, name: str, source: Any) -> Any:
 
 
 def _host_function(name: str, source: Any) -> Any:
-    return _named(lambda *args, **kwargs: on_host(source, args, kwargs), name, source)
+    function = _named(lambda *args, **kwargs: on_host(source, args, kwargs), name, source)
+    function.on_host = True
+    return function
 
 
 _OWN: Final[dict[str, Callable[..., Any]]] = {

@@ -129,7 +129,9 @@ class ufunc:  # NumPy's name for it
             return on_host(source, operands, {**options, "out": out} if out is not None else options)
         for x in operands:  # xarray's arrays hold arrays of ours
             if not isinstance(x, _COMMON) and getattr(x, "__array_ufunc__", None) is not None:
-                theirs = x.__array_ufunc__(source, "__call__", *operands, **({} if out is None else {"out": out}), **options)
+                theirs = x.__array_ufunc__(
+                    source, "__call__", *operands, **({} if out is None else {"out": out}), **options
+                )
                 if theirs is not NotImplemented:
                     return theirs
         alone = all(isinstance(x, _NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
