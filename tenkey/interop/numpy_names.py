@@ -12,7 +12,7 @@ NUMPY_NAMES: Final = {
     "bitwise_not": "bitwise_invert", "concatenate": "concat", "conjugate": "conj", "copy": "clone",
     "cross": "linalg.cross", "degrees": "rad2deg", "fix": "trunc", "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "radians": "deg2rad",
-    "right_shift": "bitwise_right_shift", "rint": "round", "true_divide": "divide",
+    "right_shift": "bitwise_right_shift", "rint": "round", "row_stack": "vstack", "true_divide": "divide",
 }  # fmt: skip
 """NumPy's name, and the name of the same function in ``tk``; NumPy functions and ufuncs of tensors follow it."""
 
@@ -24,7 +24,7 @@ _SIMILAR: Final = {
     "manual_seed": "tk.random.seed", "mm": "tk.matmul", "mul": "tk.multiply", "multinomial": "tk.random.multinomial",
     "ndim": "x.ndim", "neg": "tk.negative", "norm": "tk.linalg.norm", "permute": "tk.permute_dims",
     "rand": "tk.random.uniform", "randint": "tk.random.integers", "randn": "tk.random.normal",
-    "randperm": "tk.random.permutation", "rollaxis": "tk.moveaxis", "row_stack": "tk.vstack", "shape": "x.shape",
+    "randperm": "tk.random.permutation", "rollaxis": "tk.moveaxis", "shape": "x.shape",
     "size": "x.size", "sub": "tk.subtract", "svd": "tk.linalg.svd", "trapz": "tk.trapezoid",
     "unique": "tk.unique_values, tk.unique_counts, tk.unique_inverse or tk.unique_all", "unsqueeze": "tk.expand_dims",
     "vdot": "tk.vecdot",

@@ -12,7 +12,7 @@ from . import creating, fft, linalg
 from .array_class import ndarray
 from .arrays.methods import install
 from .converting import host_calls, operators_only
-from .index_makers import c_, mgrid, ogrid, r_
+from .index_makers import c_, mgrid, ndenumerate, ogrid, r_
 from .names import fill, find
 from .polynomials import poly1d
 from .universal import ufunc

@@ -23,6 +23,7 @@ from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
 from ..functions.creation import asarray as to_tensor
+from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
 from ..interop.numpy_order import in_order
 from .array_class import as_ndarrays, ndarray
@@ -393,9 +394,14 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, device: 
     return tuple([_placed(x, device) for x in made]) if sparse else _placed(made, device)
 
 
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """Return an array on the memory of another library's array, by the protocol DLPack; see ``tk.from_dlpack``."""
+    return as_ndarrays(tensor_from_dlpack(x, device=device, copy=copy), (x,))
+
+
 _PUBLIC: Final = (
     array, ascontiguousarray, asfortranarray, asarray_chkfinite, copy, require, full, full_like, linspace, logspace,
-    geomspace, fromfunction, indices,
+    geomspace, fromfunction, indices, from_dlpack,
 )  # fmt: skip
 for _function in _PUBLIC:
     define(_function)

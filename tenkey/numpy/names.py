@@ -81,7 +81,10 @@ def kind_of(module: str, name: str) -> str:
     return _OTHER.get(full, "")
 
 
-_OTHER: Final = dict.fromkeys(["poly1d", "vectorize", "mgrid", "ogrid", "r_", "c_"], "host")
+_OTHER: Final = {
+    **dict.fromkeys(["poly1d", "vectorize", "mgrid", "ogrid", "r_", "c_"], "host"),
+    "ndenumerate": "operators",
+}
 
 
 def find(name: str) -> object:

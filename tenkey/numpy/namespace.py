@@ -41,7 +41,7 @@ __all__ = ["HOST", "universal"]
 
 HOST: Final = """
 apply_over_axes array_equiv array_repr array_str array2string asarray_chkfinite bartlett base_repr binary_repr blackman
-bmat broadcast_arrays choose column_stack common_type copyto cov corrcoef delete diag_indices diag_indices_from diagflat
+broadcast_arrays choose column_stack common_type copyto cov corrcoef delete diag_indices diag_indices_from diagflat
 dsplit ediff1d einsum_path extract fill_diagonal fix format_float_positional format_float_scientific frombuffer fromfile
 fromfunction fromiter fromregex fromstring genfromtxt geomspace hamming hanning histogram histogram2d
 histogram_bin_edges histogramdd hsplit i0 identity indices insert interp iscomplex isfortran isneginf isposinf isreal
@@ -251,6 +251,7 @@ def _make() -> dict[str, Callable[..., Any]]:
     made.update(_OWN)
     for name, source, row in named_rows():
         made[name] = _function(name, source, row)
+    made["permute_dims"] = made["transpose"]
     return {**made, **functions}  # modules define their own functions before or after this one
 
 

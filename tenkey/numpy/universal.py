@@ -266,16 +266,24 @@ class _Plans(dict[int, Any]):
         given += given[:1] * (source.nin - len(given))
         try:
             found = source.resolve_dtypes((*given, *(None,) * source.nout))
+            other = source.resolve_dtypes((*reversed(given), *(None,) * source.nout))
         except TypeError:
-            return lambda *values: on_host(source, values, {})
+            other = found = ()
+        if not found or other[source.nin :] != found[source.nin :]:  # the word does not tell the order, as in ldexp
+            return lambda *values: _of_several(function, values)
         if operator is not None and source.nout == 1 and _agrees(operator, arrays, weak, found):
             return None
         return function._loop(found)
 
 
 def _of_several(function: ufunc, values: tuple[Any, ...]) -> Any:
+    """Compute for operands whose dtypes, in this order, decide."""
+    source = function._numpy
     given = [weak_of(x._word & WEAK_MASK)[0] if x._word & WEAK_MASK else x.dtype for x in values]
-    found = function._numpy.resolve_dtypes((*given, *(None,) * function._numpy.nout))
+    try:
+        found = source.resolve_dtypes((*given, *(None,) * source.nout))
+    except TypeError:  # NumPy raises its own error
+        return on_host(source, values, {})
     return function._loop(found)(*values)
 
 

@@ -1,0 +1,133 @@
+"""Note [Result dtypes of ufuncs]: values and dtypes of every ufunc are NumPy's, for every combination of dtypes."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+import tenkey.numpy as tnp
+from tenkey.numpy.namespace import universal
+from tests._tiers import only_full
+
+DTYPES = ["?", "i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+QUICK = ["?", "i1", "i8", "u8", "f4", "f8"]
+MATRICES = {"matmul", "vecdot", "matvec", "vecmat"}  # of more than one element at a time
+UFUNCS = sorted(name for name, call in universal.items() if call.__name__ not in MATRICES and name == call.__name__)
+
+
+def _values(dtype: str, first: int) -> np.ndarray:
+    """Return three values that every dtype has and no function dislikes: 1, 2, 3 from another place on."""
+    return np.roll(np.array([1, 2, 3]), first).astype(dtype)
+
+
+def _outcome(call: Any, operands: list[Any]) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            made = call(*operands)
+        except (TypeError, OverflowError, ValueError) as error:
+            return type(error).__mro__[-4:-2] or TypeError
+    return [np.asarray(x) for x in made] if isinstance(made, tuple) else [np.asarray(made)]
+
+
+def _compare(name: str, operands: list[Any]) -> None:
+    wanted = _outcome(getattr(np, name), operands)
+    found = _outcome(universal[name], [tnp.array(x) if isinstance(x, np.ndarray) else x for x in operands])
+    label = f"{name}{[getattr(x, 'dtype', x) for x in operands]}"
+    if not isinstance(wanted, list):
+        assert not isinstance(found, list), label
+        return
+    assert isinstance(found, list), (label, found)
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == b.dtype, (label, a.dtype, b.dtype)
+        bound = {2: 2e-3, 4: 2e-6, 8: 1e-13, 16: 1e-13}[b.dtype.itemsize] if b.dtype.kind in "fc" else 0
+        if b.dtype == "c8":
+            bound = 2e-6
+        np.testing.assert_allclose(a, b, rtol=bound, atol=bound, err_msg=label)
+
+
+@pytest.mark.parametrize("dtypes", only_full([DTYPES, QUICK], [QUICK]), ids=len)
+@pytest.mark.parametrize("name", UFUNCS)
+def test_values_and_dtypes(name: str, dtypes: list[str]) -> None:
+    for given in product(dtypes, repeat=universal[name].nin):
+        if name == "ldexp" and given[1][0] not in "?iu":
+            continue
+        _compare(name, [_values(dtype, place) for place, dtype in enumerate(given)])
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "multiply", "power", "maximum", "true_divide", "equal", "arctan2", "bitwise_and"]
+)
+def test_python_numbers_are_weak_and_numpy_scalars_are_not(name: str) -> None:
+    for dtype, number in product(QUICK, [True, 2, 2.5, np.float32(2), np.int8(2), np.float64(2)]):
+        _compare(name, [_values(dtype, 0), number])
+        _compare(name, [number, _values(dtype, 0)])
+
+
+def test_sequences_and_numbers_alone() -> None:
+    for call in (
+        lambda m: m.add(1, 2),
+        lambda m: m.sqrt(2),
+        lambda m: m.add([1, 2], 0.5),
+        lambda m: m.sin(np.float32(1)),
+    ):
+        wanted, found = call(np), call(tnp)
+        assert isinstance(found, tnp.ndarray)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-7)
+
+
+def test_out_where_and_dtype() -> None:
+    x, out = tnp.array([1.0, 4.0, 9.0]), tnp.zeros(3)
+    assert tnp.sqrt(x, out=out) is out
+    assert out.tolist() == [1.0, 2.0, 3.0]
+    tnp.add(x, 1, out=out, where=[True, False, True])
+    assert out.tolist() == [2.0, 2.0, 10.0]
+    assert tnp.add(x, 1, dtype="f4").dtype == np.float32
+    with pytest.raises(TypeError, match="Cannot cast"):
+        tnp.sqrt(x, out=tnp.zeros(3, dtype=int))
+    with pytest.raises(ValueError, match="shape"):
+        tnp.sqrt(x, out=tnp.zeros(2))
+    numbers = np.zeros(3)
+    assert tnp.sqrt(x, out=numbers) is numbers
+    assert numbers.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_methods() -> None:
+    m = np.arange(6.0).reshape(2, 3) + 1
+    x = tnp.array(m)
+    for name in ("add", "multiply", "maximum", "logical_or", "hypot"):
+        source, call = getattr(np, name), universal[name]
+        np.testing.assert_allclose(call.reduce(x, axis=1), source.reduce(m, axis=1))
+        np.testing.assert_allclose(call.accumulate(x, axis=1), source.accumulate(m, axis=1))
+        np.testing.assert_allclose(call.outer([1, 2], [3.0, 4]), source.outer([1, 2], [3.0, 4]))
+        np.testing.assert_allclose(call.reduceat(x, [0, 2], axis=1), source.reduceat(m, [0, 2], axis=1))
+    tnp.add.at(x, ([0, 0, 1], [1, 1, 2]), 10.0)
+    np.add.at(m, ([0, 0, 1], [1, 1, 2]), 10.0)
+    np.testing.assert_allclose(x, m)
+    assert tnp.add.nin == 2
+    assert isinstance(tnp.add, tnp.ufunc)
+
+
+def test_gradients_reach_operands_of_other_dtypes() -> None:
+    x = tnp.array([1.0, 2.0], dtype="f4").requires_grad_()
+    tnp.sum(tnp.multiply(x, np.array([3, 4]))).backward()
+    assert x.grad.tolist() == [3.0, 4.0]
+
+
+def test_plain_tensors_stay_plain() -> None:
+    """A result that is the operand itself does not change the operand's class."""
+    x = tk.asarray([1.0, 2.0])
+    made = tnp.positive(x), tnp.conjugate(x), tnp.add(x, 1)
+    assert all(isinstance(one, tnp.ndarray) for one in made)
+    assert type(x) is tk.Tensor
+
+
+def test_operators_only() -> None:
+    with tnp.operators_only(), pytest.raises(NotImplementedError, match=r"numpy\.packbits"):
+        tnp.packbits([1, 0, 1])
