@@ -343,7 +343,7 @@ _RANGE = "it must be in [-3, 2]."
          "[index] a mask of shape (2,) does not fit the dimensions (4,) that it selects from."),
         (np.ones((4, 2), bool), IndexError,
          "[index] a mask of shape (4, 2) does not fit the dimensions (4, 3) that it selects from."),
-        (([0, 1], [0, 1, 2]), ValueError, "[index] the shapes (2,) and (3,)" + _BROADCAST),
+        (([0, 1], [0, 1, 2]), IndexError, "[index] the shapes (2,) and (3,)" + _BROADCAST),
         (np.s_[::0], ValueError, "[index] the step of a slice must not be 0, got slice(None, None, 0)."),
     ],
 )  # fmt: skip

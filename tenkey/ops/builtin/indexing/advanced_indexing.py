@@ -16,7 +16,7 @@ from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import zeros
 from ..shape.views import broadcast_to, expand_dims, sum_to_shape
 from . import places
-from .basic_indexing import NOT_AN_INDEX, TOO_MANY, adjacent, places_of
+from .basic_indexing import NOT_AN_INDEX, TOO_MANY, adjacent, common_shape, places_of
 from .vmap_rules import index_backward_batch, index_batch
 
 
@@ -133,7 +133,7 @@ def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] 
         return None
     if len(indices) > x.ndim:
         raise IndexError(TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
-    common = broadcast_shapes("index", *[i.shape for i in indices if i is not None])
+    common = common_shape(*[i.shape for i in indices if i is not None])
     at = places_of(indices)
     rest = [n for k, n in enumerate(x.shape) if k not in at]
     before = at[0] if at and adjacent(at) else 0

@@ -23,6 +23,7 @@ from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
 from ...declare import Decomposition, Entry, TensorSpec, linear, prepend, structured, view
 from ...declare.samples import normal
+from ...shapes import broadcast_shapes
 from ..creation import zeros
 from ..shape.views import Window, squeeze
 
@@ -47,6 +48,14 @@ def places_of(indices: Sequence[Any]) -> list[int]:
 def adjacent(places: list[int]) -> bool:
     """Return whether the places, at least one, follow one another without a gap."""
     return places == list(range(places[0], places[-1] + 1))
+
+
+def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which the indices of one ``x[...]`` broadcast; raise IndexError if they do not."""
+    try:
+        return broadcast_shapes("index", *shapes)
+    except ValueError as error:
+        raise IndexError(str(error)) from None
 
 
 def check_one_ellipsis(index: Sequence[Any]) -> None:

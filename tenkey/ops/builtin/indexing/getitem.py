@@ -77,6 +77,8 @@ def _as_index(item: Any, device: Device) -> Any:
         return to_device(item, device) if item.device is CPU and device.type not in ("cpu", "meta") else item
     if isinstance(item, (bool, np.bool_)):
         return bool(item)
+    if item.__class__ is range:
+        return from_host(np.arange(item.start, item.stop, item.step), device)
     if isinstance(item, (list, tuple, np.ndarray)):
         array = np.asarray(item) if isinstance(item, np.ndarray) else array_of(item, "index")
         if not isinstance(item, np.ndarray) and array.size == 0 and array.dtype.kind == "f":

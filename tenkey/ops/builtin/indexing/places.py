@@ -33,7 +33,7 @@ from ..elementwise.comparison import where
 from ..primitives import gather_rows, scatter_rows_
 from ..shape.copying import as_dtype, clone
 from ..shape.views import broadcast_to, permute_dims, reshape, select_index
-from .basic_indexing import NO_FIT, NOT_AN_INDEX, adjacent, places_of
+from .basic_indexing import NO_FIT, NOT_AN_INDEX, adjacent, common_shape, places_of
 
 
 def sides(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
@@ -127,7 +127,7 @@ def places(shape: Sequence[int], indices: Sequence[Tensor | None], device: Devic
     rest = [k for k in range(len(shape)) if k not in at]
     joined = not at or adjacent(at)
     before = at[0] if at and joined else 0
-    common = broadcast_shapes("index", *[i.shape for i in arrays if i is not None])
+    common = common_shape(*[i.shape for i in arrays if i is not None])
     place: Any = 0 if at else zeros((), dtype=int64, device=device)
     for k in at:
         place = _joined(place, arrays[k], shape[k])

@@ -47,7 +47,7 @@ from ..elementwise.comparison import equal, where
 from ..shape.copying import clone, flip
 from ..shape.views import expand_dims, reshape, sum_to_shape
 from .advanced_indexing import index, index_shape
-from .basic_indexing import adjacent, basic_index, places_of, window_of
+from .basic_indexing import adjacent, basic_index, common_shape, places_of, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
 from .places import assign
 from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
@@ -237,10 +237,12 @@ def as_source(value: Any) -> Tensor:
         return weak_tensor(value.item())
     array: np.ndarray | None = None
     try:
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or value.__class__ is range:
             array = np.asarray(value)
         elif isinstance(value, (list, tuple)):
             array = array_of(value, "index_put")
+    except RuntimeError:  # tensors that have more than values among the items: a gradient, a device
+        return registry.hooks.operand(value, "index_put")  # type: ignore[no-any-return]
     except ValueError:  # lists of different lengths
         array = None
     if array is None or array.dtype not in DTYPE_TRAIT:
@@ -325,7 +327,7 @@ def _arranged(plan: Plan, source: Tensor) -> Tensor:
         return source
     arrays = [i for i in plan.arrays if i is not None]
     at = places_of(plan.arrays)
-    depth = len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in arrays]))
+    depth = len(common_shape(*[(1,) if i.dtype.kind == "b" else i.shape for i in arrays]))
     ndim = plan.ndim - sum([i.ndim if i.dtype.kind == "b" else 1 for i in arrays]) + depth
     source = _without_leading(source, ndim - (plan.tail is not None))
     if plan.tail is not None and source.ndim > plan.tail:
