@@ -16,6 +16,7 @@ __all__ = [
     "entr",
     "erf",
     "erfc",
+    "erfcinv",
     "erfcx",
     "erfinv",
     "expit",
@@ -26,6 +27,7 @@ __all__ = [
     "gammainc",
     "gammaincc",
     "gammaln",
+    "gammasgn",
     "i0",
     "i0e",
     "i1",
@@ -51,6 +53,7 @@ __all__ = [
     "polygamma",
     "psi",
     "rel_entr",
+    "rgamma",
     "softmax",
     "stdtr",
     "stdtrit",
@@ -83,6 +86,8 @@ def erf(x: ArrayLike) -> Tensor:
     """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
 def erfc(x: ArrayLike) -> Tensor:
     """Return ``1 - erf(x)`` without cancellation (DLMF 7.2.2)."""
+def erfcinv(x: ArrayLike) -> Tensor:
+    """Return the number whose complementary error function is ``x``; infinite at 0 and 2, nan outside."""
 def erfcx(x: ArrayLike) -> Tensor:
     """Return ``exp(x**2) * erfc(x)``, the scaled complementary error function, which does not vanish for large
     ``x``.
@@ -105,6 +110,8 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
 def gammaln(x: ArrayLike) -> Tensor:
     """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
+def gammasgn(x: ArrayLike) -> Tensor:
+    """Return the sign of the gamma function, 1 or -1; of the sign of a zero, and nan at the negative integers."""
 def i0(x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the first kind and order 0 (DLMF 10.25)."""
 def i0e(x: ArrayLike) -> Tensor:
@@ -141,10 +148,14 @@ def log_softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
 def logit(x: ArrayLike) -> Tensor:
     """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
-def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-    """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
-    complex.
-    """
+def logsumexp(
+    x: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    b: ArrayLike | None = None,
+    *,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return ``log(sum(b * exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``, with factors."""
 def multigammaln(a: ArrayLike, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4)."""
 def ndtr(x: ArrayLike) -> Tensor:
@@ -159,6 +170,8 @@ def psi(x: ArrayLike) -> Tensor:
     """Return ``digamma``, by its other name in SciPy."""
 def rel_entr(x: ArrayLike, y: ArrayLike) -> Tensor:
     """Return ``x * log(x / y)``, the contribution to a relative entropy."""
+def rgamma(x: ArrayLike) -> Tensor:
+    """Return ``1 / gamma(x)``, which is 0 at 0, -1, -2, ..."""
 def softmax(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def stdtr(df: ArrayLike, t: ArrayLike) -> Tensor:

@@ -222,6 +222,8 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
     "beta_tail": lambda a, b, x, upper: (_double("betaincc") if upper else _double("betainc"))(a, b, x),
     "hurwitz": _double("zeta"),
+    **{f"special_{name}": _double(name) for name in ("rgamma", "gammasgn")},
+    "special_erfcinv": lambda x: _double("erfcinv")(x) + np.zeros((), np.float16),  # without negative zeros
     "bessel_jn": lambda n, x, j0, j1: np.where(n == 0, j0, j1),  # the samples have orders 0 and 1
     "bessel_yn": lambda n, x, y0, y1: np.where(n == 0, y0, y1),
     "bessel_ive": lambda v, x, gamma: _double("ive")(v, x) * _double("gamma")(v + 1.0) / gamma,

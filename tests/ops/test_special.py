@@ -8,6 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+import scipy.special
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
@@ -36,12 +37,18 @@ def _ndtri(p: Any) -> Any:
         return -mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * p)
 
 
+def _erfcinv(x: Any) -> Any:
+    with mpmath.workdps(60):
+        return mpmath.erfinv(1 - x)
+
+
 # name, the function in mpmath, intervals, units in the last place in float64
 _ONE: list[tuple[str, Callable[..., Any], list[tuple[float, float]], float]] = [
     ("erf", mpmath.erf, [(-5, 5), (1e-9, 1e-3)], 3),
     ("erfc", mpmath.erfc, [(-5, 9), (9, 26)], 4),
     ("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [(-4, 5), (5, 20)], 12),
     ("erfinv", mpmath.erfinv, [(-1, 1), (-0.01, 0.01), (0.999, 1)], 8),
+    ("erfcinv", _erfcinv, [(0, 2), (1e-30, 1e-20), (1.999, 2)], 8),
     ("ndtr", mpmath.ncdf, [(-10, 5), (-37, -10)], 8),
     ("ndtri", _ndtri, [(1e-9, 1), (1e-30, 1e-20)], 8),
     ("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), [(-8, 8)], 8),
@@ -51,6 +58,7 @@ _ONE: list[tuple[str, Callable[..., Any], list[tuple[float, float]], float]] = [
     ("exprel", lambda x: mpmath.expm1(x) / x, [(-40, 40), (-1e-3, 1e-3)], 5),
     ("entr", lambda x: -x * mpmath.log(x), [(0, 20)], 3),
     ("gamma", mpmath.gamma, [(1e-6, 3), (3, 60), (60, 171), (-20, 0)], 16),
+    ("rgamma", mpmath.rgamma, [(1e-6, 3), (3, 60), (60, 171), (-20, 0)], 16),
     ("gammaln", mpmath.loggamma, [(3, 60), (60, 1e6)], 6),
     ("digamma", mpmath.digamma, [(2, 60), (60, 1e6)], 6),
     ("i0", lambda x: mpmath.besseli(0, x), [(-8, 8), (8, 100)], 24),
@@ -374,3 +382,12 @@ def test_polynomials_of_lower_degree() -> None:
         operations = [node.operation for node in topological_order(settled([chosen], eps))]
         assert operations.count("multiply") == size - 1, eps
         assert "eps" not in operations
+
+
+def test_poles_of_the_gamma_function() -> None:
+    x = tk.tensor([-2.0, -1.0, 0.0, -1.5, 2.5], dtype=tk.float64, requires_grad=True)
+    assert tk.special.rgamma(x)[:3].tolist() == [0.0, 0.0, 0.0]
+    assert tk.autograd.gradcheck(tk.special.rgamma, x)
+    values = np.array([0.0, -0.0, -1.0, -0.5, -1.5, 3.0, np.inf, np.nan])
+    np.testing.assert_array_equal(tk.special.gammasgn(tk.asarray(values)).numpy(), scipy.special.gammasgn(values))
+    assert tk.special.erfcinv(tk.asarray([0.0, 2.0, 1.0])).tolist() == [np.inf, -np.inf, 0.0]

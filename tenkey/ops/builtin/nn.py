@@ -19,7 +19,7 @@ from .elementwise.comparison import equal, where
 from .elementwise.complex import conjugated, real_part
 from .elementwise.exponential import exp, log, rsqrt
 from .indexing.advanced_indexing import take_along_axis
-from .reductions.reduction import is_half, logsumexp, max, mean, sum
+from .reductions.reduction import is_half, max, mean, sum
 from .shape.copying import as_dtype, cast, clone, floating
 from .shape.views import expand_dims, reshape, squeeze
 
@@ -406,4 +406,4 @@ def _scipys(function: Entry) -> Entry:
     )(function)
 
 
-special_softmax, special_log_softmax, special_logsumexp = map(_scipys, (softmax, log_softmax, logsumexp))
+special_softmax, special_log_softmax = map(_scipys, (softmax, log_softmax))

@@ -104,6 +104,23 @@ def special_erfinv(T: Any, x: Any) -> Any:
     return s.where(inner, central, s.where(rest > 0, outer, ends))
 
 
+@elementwise(partials=lambda out: exp(out * out) * (-math.sqrt(math.pi) / 2), domain=(0.05, 1.95))
+def special_erfcinv(T: Any, x: Any) -> Any:
+    """Return the number whose complementary error function is ``x``; infinite at 0 and 2, nan outside.
+
+    >>> tk.special.erfcinv(tk.asarray([1.0, 0.0, 3.0])).tolist()
+    [0.0, inf, nan]
+    """
+    q = 1 - x
+    inner = s.abs(q) <= T(0.75)
+    central = q * horner(T, c.ERFINV, q * q * (32 / 9) - 1)
+    rest = s.where(x < 1, x, 2 - x) * 0.5
+    inside = s.logical_and(rest > 0, s.logical_not(inner))
+    outer = s.copysign(_tail(T, s.where(inside, rest, T(0.125))) * _SQRT_HALF, q)
+    ends = s.where(rest == 0, s.copysign(T(math.inf), q), T(math.nan))
+    return s.where(inner, central, s.where(inside, outer, ends))
+
+
 # ---- the normal distribution
 
 

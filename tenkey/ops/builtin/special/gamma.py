@@ -25,6 +25,9 @@ from ...declare import (
     structured,
 )
 from ...shapes import broadcast_shapes
+from ..elementwise.arithmetic import remainder
+from ..elementwise.comparison import equal, less_equal, logical_and, where
+from ..elementwise.rounding import floor
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, sum_to_shape
 from . import coefficients as c
@@ -87,6 +90,48 @@ def special_gamma(T: Any, x: Any) -> Any:
     tiny = size < T.eps / 4  # 1 / x may be infinite
     result = s.where(tiny, T(1) / x, s.where(x > 0, positive, negative))
     return s.where(s.isnan(x), x, result)
+
+
+def _reciprocal_gamma(T: Any, x: Any) -> Any:
+    size = s.abs(x)
+    positive = _gamma_of_positive(T, s.where(size == 0, T(1), size))
+    whole = s.round(x)
+    odd = whole - 2 * s.floor(whole * 0.5)
+    sine = (1 - 2 * odd) * s.sin((x - whole) * math.pi)
+    negative = -x * sine * positive * (1 / math.pi)
+    pole = s.logical_and(x <= 0, x == whole)
+    result = s.where(x > 0, T(1) / positive, s.where(pole, T(0), negative))
+    return s.where(size < T.eps / 4, x, s.where(s.isnan(x), x, result))
+
+
+def _reciprocal_slope(x: Tensor, out: Tensor) -> Tensor:
+    whole = floor(x)
+    pole = logical_and(less_equal(x, 0), equal(x, whole))
+    sign = 1.0 - 2.0 * remainder(whole, 2.0)
+    return where(pole, sign * special_gamma(where(pole, 1.0 - x, 1.0)), -special_digamma(where(pole, 1.0, x)) * out)
+
+
+@elementwise(partials=_reciprocal_slope, domain=(0.3, 6.0))
+def special_rgamma(T: Any, x: Any) -> Any:
+    """Return ``1 / gamma(x)``, which is 0 at 0, -1, -2, ...
+
+    >>> tk.special.rgamma(tk.asarray([-1.0, 0.0, 1.0, 3.0])).tolist()
+    [0.0, 0.0, 1.0, 0.5]
+    """
+    return _reciprocal_gamma(T, x)
+
+
+@elementwise(differentiable=False)
+def special_gammasgn(T: Any, x: Any) -> Any:
+    """Return the sign of the gamma function, 1 or -1; of the sign of a zero, and nan at the negative integers.
+
+    >>> tk.special.gammasgn(tk.asarray([2.0, -0.5, -1.5])).tolist()
+    [1.0, -1.0, 1.0]
+    """
+    down = s.floor(x)
+    odd = down - 2 * s.floor(down * 0.5)
+    negative = s.where(x == down, T(math.nan), 1 - 2 * odd)
+    return s.where(x > 0, T(1), s.where(x == 0, s.copysign(T(1), x), s.where(s.isnan(x), x, negative)))
 
 
 special_gammaln = pointwise(

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import EACH_TO_FLOAT, elementwise
-from ..elementwise.comparison import where
-from ..elementwise.exponential import log, log1p
+from ...declare import EACH_TO_FLOAT, composite, elementwise, normal
+from ...shapes import broadcast_shapes, normalize_axes
+from ..creation import concrete
+from ..elementwise.comparison import equal, isfinite, where
+from ..elementwise.complex import real_part
+from ..elementwise.exponential import exp, log, log1p
+from ..reductions.reduction import logsumexp, max, sum
+from ..shape.copying import floating
+from ..shape.views import broadcast_to, reshape
 from .coefficients import power_series
 
 
@@ -155,3 +162,37 @@ def special_kl_div(T: Any, x: Any, y: Any) -> Any:
     proper = s.logical_and(x > 0, y > 0)
     entropy = _rel_entr(T, x, y)
     return s.where(s.logical_and(x == 0, y >= 0), y, s.where(proper, entropy - x + y, entropy))
+
+
+@composite(
+    "special_logsumexp(Tensor x, int[1]? axis=None, Tensor? b=None, *, bool keepdims=False) -> Tensor",
+    sample_inputs=lambda rng: [
+        *normal(([3, 4],), ([3, 4], {"axis": 1}), ([3, 4], {"axis": (0, -1), "keepdims": True}))(rng),
+        ((rng.standard_normal((3, 4)),), {"axis": 0, "b": rng.uniform(0.5, 2, (4,))}),
+        ((rng.standard_normal((4,)),), {"axis": -1, "b": rng.uniform(0.5, 2, (3, 1)), "keepdims": True}),
+    ],
+)
+def special_logsumexp(x: Tensor, axis: Any = None, b: Tensor | None = None, *, keepdims: bool = False) -> Tensor:
+    """Return ``log(sum(b * exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``, with factors.
+
+    ``b`` broadcasts with ``x``; elements whose factor is zero do not count, and nan stands for a negative sum. -inf for
+    no elements, the principal branch if complex.
+
+    >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
+    '1000.693'
+    >>> f"{tk.special.logsumexp(tk.asarray([1.0, 2.0]), b=tk.asarray([0.0, 1.0])):.3f}"
+    '2.000'
+    """
+    if b is None:
+        return logsumexp(x, axis=axis, keepdims=keepdims)
+    x, b = floating(concrete(x, b)), concrete(b, x)
+    shape = broadcast_shapes("special_logsumexp", x.shape, b.shape)
+    x, b = broadcast_to(x, shape), broadcast_to(b, shape)
+    axes = normalize_axes("special_logsumexp", axis, x.ndim)
+    unused = equal(b, 0)
+    if not x.size:
+        return log(sum(exp(x), axis=axes, keepdims=keepdims))
+    largest = max(where(unused, -math.inf, real_part(x)), axis=axes, keepdims=True)
+    shift = where(isfinite(largest), largest, 0.0).detach()
+    total = log(sum(where(unused, 0.0, b * exp(where(unused, 0.0, x - shift))), axis=axes, keepdims=keepdims))
+    return total + reshape(shift, total.shape)
