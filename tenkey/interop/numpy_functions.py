@@ -54,29 +54,14 @@ def _reshape(a: Any, shape: Any, copy: Any = None) -> Any:
     return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
 
 
-def _round(a: Any, decimals: int = 0) -> Any:
-    if a.dtype.kind in "iu":
-        return a.clone() if decimals >= 0 else _round(a.astype(np.dtype("f8")), decimals).astype(a.dtype)
-    if decimals > 0:
-        return _ours("round")(a * 10**decimals) / 10**decimals
-    return _ours("round")(a / 10**-decimals) * 10**-decimals if decimals else _ours("round")(a)
-
-
 def _is_complex(x: Any) -> bool:
     return np.result_type(x.dtype if isinstance(x, Tensor) else x).kind == "c"
-
-
-def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
-    slopes = _ours("gradient")(f, *varargs, **options)
-    return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
 
 
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     **MATHEMATICS,
     "reshape": _reshape,
-    "round": _round,
-    "gradient": _gradient,
     "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
     "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
@@ -150,7 +135,7 @@ def _parse(line: str) -> Iterator[tuple[str, Any, Row]]:
                 {a: b for a, _, b in (option.partition("=") for option in options) if b},
                 frozenset(option[1:] for option in options if option[0] == "-"),
                 frozenset(option[1:] for option in options if option[0] == "~"),
-                frozenset(argument[:-1] for argument in given if argument[-1] == "*"),
+                frozenset(argument[:-1] for argument in (*given, *options) if argument[-1] == "*"),
                 "dtype@" in options,
                 None if "axis!!" in options else "axis!" in options,
             ),

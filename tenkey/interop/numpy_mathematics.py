@@ -15,9 +15,10 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..core.word import WEAK_MASK
 from ..dispatch import registry
-from ..functions import creation, matrix_norms, statistics
+from ..functions import creation, matrix_norms
 from ..functions import linalg as contractions
 from ..ops.builtin import load
+from .numpy_statistics import STATISTICS
 
 __all__ = ["MATHEMATICS"]
 
@@ -143,7 +144,9 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if not isinstance(rcond, (float, int, type(None), Tensor)):
         rcond = float(rcond)
     x, residuals, rank, s = _tk("linalg.lstsq")(a, b, rcond)
-    return x, residuals, rank, s
+    residuals = _tk("reshape")(residuals, (-1,))
+    m, n = a.shape
+    return x, residuals[:0] if m <= n or int(rank) < n else residuals, rank, s
 
 
 def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
@@ -176,7 +179,7 @@ def _outer(a: Any, b: Any) -> Any:
 
 def _cond(x: Any, p: Any = None) -> Any:
     if not all(x.shape[-2:]):
-        raise np.linalg.LinAlgError(f"[linalg.cond] got shape {x.shape}: an empty matrix has no condition number.")
+        raise np.linalg.LinAlgError(f"[linalg.cond] got shape {x.shape}: cond is not defined on empty arrays.")
     if p in (None, 2, -2) or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         made = matrix_norms.cond(x, p)
     else:
@@ -189,12 +192,31 @@ def _cond(x: Any, p: Any = None) -> Any:
     return _tk("where")(_tk("logical_and")(isnan(made), ~_tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
 
 
+def _check_terms(subscripts: str, operands: Any) -> None:
+    """Raise ValueError for diagonals of lengths that differ, and for dimensions that the result does not name."""
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    for term, x in zip(inputs.split(","), operands, strict=False):
+        letters = term.replace("...", "")
+        if "..." not in term:
+            lengths = dict(zip(letters, x.shape, strict=False))
+            if any(lengths[c] != n for c, n in zip(letters, x.shape, strict=False)):
+                raise ValueError(f"[einsum] got {term!r} for the shape {x.shape}: a diagonal needs equal lengths.")
+        elif arrow and "..." not in output and x.ndim > len(letters):
+            raise ValueError(f"[einsum] got {subscripts!r}: the result must contain ..., which stands for dimensions.")
+
+
 def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
-    if operands and isinstance(operands[0], str):
+    if not operands:
+        raise ValueError("[einsum] needs subscripts and operands.")
+    if isinstance(operands[0], str):
         given = [operands[0], *map(_plain, operands[1:])]
     else:  # each followed by its subscripts
         given = [_plain(x) if i % 2 == 0 and i < len(operands) - 1 else x for i, x in enumerate(operands)]
     given = [_plain(x.item()) if isinstance(x, Tensor) and x._word & WEAK_MASK else x for x in given]
+    if isinstance(given[0], str):
+        _check_terms(given[0], given[1:])
+    else:
+        given = [x.tolist() if i % 2 and isinstance(x, (Tensor, np.ndarray)) else x for i, x in enumerate(given)]
     if dtype is not None:
         given = [_tk("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
@@ -213,6 +235,17 @@ def _planes(name: str) -> Callable[..., Any]:
 
 
 # ---- parts, tests and rounding
+
+
+def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    ends = [v if v is None or isinstance(v, (int, float)) else complex(v) for v in (left, right)]
+    if any(isinstance(v, complex) for v in ends) and period is None:
+        made = _tk("interp")(x, xp, fp)
+        where, low, high = _tk("where"), _tk("min")(xp), _tk("max")(xp)
+        for value, outside in ((ends[0], x < low), (ends[1], x > high)):
+            made = made if value is None else where(outside, value, made)
+        return made
+    return _tk("interp")(x, xp, fp, *ends, period)
 
 
 def _angle(z: Any, deg: bool = False) -> Any:
@@ -255,83 +288,6 @@ def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None,
     return x
 
 
-# ---- statistics
-
-
-def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    return statistics.histogram(a, bins, range, weights=weights, density=bool(density))
-
-
-def _edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    return statistics.histogram_bin_edges(a, bins, range)
-
-
-def _histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    hist, edges = statistics.histogramdd(sample, bins, range=range, weights=weights, density=bool(density))
-    return hist, tuple(edges)
-
-
-def _histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    try:
-        several = len(bins)
-    except TypeError:
-        several = 1
-    if several not in (1, 2):
-        bins = [bins, bins]
-    hist, edges = _histogramdd([x, y], bins, range, density, weights)
-    return (hist, *edges)
-
-
-def _cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
-    aweights: Any = None, dtype: Any = None,
-) -> Any:  # fmt: skip
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError(f"[cov] got ddof={ddof!r}: it is an integer.")
-    if ddof is None:
-        ddof = 0 if bias else 1
-    m, y = _in_dtype(m, y, dtype)
-    return _tk("cov")(m, y, rowvar=rowvar, correction=ddof, fweights=fweights, aweights=aweights)
-
-
-def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
-    x, y = _in_dtype(x, y, dtype)
-    return _tk("corrcoef")(x, y, rowvar=rowvar)
-
-
-def _in_dtype(x: Any, y: Any, dtype: Any) -> Any:
-    if dtype is None:
-        return x, y
-    cast = _tk("astype")
-    return cast(x, dtype), None if y is None else cast(y, dtype)
-
-
-# ---- orders and sets
-
-
-def _unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
-    equal_nan: bool = True,
-) -> Any:  # fmt: skip
-    if axis is not None or not equal_nan or ar.dtype.kind == "c":
-        raise NotImplementedError("[unique] axis=, equal_nan=False and complex numbers have no operator.")
-    found = _tk("unique_all")(ar)
-    values, index, inverse, counts = found
-    parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
-    wanted = [part for part, is_wanted in parts if is_wanted]
-    return (values, *wanted) if wanted else values
-
-
-def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
-    if not return_indices:
-        return _tk("intersect1d")(ar1, ar2)
-    common, first, _, _ = _tk("unique_all")(ar1)
-    other, second, _, _ = _tk("unique_all")(ar2)
-    isin = _tk("isin")
-    mine, theirs = isin(common, other), isin(other, common)
-    return common[mine], first[mine], second[theirs]
-
-
 MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eigh": _eigh,
     "linalg.eigvalsh": _eigvalsh,
@@ -349,6 +305,7 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.tensordot": contractions.tensordot,
     "linalg.matrix_transpose": lambda x: _tk("matrix_transpose")(x),
     "linalg.cross": lambda x1, x2, axis=-1: _tk("linalg.cross")(x1, x2, axis=axis),
+    "interp": _interp,
     "cross": _cross,
     "trace": _trace,
     "outer": _outer,
@@ -364,13 +321,6 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "real_if_close": _real_if_close,
     "array_equiv": _array_equiv,
     "nan_to_num": _nan_to_num,
-    "histogram": _histogram,
-    "histogram_bin_edges": _edges,
-    "histogramdd": _histogramdd,
-    "histogram2d": _histogram2d,
-    "cov": _cov,
-    "corrcoef": _corrcoef,
-    "unique": _unique,
-    "intersect1d": _intersect1d,
+    **STATISTICS,
 }
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -85,12 +85,12 @@ interp: x xp fp / left right period
 bincount: x / weights minlength
 histogram: a / bins range density weights
 histogram_bin_edges: a / bins range -weights
-histogram2d: x y / bins range density weights
-histogramdd: sample / bins range density weights
+histogram2d: x y / bins* range density weights
+histogramdd: sample* / bins* range density weights
 unique: ar / return_index return_inverse return_counts axis equal_nan ~sorted
 intersect1d: ar1 ar2 / ~assume_unique return_indices
 union1d: ar1 ar2 /
-setdiff1d setxor1d: ar1 ar2 / ~assume_unique
+setdiff1d setxor1d: ar1 ar2 / assume_unique
 einsum: operands... / optimize dtype -out ~order ~casting
 vdot inner kron linalg.solve: a b /
 cross: a b / axisa axisb axisc axis

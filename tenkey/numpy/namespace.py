@@ -62,9 +62,9 @@ _EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t
 _SAME: Final = frozenset([  # functions whose array operands have one common dtype
     "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "append", "dot", "inner",
     "outer", "vdot", "tensordot", "kron", "cross", "einsum", "convolve", "correlate", "isin", "union1d", "intersect1d",
-    "setdiff1d", "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select", "diff",
+    "setdiff1d", "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select",
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
-    "linalg.multi_dot", "linalg.tensordot", "block", "cov", "corrcoef", "polyval", "interp",
+    "linalg.multi_dot", "linalg.tensordot", "block", "polyval",
 ])  # fmt: skip
 _FREE: Final = frozenset(
     [  # functions whose results have the dtype of the operand, or do not depend on it
@@ -182,7 +182,7 @@ def _general(
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)
-    if name in ASKED or (name not in _FREE and exact):
+    if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
     same = name not in ASKED and operands is first and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):

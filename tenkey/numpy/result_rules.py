@@ -28,7 +28,7 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
     np.exceptions.AxisError, np.linalg.LinAlgError, TypeError, ValueError, IndexError,
 )  # fmt: skip
 """The classes of errors that users of NumPy catch, the special ones first."""
-WIDE: Final = frozenset(["interp", "cov", "corrcoef", "histogram"])  # they compute in double precision at least
+WIDE: Final = frozenset(["interp"])  # they compute in double precision at least
 ASKED: Final = WIDE | frozenset([  # NumPy's rules for the dtype differ from those of the operator in all dtypes
     "quantile", "percentile", "nanquantile", "nanpercentile", "bincount", "where", "linalg.lstsq", "einsum",
 ])  # fmt: skip
@@ -42,7 +42,7 @@ MEANS: Final = frozenset(["mean", "nanmean", "std", "var", "nanstd", "nanvar"]) 
 def wide(values: list[Any]) -> list[Any]:
     """Return the floating operands in double precision."""
     return [
-        cast(x, np.result_type(x.dtype, np.float64)) if isinstance(x, Tensor) and x.dtype.kind in "fc" else x
+        cast(x, np.result_type(x.dtype, np.float64)) if isinstance(x, Tensor) and x.dtype.kind in "biufc" else x
         for x in values
     ]
 

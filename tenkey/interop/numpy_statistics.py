@@ -1,0 +1,377 @@
+"""Histograms, differences, orders and sets as NumPy calls them, over the operators of tenkey.
+
+The rows of ``numpy_table.py`` whose functions are not quite those of ``tk``: ``numpy_mathematics.py`` takes them up
+with those of linear algebra. Guarded by ``tests/numpy/test_table_mathematics.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch import registry
+from ..functions import creation, splitting, statistics
+
+__all__ = ["STATISTICS"]
+
+_DOUBLE: Final = np.dtype(np.float64)
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+def _plain(x: Any) -> Any:
+    return x if isinstance(x, Tensor) else creation.asarray(np.asarray(x))
+
+
+def _flat(x: Any) -> Any:
+    return x if x.ndim == 1 else _tk("reshape")(x, (-1,))
+
+
+def _vector(x: Any) -> Any:
+    return _tk("reshape")(x, (1,)) if not x.ndim else x
+
+
+# ---- histograms
+
+
+def _ends(x: Any) -> np.ndarray:
+    """Return the least and the greatest element as an array of NumPy's, or an empty one."""
+    if not x.size:
+        return np.zeros(0, x.dtype)
+    return np.array([_tk(name)(x).item() for name in ("min", "max")], x.dtype)
+
+
+def _grid(x: Any, bins: int, span: Any) -> Any:
+    """Return the edges of bins of equal width, which NumPy computes from the least and the greatest element."""
+    ends = np.zeros(0, x.dtype) if span is not None else _ends(x)
+    return creation.asarray(np.histogram_bin_edges(ends, bins, span), device=x.device)
+
+
+def _number(bins: Any) -> Any:
+    """Return a number of bins that is given as an array as an int."""
+    if isinstance(bins, (Tensor, np.generic)) and not bins.ndim and np.dtype(bins.dtype).kind in "iu":
+        return int(bins)
+    return bins
+
+
+def _of_edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
+    bins = _number(bins)
+    if isinstance(bins, int):
+        return _grid(a, bins, span)
+    if isinstance(bins, str):
+        if weights is not None:
+            raise TypeError(f"[histogram] bins={bins!r} does not take weights: give a number of bins.")
+        return statistics.histogram_bin_edges(a, bins, span)
+    return _plain(bins)
+
+
+def _counted(a: Any, weights: Any) -> Any:
+    if a.dtype.kind == "b":
+        warnings.warn(f"Converting input from {a.dtype} to uint8 for compatibility.", RuntimeWarning, stacklevel=4)
+        a = _tk("astype")(a, np.dtype(np.uint8))
+    if weights is not None and weights.shape != a.shape:
+        raise ValueError("[histogram] weights should have the same shape as a.")
+    return _flat(a), None if weights is None else _flat(weights)
+
+
+def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    a, weights = _counted(a, weights)
+    edges = _of_edges(a, bins, range, weights)
+    found = statistics.histogram(a, edges, weights=weights)[0]
+    if density:
+        cast = _tk("astype")
+        found = found / cast(_tk("diff")(edges), _DOUBLE) / _tk("sum")(found)
+    return found, edges
+
+
+def _edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    a, weights = _counted(a, weights)
+    return _of_edges(a, bins, range, weights)
+
+
+def _columns(sample: Any) -> list[Any]:
+    if isinstance(sample, (list, tuple)):
+        return [_plain(x) for x in sample]
+    if sample.ndim == 1:
+        return [sample]
+    return list(_tk("unstack")(sample, axis=1))
+
+
+def _histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
+) -> Any:  # fmt: skip
+    columns = _columns(sample)
+    bins = _number(bins)
+    if isinstance(bins, Tensor):
+        bins = list(_tk("unstack")(bins))
+    every = [bins] * len(columns) if isinstance(bins, int) else [_number(b) for b in bins]
+    if len(every) != len(columns):
+        raise ValueError("[histogramdd] The dimension of bins must be equal to the dimension of the sample x.")
+    spans = [None] * len(columns) if range is None else list(range)
+    if len(spans) != len(columns):
+        raise ValueError("[histogramdd] range argument must have one entry per dimension.")
+    edges = []
+    for x, own, span in zip(columns, every, spans):
+        made = _grid(x, own, span) if isinstance(own, int) else _plain(own)
+        if isinstance(own, int) and span is not None:  # in double precision, as the ends are Python's
+            made = _tk("astype")(made, _DOUBLE)
+        edges.append(made)
+    hist, _ = statistics.histogramdd(columns, edges, weights=weights, density=bool(density))
+    return _tk("astype")(hist, _DOUBLE), tuple(edges)
+
+
+def _histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
+) -> Any:  # fmt: skip
+    if len(x) != len(y):
+        raise ValueError("x and y must have the same length.")
+    several = len(bins) if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) else 1
+    if several not in (1, 2):
+        bins = [_joined(bins)] * 2
+    hist, edges = _histogramdd([x, y], bins, range, density, weights)
+    return (hist, *edges)
+
+
+def _joined(bins: Any) -> Any:
+    return bins if isinstance(bins, Tensor) else creation.asarray(list(bins))
+
+
+def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    if not x.size and weights is not None:
+        weights = None
+    if not np.can_cast(x.dtype, np.int64, "safe") and x.size:
+        raise TypeError(f"[bincount] got dtype {x.dtype}: it counts integers, which are safely cast to int64.")
+    cast = _tk("astype")
+    if weights is not None:
+        if weights.dtype.kind == "c":
+            raise TypeError(f"[bincount] got weights of dtype {weights.dtype}: they are real.")
+        weights = cast(weights, _DOUBLE)
+    return _tk("bincount")(cast(x, np.dtype(np.int64)), weights, int(minlength))
+
+
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    return _tk("digitize")(x, bins, right=right)
+
+
+# ---- moments
+
+
+def _in_dtype(x: Any, y: Any, dtype: Any) -> Any:
+    if dtype is None:
+        dtype = np.result_type(x.dtype, np.float64, *(() if y is None else (y.dtype,)))
+    elif np.dtype(dtype).kind not in "fc":
+        raise TypeError(f"[cov] got dtype={np.dtype(dtype)}: means are floats; give a floating or complex dtype.")
+    cast = _tk("astype")
+    return cast(x, dtype), None if y is None else cast(y, dtype)
+
+
+def _cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, dtype: Any = None,
+) -> Any:  # fmt: skip
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError(f"[cov] got ddof={ddof!r}: it is an integer.")
+    if ddof is None:
+        ddof = 0 if bias else 1
+    m, y = _in_dtype(m, y, dtype)
+    count = m.size if m.ndim < 2 else m.shape[1 if rowvar else 0]
+    if fweights is None and aweights is None and count <= ddof:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+    return _tk("cov")(m, y, rowvar=bool(rowvar), correction=ddof, fweights=fweights, aweights=aweights)
+
+
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    x, y = _in_dtype(x, y, dtype)
+    return _tk("corrcoef")(x, y, rowvar=bool(rowvar))
+
+
+# ---- differences
+
+
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    ends = {k: _plain(v) for k, v in (("prepend", prepend), ("append", append)) if v is not None}
+    if ends:
+        dtype = np.result_type(a.dtype, *[v.dtype for v in ends.values()])
+        a = _tk("astype")(a, dtype)
+        ends = {k: _tk("astype")(v, dtype) for k, v in ends.items()}
+    return _tk("diff")(a, n=n, axis=axis, **ends)
+
+
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    ends = {k: _plain(v) for k, v in (("to_end", to_end), ("to_begin", to_begin)) if v is not None}
+    for name, value in ends.items():
+        if not np.can_cast(value.dtype, ary.dtype, "same_kind"):
+            raise TypeError(
+                f"[ediff1d] dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
+            )
+    return _tk("ediff1d")(_flat(ary), **{k: _tk("astype")(_flat(v), ary.dtype) for k, v in ends.items()})
+
+
+def _slice(x: Any, axis: int, start: Any, stop: Any) -> Any:
+    return x[(slice(None),) * (axis % x.ndim) + (slice(start, stop),)]
+
+
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    if not (y.dtype.kind == "u" or (x is not None and x.dtype.kind == "u")):
+        return _tk("trapezoid")(y, x, dx, axis)
+    if x is None:
+        steps = dx
+    else:  # differences of unsigned integers wrap around
+        steps = _tk("diff")(x, axis=axis if x.ndim > 1 else -1)
+        if x.ndim == 1 and y.ndim > 1:
+            steps = _tk("reshape")(steps, (1,) * (axis % y.ndim) + (-1,) + (1,) * (y.ndim - axis % y.ndim - 1))
+    areas = steps * (_slice(y, axis, 1, None) + _slice(y, axis, None, -1))
+    return _tk("sum")(areas / 2.0, axis=axis)
+
+
+def _unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
+    if isinstance(period, (float, np.floating)):
+        period = float(period)
+    if p.dtype.kind != "u" or not p.size:
+        return _tk("unwrap")(p, discont=discont, axis=axis, period=period)
+    # differences of unsigned integers wrap around: unwrap the sums of those
+    steps = _tk("astype")(_tk("diff")(p, axis=axis), _DOUBLE)
+    floats = _tk("astype")(p, _DOUBLE)
+    first = _slice(floats, axis, None, 1)
+    sums = _tk("concat")([first, first + _tk("cumsum")(steps, axis=axis)], axis=axis)
+    return _tk("unwrap")(sums, discont=discont, axis=axis, period=period) - sums + floats
+
+
+def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    given = [h.item() if isinstance(h, Tensor) and not h.ndim and not h.requires_grad else h for h in varargs]
+    if f.dtype.kind == "u":
+        f = _tk("astype")(f, _DOUBLE)
+    axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if len(given) not in (0, 1, len(axes)):
+        raise TypeError("[gradient] invalid number of arguments.")
+    if len(given) == 1:
+        if len(axes) > 1 and getattr(given[0], "ndim", 0):
+            raise ValueError("[gradient] a vector of coordinates is for one axis: give one for each.")
+        given = given * len(axes)
+    given = given or [1.0] * len(axes)
+    slopes = [splitting.gradient(f, h, axis=i, edge_order=edge_order) for h, i in zip(given, axes)]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _cumulative(name: str) -> Callable[..., Any]:
+    def function(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+        return _tk(name)(_vector(x), axis=axis, dtype=dtype, include_initial=include_initial)
+
+    return function
+
+
+def _vectors(name: str) -> Callable[..., Any]:
+    def function(a: Any, v: Any, mode: Any = "full" if name == "convolve" else "valid") -> Any:
+        mode = ("valid", "same", "full")[mode] if isinstance(mode, int) else mode
+        return _tk(name)(_vector(a), _vector(v), mode)
+
+    return function
+
+
+def _around(a: Any, decimals: int = 0) -> Any:
+    if a.dtype.kind in "iu":
+        return a.clone() if decimals >= 0 else _tk("astype")(_around(_tk("astype")(a, _DOUBLE), decimals), a.dtype)
+    if a.dtype.kind == "b":
+        a = _tk("astype")(a, np.dtype(np.float16))
+    if decimals > 0:
+        return _tk("round")(a * 10**decimals) / 10**decimals
+    return _tk("round")(a / 10**-decimals) * 10**-decimals if decimals else _tk("round")(a)
+
+
+# ---- orders and sets
+
+
+def _argsort(a: Any, axis: int = -1) -> Any:
+    return _tk("argsort")(_vector(a), axis=axis)
+
+
+def _partition(name: str, whole: str) -> Callable[..., Any]:
+    """Return ``partition`` or ``argpartition``, which for several places sort everything."""
+
+    def function(a: Any, kth: Any, axis: int = -1) -> Any:
+        if isinstance(kth, (Tensor, np.ndarray)):
+            kth = kth.tolist()
+        if not isinstance(kth, (list, tuple)):
+            return _tk(name)(a, kth, axis)
+        for k in kth:
+            if not -a.shape[axis] <= k < a.shape[axis]:
+                raise ValueError(f"[{name}] kth(={k}) out of bounds ({a.shape[axis]}).")
+        return _tk(whole)(a, axis=axis)
+
+    return function
+
+
+def _unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
+    equal_nan: bool = True,
+) -> Any:  # fmt: skip
+    if axis is not None or not equal_nan or ar.dtype.kind == "c":
+        raise NotImplementedError("[unique] axis=, equal_nan=False and complex numbers have no operator.")
+    values, index, inverse, counts = _tk("unique_all")(ar)
+    parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
+    wanted = [part for part, is_wanted in parts if is_wanted]
+    return (values, *wanted) if wanted else values
+
+
+def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
+    if not return_indices:
+        return _tk("intersect1d")(ar1, ar2)
+    common, first, _, _ = _tk("unique_all")(ar1)
+    other, second, _, _ = _tk("unique_all")(ar2)
+    isin = _tk("isin")
+    mine, theirs = isin(common, other), isin(other, common)
+    return common[mine], first[mine], second[theirs]
+
+
+def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    if not assume_unique:
+        return _tk("setdiff1d")(ar1, ar2)
+    ar1 = _flat(ar1)
+    return ar1[_tk("isin")(ar1, ar2, invert=True)]  # in their order
+
+
+def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    if not assume_unique:
+        return _tk("setxor1d")(ar1, ar2)
+    both = _tk("sort")(_tk("concat")([_flat(ar1), _flat(ar2)]))
+    if not both.size:
+        return both
+    ends = _tk("ones_like")(both[:1], dtype=np.dtype(np.bool_))
+    changes = _tk("concat")([ends, both[1:] != both[:-1], ends])
+    return both[changes[1:] & changes[:-1]]
+
+
+STATISTICS: Final[dict[str, Callable[..., Any]]] = {
+    "histogram": _histogram,
+    "histogram_bin_edges": _edges,
+    "histogramdd": _histogramdd,
+    "histogram2d": _histogram2d,
+    "bincount": _bincount,
+    "cov": _cov,
+    "corrcoef": _corrcoef,
+    "diff": _diff,
+    "ediff1d": _ediff1d,
+    "trapezoid": _trapezoid,
+    "unwrap": _unwrap,
+    "gradient": _gradient,
+    "cumulative_sum": _cumulative("cumulative_sum"),
+    "cumulative_prod": _cumulative("cumulative_prod"),
+    "convolve": _vectors("convolve"),
+    "correlate": _vectors("correlate"),
+    "round": _around,
+    "argsort": _argsort,
+    "partition": _partition("partition", "sort"),
+    "argpartition": _partition("argpartition", "argsort"),
+    "unique": _unique,
+    "intersect1d": _intersect1d,
+    "setdiff1d": _setdiff1d,
+    "setxor1d": _setxor1d,
+}
+"""Functions that are not quite those of ``tk``, by NumPy's names."""
