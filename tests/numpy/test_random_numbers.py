@@ -266,6 +266,60 @@ def test_inside_of_vmap_a_number_is_an_array() -> None:
     assert len(set(drawn.tolist())) == 4
 
 
+FEW: dict[str, tuple[Any, Any]] = {
+    "uniform": (lambda r, s: r.uniform(-3.0, 0.1, s), lambda n, g: tk.random.uniform(n, low=-3.0, high=0.1, **g)),
+    "random": (lambda r, s: r.random(s), lambda n, g: tk.random.uniform(n, **g)),
+    "normal": (lambda r, s: r.normal(1.5, 3, s), lambda n, g: tk.random.normal(n, mean=1.5, std=3, **g)),
+    "exponential": (lambda r, s: r.exponential(2.5, s), lambda n, g: tk.random.exponential(n, scale=2.5, **g)),
+    "gumbel": (lambda r, s: r.gumbel(1, 2.5, s), lambda n, g: tk.random.gumbel(n, loc=1, scale=2.5, **g)),
+    "logistic": (lambda r, s: r.logistic(1, 2.5, s), lambda n, g: tk.random.logistic(n, loc=1, scale=2.5, **g)),
+    "laplace": (lambda r, s: r.laplace(1, 2.5, s), lambda n, g: tk.random.laplace(n, loc=1, scale=2.5, **g)),
+    "standard_cauchy": (lambda r, s: r.standard_cauchy(s), lambda n, g: tk.random.cauchy(n, **g)),
+}
+
+
+@pytest.mark.parametrize("name", [*FEW, "integers", "choice"])
+def test_few_numbers_are_those_of_operators(name: str) -> None:
+    """One by one, in small arrays and in a large one."""
+    rng, source = R.default_rng(7), tk.random.Generator(7)
+    if name in FEW:
+        few, general = FEW[name]
+        want = general(2000, {"dtype": "float64", "generator": source}).numpy()
+    else:
+        few = (lambda r, s: r.integers(-5, 2**31, s)) if name == "integers" else (lambda r, s: r.choice(9, s))
+        low, high = (-5, 2**31) if name == "integers" else (0, 9)
+        want = tk.random.integers(low, high, 2000, generator=source).numpy()
+    got: list[Any] = [few(rng, None) for _ in range(30)]
+    for size in (7, (2, 3), 0, (), 200, 1024, 1, 5):
+        got.extend(np.ravel(few(rng, size).numpy()).tolist())
+    got.extend(few(rng, 2000 - len(got)).tolist())
+    np.testing.assert_array_equal(got, want)
+    assert rng.bit_generator.generator.state == source.state
+
+
+def test_orders_of_few_are_those_of_operators() -> None:
+    rng, source = R.default_rng(7), tk.random.Generator(7)
+    for n in (5, 1, 64, 2000):
+        assert rng.permutation(n).tolist() == tk.random.permutation(n, generator=source).tolist()
+
+
+class _Seen(tk.dispatch.DispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        self.names.append(op.name)
+        return op(*args, **kwargs)
+
+
+def test_modes_see_small_draws() -> None:
+    with _Seen() as seen:
+        number = R.default_rng(7).random()
+    assert "tk::random_uniform" in seen.names
+    assert number == R.default_rng(7).random()
+
+
 # ---- seeds and states
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import random as _random
 from ...core.dtypes import names as dtypes
+from ...core.random.ahead import Ahead
 from ...core.random.generator import Generator as Source
 from ...core.random.generator import GeneratorState
 from .drawing import as_drawn
@@ -88,12 +89,13 @@ class BitGenerator:
     (True, Generator(seed=7, stream=0, offset=1))
     """
 
-    __slots__ = ("__weakref__", "_sequence", "generator", "lock")
+    __slots__ = ("__weakref__", "_ahead", "_sequence", "generator", "lock")
 
     def __init__(self, seed: Any = None) -> None:
         self._sequence = seed if hasattr(seed, "spawn_key") else None
         self.generator = source_of_seed(seed)
         self.lock = threading.Lock()
+        self._ahead: dict[str, Ahead] = {}
 
     @classmethod
     def of(cls, source: Source) -> BitGenerator:
@@ -101,6 +103,14 @@ class BitGenerator:
         made = cls(0)
         made.generator = source
         return made
+
+    def ahead(self, kind: str, count: int) -> Any:
+        """Draw a few numbers of a kind: see Note [Numbers ahead] in ``tenkey/core/random/ahead.py``."""
+        numbers = self._ahead.get(kind)
+        if numbers is None:
+            numbers = self._ahead[kind] = Ahead(kind)
+        key, start = self.generator.next_key(count)
+        return numbers.take(key, start, count)
 
     @property
     def seed_seq(self) -> np.random.SeedSequence:

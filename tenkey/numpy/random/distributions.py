@@ -15,12 +15,15 @@ import numpy as np
 
 from ... import random as _random
 from ...core.dtypes import names as dtypes
+from ...core.random.generator import Generator as Source
 from ...core.tensor import Tensor
 from ...ops.builtin.elementwise.comparison import where
 from ...ops.builtin.reductions.reduction import any as any_
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import astype, concat
+from .bit_generators import BitGenerator
 from .drawing import as_drawn, as_parameter, draw, shape_of, size_of
+from .few import few_located, few_uniform
 
 __all__ = ["Distributions", "FLOAT", "gamma_from_zero", "uniform_between"]
 
@@ -34,9 +37,19 @@ class Distributions:
     __slots__ = ()
 
     @property
-    def _source(self) -> Any:
-        """The generator of ``tk.random`` that counts the numbers."""
+    def _bits(self) -> BitGenerator:
         raise NotImplementedError
+
+    @property
+    def _source(self) -> Source:
+        """The generator of ``tk.random`` that counts the numbers."""
+        return self._bits.generator
+
+    def _located(
+        self, kind: str, function: Callable[..., Any], size: Any, loc: Any, scale: Any, /, **given: Any
+    ) -> Any:
+        made = few_located(self._bits, kind, size, loc, scale)
+        return self._floats(function, size, **given) if made is None else made
 
     def _floats(self, function: Callable[..., Any], size: Any, /, **parameters: Any) -> Any:
         return draw(function, size, FLOAT, self._source, parameters)
@@ -75,7 +88,7 @@ class Distributions:
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw exponential numbers of mean ``scale``."""
-        return self._floats(_random.exponential, size, scale=scale)
+        return self._located("exponential", _random.exponential, size, 0.0, scale, scale=scale)
 
     def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
         """Draw ratios of two mean squares, with ``dfnum`` and ``dfden`` degrees of freedom."""
@@ -91,7 +104,7 @@ class Distributions:
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw Gumbel numbers (of maxima)."""
-        return self._floats(_random.gumbel, size, loc=loc, scale=scale)
+        return self._located("gumbel", _random.gumbel, size, loc, scale, loc=loc, scale=scale)
 
     def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Any = None) -> Any:
         """Draw how many of ``nsample`` elements, taken without replacement, are among the ``ngood``."""
@@ -99,11 +112,11 @@ class Distributions:
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale)."""
-        return self._floats(_random.laplace, size, loc=loc, scale=scale)
+        return self._located("laplace", _random.laplace, size, loc, scale, loc=loc, scale=scale)
 
     def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale))."""
-        return self._floats(_random.logistic, size, loc=loc, scale=scale)
+        return self._located("logistic", _random.logistic, size, loc, scale, loc=loc, scale=scale)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
         """Draw exponentials of normal numbers."""
@@ -150,7 +163,7 @@ class Distributions:
         >>> rng.normal([0.0, 10.0], 0.1, (3, 2)).shape, type(rng.normal()).__name__
         ((3, 2), 'float')
         """
-        return self._floats(_random.normal, size, mean=loc, std=scale)
+        return self._located("normal", _random.normal, size, loc, scale, mean=loc, std=scale)
 
     def pareto(self, a: Any, size: Any = None) -> Any:
         """Draw Lomax numbers, those of the Pareto distribution on [1, inf) less 1."""
@@ -170,7 +183,7 @@ class Distributions:
 
     def standard_cauchy(self, size: Any = None) -> Any:
         """Draw Cauchy numbers: density 1 / (pi (1 + x**2))."""
-        return self._floats(_random.cauchy, size)
+        return self._located("cauchy", _random.cauchy, size, 0.0, 1.0)
 
     def standard_t(self, df: Any, size: Any = None) -> Any:
         """Draw from Student's t distribution with ``df`` degrees of freedom."""
@@ -182,7 +195,8 @@ class Distributions:
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Draw uniform numbers in [low, high), or ``low`` where both are equal."""
-        return self._floats(uniform_between, size, low=low, high=high)
+        made = few_uniform(self._bits, size, low, high)
+        return self._floats(uniform_between, size, low=low, high=high) if made is None else made
 
     def vonmises(self, mu: Any, kappa: Any, size: Any = None) -> Any:
         """Draw angles in [-pi, pi] with a density proportional to exp(kappa cos(x - mu))."""

@@ -11,7 +11,7 @@ import numpy as np
 from ... import random as _random
 from ...core.dtypes import names as dtypes
 from ...core.random.generator import Generator as Source
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, from_host
 from ...functions.creation import asarray
 from ...ops.builtin.elementwise.arithmetic import abs as abs_
 from ...ops.builtin.elementwise.comparison import where
@@ -23,6 +23,7 @@ from ...ops.builtin.shape.views import expand_dims
 from .bit_generators import BitGenerator, Philox
 from .distributions import FLOAT, Distributions, gamma_from_zero
 from .drawing import as_drawn, as_parameter, as_population, chosen_float, draw, into, plain, size_of
+from .few import few_integers, few_uniform, order_of_few
 
 __all__ = ["Generator", "Selections", "default_rng"]
 
@@ -35,6 +36,10 @@ class Selections(Distributions):
     __slots__ = ()
 
     def _chosen(self, a: Any, size: Any, replace: bool, p: Any, axis: int) -> Any:
+        if a.__class__ is int and p is None and replace:
+            made = few_integers(self._bits, size, 0, a, int)
+            if made is not None:
+                return made
         population = as_population(a)
         if isinstance(population, float):
             raise ValueError(f"[choice] a must be an integer, or have at least one axis, got {a!r}.")
@@ -51,11 +56,18 @@ class Selections(Distributions):
         scalar = size is None and not isinstance(a, Tensor) and not drawn.ndim
         return as_drawn(drawn, scalar=scalar, kind=drawn.dtype.type if isinstance(given, Tensor) else None)
 
+    def _order(self, n: int) -> np.ndarray[Any, Any]:
+        order = order_of_few(self._bits, n)
+        return _random.permutation(n, generator=self._source, device="cpu").numpy() if order is None else order
+
     def _permutation(self, x: Any, axis: int) -> Any:
+        if x.__class__ is int:
+            order = order_of_few(self._bits, x)
+            if order is not None:
+                return as_drawn(from_host(order), scalar=False)
         population = as_population(x)
         if isinstance(population, np.ndarray):
-            order = _random.permutation(population.shape[axis], generator=self._source)
-            return np.take(population, order.numpy(), axis=axis)
+            return np.take(population, self._order(population.shape[axis]), axis=axis)
         if isinstance(population, float) or (isinstance(population, Tensor) and not population.ndim):
             raise IndexError(f"[permutation] x must be an integer or have at least one axis, got {x!r}.")
         given = plain(population) if isinstance(population, Tensor) else population
@@ -65,17 +77,25 @@ class Selections(Distributions):
         if isinstance(x, Tensor) and x.ndim:
             _random.shuffle(plain(x), axis=axis, generator=self._source)
         elif isinstance(x, np.ndarray) and x.ndim:
-            x[...] = np.take(x, _random.permutation(x.shape[axis], generator=self._source).numpy(), axis=axis)
+            x[...] = np.take(x, self._order(x.shape[axis]), axis=axis)
         elif isinstance(x, MutableSequence):
             if axis:
                 raise NotImplementedError(
                     f"[shuffle] got axis={axis} and a {type(x).__name__}: a sequence has one axis."
                 )
-            x[:] = [x[i] for i in _random.permutation(len(x), generator=self._source).tolist()]
+            x[:] = [x[i] for i in self._order(len(x)).tolist()]
         else:
             raise TypeError(f"[shuffle] x must be an array with at least one axis or a list, got {x!r}.")
 
     def _integers(self, name: str, low: Any, high: Any, size: Any, dtype: Any, endpoint: bool) -> Any:
+        if dtype is int or dtype is np.int64:
+            if high is None:
+                low, high = 0, low
+            if endpoint and high.__class__ is int:
+                high, endpoint = high + 1, False
+            made = None if endpoint else few_integers(self._bits, size, low, high, dtype)
+            if made is not None:
+                return made
         kind = np.dtype(dtype)
         if kind.kind not in "iub":
             raise TypeError(f"[{name}] got dtype {kind.name}: integers are drawn in an integer dtype or bool.")
@@ -163,8 +183,8 @@ class Generator(Selections):
         self.bit_generator = bit_generator
 
     @property
-    def _source(self) -> Source:
-        return self.bit_generator.generator
+    def _bits(self) -> BitGenerator:
+        return self.bit_generator
 
     def __repr__(self) -> str:
         return f"Generator({self.bit_generator!r})"
@@ -178,6 +198,10 @@ class Generator(Selections):
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Draw uniform numbers in [0, 1) of float64 or float32, into ``out`` if it is given."""
+        if dtype is np.float64 and out is None:
+            made = few_uniform(self.bit_generator, size)
+            if made is not None:
+                return made
         chosen = chosen_float("random", dtype)
         if out is not None:
             return into("random", out, size, chosen, lambda shape: self.random(shape, dtype))
@@ -185,6 +209,8 @@ class Generator(Selections):
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Draw standard normal numbers of float64 or float32, into ``out`` if it is given."""
+        if dtype is np.float64 and out is None:
+            return self.normal(0.0, 1.0, size)
         chosen = chosen_float("standard_normal", dtype)
         if out is not None:
             return into("standard_normal", out, size, chosen, lambda shape: self.standard_normal(shape, dtype))
@@ -194,6 +220,8 @@ class Generator(Selections):
         self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
     ) -> Any:
         """Draw exponential numbers of mean 1; by inversion for either value of ``method``, ``"zig"`` and ``"inv"``."""
+        if dtype is np.float64 and out is None:
+            return self.exponential(1.0, size)
         chosen = chosen_float("standard_exponential", dtype)
         if out is not None:
             return into(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ... import random as _random
-from ...core.random.generator import Generator as Source
 from ...core.random.generator import GeneratorState, default_generator
 from .bit_generators import BitGenerator, Philox, source_of_seed, state_of
 from .distributions import FLOAT, gamma_from_zero, uniform_between
 from .drawing import as_population, draw
+from .few import few_uniform
 from .generators import Selections
 
 __all__ = ["RandomState", "global_state"]
@@ -36,8 +36,8 @@ class RandomState(Selections):
         self._bit_generator = seed if isinstance(seed, BitGenerator) else Philox(seed)
 
     @property
-    def _source(self) -> Source:
-        return self._bit_generator.generator
+    def _bits(self) -> BitGenerator:
+        return self._bit_generator
 
     def __repr__(self) -> str:
         return f"RandomState({self._bit_generator!r})"
@@ -60,7 +60,8 @@ class RandomState(Selections):
 
     def random_sample(self, size: Any = None) -> Any:
         """Draw uniform numbers in [0, 1)."""
-        return draw(_random.uniform, size, FLOAT, self._source, {})
+        made = few_uniform(self._bit_generator, size)
+        return draw(_random.uniform, size, FLOAT, self._source, {}) if made is None else made
 
     def random(self, size: Any = None) -> Any:
         """Draw uniform numbers in [0, 1)."""
@@ -76,11 +77,11 @@ class RandomState(Selections):
 
     def standard_normal(self, size: Any = None) -> Any:
         """Draw standard normal numbers."""
-        return draw(_random.normal, size, FLOAT, self._source, {})
+        return self.normal(0.0, 1.0, size)
 
     def standard_exponential(self, size: Any = None) -> Any:
         """Draw exponential numbers of mean 1."""
-        return draw(_random.exponential, size, FLOAT, self._source, {})
+        return self.exponential(1.0, size)
 
     def standard_gamma(self, shape: Any, size: Any = None) -> Any:
         """Draw gamma numbers of scale 1."""
@@ -88,7 +89,8 @@ class RandomState(Selections):
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Draw uniform numbers between ``low`` and ``high``, in either order."""
-        return draw(_between, size, FLOAT, self._source, {"low": low, "high": high})
+        made = few_uniform(self._bit_generator, size, low, high)
+        return made if made is not None else draw(_between, size, FLOAT, self._source, {"low": low, "high": high})
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
         """Draw integers in [low, high), or in [0, low)."""

@@ -1,0 +1,113 @@
+"""Draws of one or a few numbers, without a call of an operator: the numbers that ``tk.random`` draws.
+
+They are made where nothing observes calls of operators, that is outside of modes and transforms, with numbers as
+parameters, on the CPU. Each function returns None elsewhere, and where it does not know the arguments, so that the
+general way draws, or raises its error. See Note [Numbers ahead] in ``tenkey/core/random/ahead.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU, default_device
+from ...core.random import draws
+from ...core.random import exact_functions as exact
+from ...core.tensor import from_host
+from ...dispatch.local_state import SILENT, get_state
+from ..array_class import ndarray
+from .bit_generators import BitGenerator
+
+__all__ = ["few_integers", "few_located", "few_uniform", "order_of_few"]
+
+_MOST: Final = 1024
+_UNIT: Final = 2.0**-53
+_DROP: Final = np.uint64(11)
+
+
+def _count(size: Any) -> int:
+    """Return the number of elements; -1 where the general way is to be taken."""
+    state = get_state()
+    if (state is not None and state is not SILENT) or default_device() is not CPU:
+        return -1
+    if size is None:
+        return 1
+    if size.__class__ is int:
+        return size if 0 <= size <= _MOST else -1
+    if size.__class__ is not tuple:
+        return -1
+    count = 1
+    for n in size:
+        if n.__class__ is not int or n < 0:
+            return -1
+        count *= n
+    return count if count <= _MOST else -1
+
+
+def _array(values: np.ndarray[Any, Any], size: Any) -> Any:
+    made = from_host(values.reshape(size))
+    made.__class__ = ndarray
+    return made
+
+
+def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
+    """Draw as ``draws.uniform`` does, in float64."""
+    number = (float, int)
+    if low.__class__ not in number or high.__class__ not in number or not low < high:
+        return None
+    count = _count(size)
+    width = float(high) - float(low)
+    if count < 0 or not width < math.inf:
+        return None
+    words = bits.ahead("words", count)
+    if size is None:
+        value = (int(words[0]) >> 11) * _UNIT * width + low
+        return value if value < high else math.nextafter(high, -math.inf)
+    values = (words >> _DROP).astype(np.float64)
+    values *= _UNIT
+    if width != 1.0 or low:
+        values *= width
+        values += low
+        np.copyto(values, np.nextafter(float(high), -math.inf), where=values >= high)
+    return _array(values, size)
+
+
+def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
+    """Draw standard numbers of a kind of ``LAYOUTS``, times the scale, plus the location."""
+    number = (float, int)
+    if loc.__class__ not in number or scale.__class__ not in number or not 0 <= scale < math.inf:
+        return None
+    if not -math.inf < loc < math.inf:
+        return None
+    count = _count(size)
+    if count < 0:
+        return None
+    values = bits.ahead(kind, count)
+    if size is None:
+        return values.item(0) * scale + loc
+    return _array(values * float(scale) + float(loc), size)
+
+
+def few_integers(bits: BitGenerator, size: Any, low: Any, high: Any, dtype: Any) -> Any:
+    """Draw as ``draws.integers`` does, from at most 2**32 int64 integers."""
+    if low.__class__ is not int or high.__class__ is not int or not 0 < high - low <= 1 << 32:
+        return None
+    if not -(1 << 62) < low < 1 << 62:
+        return None
+    count = _count(size)
+    if count < 0:
+        return None
+    words = bits.ahead("words", count)
+    if size is None:
+        number = (int(words[0]) * (high - low) >> 64) + low
+        return number if dtype is int else np.int64(number)
+    return _array(exact.scaled(words, np.uint64(high - low)).astype(np.int64) + low, size)
+
+
+def order_of_few(bits: BitGenerator, n: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """Return 0 to n - 1 in the order of ``draws.permutation``."""
+    if not 0 < n <= _MOST or _count(None) < 0:
+        return None
+    return draws.permutation_of(bits.ahead("words", n))
