@@ -180,6 +180,8 @@ def _operand(name: str, value: Any, row: Row, device: Any) -> Any:
     """Return an array, or a list that NumPy takes for an array, as a tensor; anything else as it is."""
     if name in row.sequences and isinstance(value, (list, tuple)):
         return [v if isinstance(v, Tensor) else asarray(np.asarray(v), device=device) for v in value]
+    if name in row.sequences and isinstance(value, (Tensor, np.ndarray)) and value.ndim:
+        return [*(value if isinstance(value, Tensor) else asarray(value, device=device))]  # its rows
     if value.__class__ is np.ndarray:
         return asarray(value, device=device)
     if name in ARRAYS and isinstance(value, (list, tuple)):

@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.word import WEAK_MASK
+from ..core.word import REQUIRES_GRAD, WEAK_MASK
+from ..core.wrapper import Wrapper
 from ..dispatch import registry
 from ..functions import creation, matrix_norms
 from ..functions import linalg as contractions
@@ -37,9 +38,12 @@ def _plain(x: Any) -> Any:
 
 
 def _of_triangle(a: Any, upper: bool) -> Any:
-    """Return the Hermitian matrix one of whose triangles is that of ``a``."""
+    """Return the Hermitian matrix one of whose triangles is that of ``a``.
+
+    NumPy reads the lower triangle of what it gets, so that needs no work, except for the gradient by ``a``.
+    """
     if not upper:
-        return a
+        return _of_lower(a) if a._word & REQUIRES_GRAD or a.__class__ is Wrapper else a
     strict = _tk("triu")(a, k=1)
     transposed = _tk("matrix_transpose")(strict)
     mirrored = _tk("conj")(transposed) if a.dtype.kind == "c" else transposed

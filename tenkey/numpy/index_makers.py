@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tree import tensors_in
+from ..core.wrapper import Wrapper
 from .converting import on_host
 from .known import functions
 
@@ -25,10 +27,42 @@ class _Indexed:
         return on_host(self._source.__getitem__, (index,), {})
 
 
+class _Joined(_Indexed):
+    """Joins the items of its index along an axis, after giving them at least ``ndmin`` axes.
+
+    The own axes of an item with fewer come at the place ``place`` among those that are added.
+    """
+
+    __slots__ = ("_layout",)
+
+    def __init__(self, source: Any, axis: int, ndmin: int, place: int) -> None:
+        super().__init__(source)
+        self._layout = (axis, ndmin, place)
+
+    def __getitem__(self, index: Any) -> Any:
+        items = index if isinstance(index, tuple) else (index,)
+        layout = self._layout
+        if not any(x.requires_grad or x.__class__ is Wrapper for x in tensors_in(items)):
+            return super().__getitem__(index)
+        if isinstance(items[0], str):
+            given = tuple([int(number) for number in items[0].split(",")])
+            layout, items = (given + layout[len(given) :])[:3], items[1:]  # type: ignore[assignment]
+        axis, ndmin, place = layout
+        return functions["concatenate"]([self._item(x, ndmin, place) for x in items], axis)
+
+    def _item(self, item: Any, ndmin: int, place: int) -> Any:
+        x = functions["asarray"](self._source[item] if isinstance(item, slice) else item)
+        added = ndmin - x.ndim
+        if added <= 0:
+            return x
+        before = place % (added + 1) if x.ndim else added
+        return x.reshape((1,) * before + x.shape + (1,) * (added - before))
+
+
 mgrid = _Indexed(np.mgrid)
 ogrid = _Indexed(np.ogrid)
-r_ = _Indexed(np.r_)
-c_ = _Indexed(np.c_)
+r_ = _Joined(np.r_, 0, 1, -1)
+c_ = _Joined(np.c_, -1, 2, 0)
 
 
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
