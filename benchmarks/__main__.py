@@ -49,6 +49,7 @@ BENCHMARKS: Final = (
     Benchmark("cpu", "Large calls on the CPU", ["--busy"], quick=["--quick", "--busy"]),
     Benchmark("pool", "The launch of a parallel region"),
     Benchmark("programs", "Whole programs"),
+    Benchmark("numpy_programs", "NumPy programs with one import changed"),
     Benchmark("dispatch", "The cost of a call", ["--rounds", "30"]),
     Benchmark("arrays", "Small arrays", ["--rounds", "15"]),
     Benchmark("autograd", "Backward passes", ["--rounds", "15"]),

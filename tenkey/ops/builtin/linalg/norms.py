@@ -66,6 +66,8 @@ def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     total = _sum_of_squares(x, axis, keepdims)
     if not total.size or (total.min() > least and total.max() < most):
         return np.sqrt(total)
+    if total.max() < most and not np.any(x, axis, keepdims=keepdims)[total <= least].any():
+        return np.sqrt(total)  # what is small is zero, as on the diagonal of a matrix of distances
     # the squares overflow or underflow, but the norm need not: divide by the largest element first
     size = np.maximum(np.abs(x.real), np.abs(x.imag)) if x.dtype.kind == "c" else np.abs(x)
     scale = _largest(size, axis)
