@@ -133,6 +133,7 @@ class Operator:
         self.own_kernels: tuple[Kernel, ...] = ()  # those that the definition brought, which are removed with it
         self.removed = False
         self.cache = _Cache(self)
+        self.shortcuts: dict[int, Any] = {}  # what other packages resolved from the kernels; forgotten with the cache
         self._slots: dict[DispatchKey, Slot] = {}
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
@@ -174,6 +175,7 @@ class Operator:
         if self.cache or self._slots:
             self._slots.clear()
             self.cache.clear()
+            self.shortcuts.clear()
 
     def call_word(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """Return the word that these arguments, as a kernel gets them, give a call, before the local state applies."""

@@ -90,6 +90,8 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
     parameters = _parameters(source)
     if parameters is None or row.positional < 0:
         return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
+    others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
+    parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     given = [p for p in parameters if p.name in row.names[: row.positional]]
     if len(given) < row.positional:  # other names than in the documents, as in arange
         return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
@@ -106,12 +108,14 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
         heads.append(p.name if p.default is p.empty else f"{p.name}=$default_{p.name}")
         if p.default is not p.empty:
             scope[f"default_{p.name}"] = p.default
-    text = f"def {name}({', '.join(heads)}):\n{_short_way(given, options, row, scope)}"
-    others = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
+    heads += [f"**{others}"] if others else []
+    text = f"def {name}({', '.join(heads)}):\n{_short_way(given, options, row, scope, others)}"
+    rest = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
     operands = [p.name for p in given if p.default is p.empty]
     late = "".join(_LATE.format(p.name, i) for i, p in enumerate(given) if p.name not in operands)
     names = "".join(f"{x}, " for x in operands)
-    text += f"    $given = {{}}\n    $values = ({names})\n{late}{others}    return $general($values, $given)\n"
+    start = f"dict({others})" if others else "{}"
+    text += f"    $given = {start}\n    $values = ({names})\n{late}{rest}    return $general($values, $given)\n"
     taken = {p.name for p in parameters}
     for word in {"target", "general", "direct", "finished", "given", "values", "word", "made", "one"} & taken:
         text = text.replace(f"${word}", f"${word}_")
@@ -126,7 +130,7 @@ def _parameters(source: Any) -> list[inspect.Parameter] | None:
         found = [p for p in inspect.signature(source).parameters.values() if p.name != "like"]
     except (TypeError, ValueError):
         return None
-    return None if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in found) else found
+    return None if any(p.kind is p.VAR_POSITIONAL for p in found) else found
 
 
 def _options(parameters: list[inspect.Parameter], row: Row) -> list[_Option]:
@@ -148,7 +152,9 @@ def _options(parameters: list[inspect.Parameter], row: Row) -> list[_Option]:
     return [o._replace(passed="") if o.passed and twice.index(o.passed) != i else o for i, o in enumerate(made)]
 
 
-def _short_way(given: list[inspect.Parameter], options: list[_Option], row: Row, scope: dict[str, Any]) -> str:
+def _short_way(
+    given: list[inspect.Parameter], options: list[_Option], row: Row, scope: dict[str, Any], others: str
+) -> str:
     """Return the lines of the short way; "" where the arguments have no operand."""
     tests: list[str] = []
     words: list[str] = []
@@ -170,7 +176,7 @@ def _short_way(given: list[inspect.Parameter], options: list[_Option], row: Row,
     if not words:
         return ""
     tests.append(f"{words[0] if len(words) == 1 else '(' + ', '.join(words) + ')'} in $direct")
-    flat = ""
+    tests += [f"not {others}"] if others else []
     passed = [p.name for p in given]
     for o in options:
         if o.name == "axis" and row.flattens is not False:
@@ -200,5 +206,5 @@ def _short_way(given: list[inspect.Parameter], options: list[_Option], row: Row,
         f"            if $made.__class__ is $Tensor{fresh}:\n"
         f"                $made.__class__ = $ndarray\n"
         f"                return $made\n"
-        f"            return $finished($made, ({''.join(x + ', ' for x in same)}))\n{flat}"
+        f"            return $finished($made, ({''.join(x + ', ' for x in same)}))\n"
     )

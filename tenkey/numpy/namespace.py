@@ -115,7 +115,9 @@ _CONDITIONS: Final = frozenset(["where", "select"])
 def _common(name: str, values: list[Any]) -> list[Any]:
     """Return the operands in NumPy's common dtype where their dtypes differ."""
     if name in _CONDITIONS:
-        return [values[0], *_common("", values[1:])]
+        rest = values[1:]
+        found = _common("", rest)
+        return values if found is rest else [values[0], *found]
     if name == "einsum":  # beside the operands there are text and lists of integers
         tensors = iter(_common("", [v for v in values if isinstance(v, Tensor)]))
         return [next(tensors) if isinstance(v, Tensor) else v for v in values]
@@ -184,7 +186,7 @@ def _general(
     results = _dtypes_of(made)
     if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
-    same = name not in ASKED and operands is first and results == _dtypes_of(made)
+    same = name not in ASKED and _are(operands, first) and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
     if name == "dot" and out is not None:
@@ -200,6 +202,13 @@ def _with_others(row: Row, tensors: Any, operands: Any, keywords: dict[str, Any]
     with contextlib.suppress(TypeError, NotImplementedError):
         return in_float64(row.target, tuple(operands), keywords)
     return None
+
+
+def _are(one: Any, other: Any) -> bool:
+    """Tell whether operands are the same objects, in lists too."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_are, one, other))
+    return one is other
 
 
 def _dtypes_of(made: Any) -> list[Any]:

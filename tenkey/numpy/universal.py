@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..backends.cpu.fp_warnings import quietly
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
 from ..core.tensor import Tensor, from_host
@@ -29,6 +30,7 @@ from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarrays, ndarray
 from .converting import cast, on_host, operand, write_out
 from .known import functions
+from .quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 
 __all__ = ["ufunc", "universal_functions"]
 
@@ -42,25 +44,15 @@ _REDUCTIONS: Final = {
 }  # fmt: skip
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
 
+# The call of small arrays, then any call of arrays and numbers, then all others.
 _TEMPLATE: Final = """def {name}({parameters}, /, {outs}**options):
-{join}{numbers}    try:
+{join}{quick}{numbers}    try:
         word = {union}
     except AttributeError:
         return general(({names},), out, options)
     if out is not None or options:
         return general(({names},), out, options)
-    plan = plans[word]
-    if plan is None:
-        local = state()
-        if local is not None:
-            word = (word | local.include) & local.keep
-        made = cache[word]({names})
-    else:
-        made = plan({names})
-    if made.__class__ is Tensor{fresh}:
-        made.__class__ = ndarray
-        return made
-    return finished(made, ({names},))
+    return planned(word, {names})
 """
 _NUMBER: Final = """    kind = {0}.__class__
     if kind is float or kind is int:
@@ -77,21 +69,24 @@ class ufunc:  # NumPy's name for it
     """
 
     # ``__call__`` is a slot, so that a call needs no frame of its own
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_call_operator", "_numpy", "_operator", "_plans")
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_numpy", "_operator", "_plans", "_shortcuts")
     __call__: Callable[..., Any]
 
     def __init__(self, source: np.ufunc, name: str, operator: Operator | None) -> None:
         self._numpy = source
         self._operator = operator
         self._plans = _Plans(self)
+        self._shortcuts: dict[int, int] = {} if operator is None else operator.shortcuts
         self.__name__ = self.__qualname__ = name
         self.__doc__ = source.__doc__ if operator is None else operator.doc
         for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature"):
             setattr(self, attribute, getattr(source, attribute))
         names = ["x"] if source.nin == 1 else [f"x{i + 1}" for i in range(source.nin)]
         scope: dict[str, Any] = {
-            "plans": self._plans, "state": get_state, "cache": {} if operator is None else operator.cache,
-            "general": self._general, "weak": weak_tensor, "finished": _finished, "Tensor": Tensor, "ndarray": ndarray,
+            "general": self._general, "planned": self._planned, "weak": weak_tensor, "state": get_state,
+            "known": self._shortcuts.get, "find": self._find_result, "source": source, "square": np.square,
+            "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "asarray": np.asarray, "new": object.__new__,
+            "SMALL": SMALL, "WEAK_FLOAT": WEAK_FLOAT, "WEAK_INT": WEAK_INT,
         }  # fmt: skip
         several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []
         outs = "".join(f"{x}=None, " for x in several) + ("*, " if several else "") + "out=None, "
@@ -104,7 +99,7 @@ class ufunc:  # NumPy's name for it
             names=", ".join(names),
             union=" | ".join(f"{x}._word" for x in names),
             numbers="".join(_NUMBER.format(x) for x in names) if source.nin > 1 else "",
-            fresh="".join(f" and made is not {x}" for x in names),
+            quick=quick_entry(source),
         )
         self.__call__ = codegen.define(text, scope, f"<numpy.{name}>")
 
@@ -119,6 +114,22 @@ class ufunc:  # NumPy's name for it
         return self._numpy.resolve_dtypes(*args, **kwargs)
 
     # ---- calls
+
+    def _find_result(self, word: int) -> int:
+        """Return the word of the result of a small call, after keeping it (Note [Quick calls of ufuncs])."""
+        found = self._shortcuts[word] = result_word(self._numpy, self._operator, word)
+        return found
+
+    def _planned(self, word: int, *operands: Any) -> Any:
+        """Compute for tensors with this union of words."""
+        plan = self._plans[word]
+        if plan is None:
+            local = get_state()
+            if local is not None:
+                word = (word | local.include) & local.keep
+            assert self._operator is not None
+            plan = self._operator.cache[word]
+        return _finished(plan(*operands), operands)
 
     def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
         """Compute for any operands and options."""

@@ -120,6 +120,31 @@ def test_gradients_reach_operands_of_other_dtypes() -> None:
     assert x.grad.tolist() == [3.0, 4.0]
 
 
+def test_registered_kernels_are_called() -> None:
+    """Note [Quick calls of ufuncs]: a kernel that is registered computes small calls until it is removed."""
+    x = tnp.array([1.0, 2.0])
+    assert tnp.negative(x).tolist() == [-1.0, -2.0]
+    library = tk.library.Library("tk", "IMPL")
+    with library.impl("negative", lambda x: tk.full(x.shape, 7.0, dtype=x.dtype), "cpu", allow_override=True):
+        assert tnp.negative(x).tolist() == [7.0, 7.0]
+        assert (-x).tolist() == [7.0, 7.0]
+    assert tnp.negative(x).tolist() == [-1.0, -2.0]
+
+
+def test_modes_see_small_calls() -> None:
+    seen = []
+
+    class Seeing(tk.dispatch.DispatchMode):
+        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            seen.append(op.name)
+            return op(*args, **kwargs)
+
+    x = tnp.array([1.0, 2.0])
+    with Seeing():
+        assert (tnp.exp(x) + 1.0).shape == (2,)
+    assert seen == ["tk::exp", "tk::add"]
+
+
 def test_plain_tensors_stay_plain() -> None:
     """A result that is the operand itself does not change the operand's class."""
     x = tk.asarray([1.0, 2.0])

@@ -1,0 +1,122 @@
+"""Calls of ufuncs on small arrays, which are one call of NumPy's ufunc.
+
+Note [Quick calls of ufuncs]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The CPU kernel of a pointwise operator computes a small call by NumPy's ufunc (Note [Small and large calls]). For arrays
+of ``tenkey.numpy`` without gradients, outside of modes and transforms, that is all that a call amounts to, in any
+dtypes, since the rules are NumPy's. So the entry of a ufunc does it itself where ``operator.shortcuts`` has the word of
+the result for the word of the operands. A registration clears the shortcuts; they are made again only while the
+package's own kernels handle the call, so a kernel that a user registers is found.
+Guarded by ``tests/numpy/test_ufuncs.py::test_registered_kernels_are_called``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.device import base_word
+from ..core.tensor import cpu_word
+from ..core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
+from ..dispatch.operator import Operator
+from ..dispatch.table import steps
+
+__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "quick_entry", "result_word"]
+
+WEAK_FLOAT: Final = WEAK_TRAIT[float]
+WEAK_INT: Final = WEAK_TRAIT[int]
+SMALL: Final = 1 << 12
+"""The product of the operands' sizes above which kernels take as long as the way to them."""
+_PLAIN: Final = base_word("cpu")
+
+# The result word is 0 where the standard way is to be taken, and None where that is not known.
+_UNARY: Final = """    if x.__class__ is ndarray:
+        word = x._word
+        result = known(word)
+        if result is None: result = find(word)
+        if result and out is None and not options and state() is None:
+            a = x._data
+            if a.size <= SMALL:
+                try:
+                    data = quietly(source, a)
+                except RuntimeError:  # Note [A context without warnings]
+                    pass
+                else:
+                    made = new(ndarray)
+                    made._data = data if data.__class__ is array else asarray(data)
+                    made._word = result
+                    made._storage = None
+                    made._autograd = None
+                    return made
+"""
+_BINARY: Final = """    k1, k2 = x1.__class__, x2.__class__
+    word = 0
+    if k1 is ndarray:
+        a, b = x1._data, x2
+        if k2 is ndarray:
+            word = x1._word | x2._word
+            b = x2._data
+            size = a.size * b.size
+        else:
+            if k2 is float: word = x1._word | WEAK_FLOAT
+            elif k2 is int: word = x1._word | WEAK_INT
+            size = a.size
+    elif k2 is ndarray:
+        a, b = x1, x2._data
+        if k1 is float: word = x2._word | WEAK_FLOAT
+        elif k1 is int: word = x2._word | WEAK_INT
+        size = b.size
+    if word and size <= SMALL:
+        result = known(word)
+        if result is None: result = find(word)
+        if result and out is None and not options and state() is None:
+            try:
+                data = quietly({call})
+            except (RuntimeError, ValueError, OverflowError):
+                pass
+            else:
+                made = new(ndarray)
+                made._data = data if data.__class__ is array else asarray(data)
+                made._word = result
+                made._storage = None
+                made._autograd = None
+                return made
+"""
+
+
+def quick_entry(source: np.ufunc) -> str:
+    """Return the first lines of the entry of a ufunc, for small calls; "" for ufuncs that have none."""
+    if source.nout > 1 or source.nin > 2 or source.signature:
+        return ""
+    if source.nin == 1:
+        return _UNARY
+    call = "source, a, b"
+    if source is np.power:  # as NumPy's operator ** does
+        call = "*((square, a) if b is x2 and b == 2 and a.dtype.kind in 'fc' else (source, a, b))"
+    return _BINARY.replace("{call}", call)
+
+
+def _is_ours(operator: Operator, word: int) -> bool:
+    """Tell whether the package's own CPU kernel handles calls with this word."""
+    found = [step.slot for step in steps(operator, word)]
+    return all(slot.kernel is None or slot.kernel.origin == "generated" for slot in found) and not any(
+        slot.conditional for slot in found
+    )
+
+
+def result_word(source: np.ufunc, operator: Operator | None, word: int) -> int:
+    """Return the word of the result of a small call with this union of words; 0 for the standard way."""
+    arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+    if word & ~(DTYPE_MASK | WEAK_MASK) != _PLAIN or len(arrays) + len(weak) > source.nin:
+        return 0
+    if operator is None or "Pointwise" not in operator.facets or not _is_ours(operator, word & ~WEAK_MASK):
+        return 0
+    given: list[Any] = [*arrays, *weak]
+    given += given[:1] * (source.nin - len(given))
+    try:
+        found = {source.resolve_dtypes((*order, None))[-1] for order in (given, given[::-1])}
+    except (TypeError, ValueError):  # NumPy refuses the dtypes
+        return 0
+    (result,) = found if len(found) == 1 else (np.dtype("O"),)  # where their order matters, the word does not tell
+    return cpu_word(result) if result.kind in "biufc" else 0
