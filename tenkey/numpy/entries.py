@@ -33,6 +33,21 @@ _OPERANDS: Final = ARRAYS | {"m", "A", "x1", "x2", "array", "ary", "prototype", 
 
 
 _PLAIN: Final = "def {}(*args, **kwargs):\n    return general(args, kwargs)\n"
+# any number of operands, beside text
+_MANY: Final = """def {}(*args, **kwargs):
+    if not kwargs:
+        word = 0
+        for x in args:
+            if x.__class__ is ndarray: word |= x._word
+            elif x.__class__ is not str: break
+        else:
+            if word in direct:
+                try:
+                    return finished(target(*args), args)
+                except (TypeError, IndexError, ValueError):
+                    pass
+    return general(args, kwargs)
+"""
 
 _LATE: Final = """    if {0} is not $default_{0}:
         if len($values) == {1}: $values = (*$values, {0})
@@ -51,6 +66,9 @@ class _Option(NamedTuple):
 
 def words_of(row: Row, args: tuple[Any, ...]) -> Any:
     """Return the words of the operands of a call, by which entries know direct calls; None without any."""
+    if row.positional < 0:
+        found = {x._word for x in args if isinstance(x, Tensor)}
+        return found.pop() if len(found) == 1 else None
     words: list[int] = []
     for name, value in zip(row.names[: row.positional], args):
         if name in row.sequences:
@@ -88,7 +106,16 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
     """Return the written entry."""
     parameters = _parameters(source)
-    if parameters is None or row.positional < 0:
+    if row.positional < 0:
+        known = {
+            "general": general,
+            "direct": direct,
+            "target": row.target,
+            "finished": as_ndarrays,
+            "ndarray": ndarray,
+        }
+        return codegen.define(_MANY.format(name), known, f"<numpy.{name}>")  # type: ignore[return-value]
+    if parameters is None:
         return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
     others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
     parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]

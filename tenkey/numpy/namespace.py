@@ -186,7 +186,7 @@ def _general(
     results = _dtypes_of(made)
     if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
-    same = name not in ASKED and _are(operands, first) and results == _dtypes_of(made)
+    same = name not in ASKED - {"where", "einsum"} and _are(operands, first) and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
     if name == "dot" and out is not None:
