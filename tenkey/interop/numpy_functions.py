@@ -64,6 +64,8 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "reshape": _reshape,
     "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
     "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
+    "split": lambda ary, parts, **axis: list(_ours("split")(ary, parts, **axis)),
+    "array_split": lambda ary, parts, **axis: list(_ours("array_split")(ary, parts, **axis)),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
