@@ -297,6 +297,37 @@ def test_few_numbers_are_those_of_operators(name: str) -> None:
     assert rng.bit_generator.generator.state == source.state
 
 
+ONE: dict[str, list[tuple[Any, ...]]] = {
+    "beta": [(0.5, 2.0), (1e-3, 1e-3)], "chisquare": [(3,)], "f": [(3, 5.0)], "gamma": [(0.05, 2.0), (3, 1.5)],
+    "standard_t": [(3.5,)], "poisson": [(0.0,), (4.0,), (50,)], "binomial": [(10, 0.3), (2.7, 0.5), (1000, 0.6)],
+    "negative_binomial": [(3, 0.4)], "zipf": [(2.5,)], "logseries": [(0.7,)], "hypergeometric": [(5, 9, 6), (7, 5, 9)],
+    "rayleigh": [(2.0,)], "weibull": [(1.5,)], "pareto": [(2.5,)], "power": [(0.7,)], "lognormal": [(0.5, 0.7)],
+    "geometric": [(0.3,), (1.0,), (1e-300,)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_number_is_that_of_operators(name: str) -> None:
+    for parameters in ONE[name]:
+        rng, other = R.default_rng(7), R.default_rng(7)
+        got = [getattr(rng, name)(*parameters) for _ in range(20)]
+        want = getattr(other, name)(*[np.array([p]) for p in parameters], size=20).tolist()
+        assert got == want
+        assert rng.bit_generator.state == other.bit_generator.state
+        assert all(type(g) is type(w) for g, w in zip(got, want, strict=True))
+
+
+def test_few_categories_are_those_of_operators() -> None:
+    rng, source = R.default_rng(7), tk.random.Generator(7)
+    p = np.array([0.0, 0.1, 0.2, 0.0, 0.7, 0.0])
+    want = tk.random.categorical(p, 600, generator=source).tolist()
+    got = [rng.choice(6, p=p) for _ in range(10)]
+    got += rng.choice(6, (5, 10), p=tnp.array(p)).numpy().reshape(-1).tolist()
+    got += rng.choice(6, 540, p=p.tolist()).tolist()
+    assert got == want
+    assert type(got[0]) is int
+
+
 def test_orders_of_few_are_those_of_operators() -> None:
     rng, source = R.default_rng(7), tk.random.Generator(7)
     for n in (5, 1, 64, 2000):

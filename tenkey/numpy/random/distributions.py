@@ -24,6 +24,7 @@ from ...ops.builtin.shape.copying import astype, concat
 from .bit_generators import BitGenerator
 from .drawing import as_drawn, as_parameter, draw, shape_of, size_of
 from .few import few_located, few_uniform
+from .one import one_number
 
 __all__ = ["Distributions", "FLOAT", "gamma_from_zero", "uniform_between"]
 
@@ -51,18 +52,23 @@ class Distributions:
         made = few_located(self._bits, kind, size, loc, scale)
         return self._floats(function, size, **given) if made is None else made
 
-    def _floats(self, function: Callable[..., Any], size: Any, /, **parameters: Any) -> Any:
-        return draw(function, size, FLOAT, self._source, parameters)
+    def _floats(self, function: Callable[..., Any], size: Any, /, *, one: str = "", **parameters: Any) -> Any:
+        made = one_number(self._bits, one, *parameters.values()) if one and size is None else None
+        return draw(function, size, FLOAT, self._source, parameters) if made is None else made
 
-    def _counts(self, function: Callable[..., Any], size: Any, /, **parameters: Any) -> Any:
-        return draw(function, size, _COUNT, self._source, parameters)
+    def _counts(self, function: Callable[..., Any], size: Any, /, *, one: str = "", **parameters: Any) -> Any:
+        made = one_number(self._bits, one, *parameters.values()) if one and size is None else None
+        return draw(function, size, _COUNT, self._source, parameters) if made is None else made
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
         """Draw beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1)."""
-        return self._floats(_random.beta, size, a=a, b=b)
+        return self._floats(_random.beta, size, a=a, b=b, one="beta")
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draw the number of successes in ``n`` trials of probability ``p``; fractions of ``n`` are dropped."""
+        made = one_number(self._bits, "binomial", n, p) if size is None else None
+        if made is not None:
+            return made
         n = as_parameter(n)
         n = int(n) if isinstance(n, float) else n
         return self._counts(_random.binomial, size, n=astype(n, _COUNT) if isinstance(n, Tensor) else n, p=p)
@@ -79,7 +85,7 @@ class Distributions:
 
     def chisquare(self, df: Any, size: Any = None) -> Any:
         """Draw sums of ``df`` squared standard normal numbers."""
-        return self._floats(_random.chisquare, size, df=df)
+        return self._floats(_random.chisquare, size, df=df, one="chisquare")
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """Draw vectors of shares that sum to 1, along a new last axis of the length of ``alpha``."""
@@ -92,15 +98,15 @@ class Distributions:
 
     def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
         """Draw ratios of two mean squares, with ``dfnum`` and ``dfden`` degrees of freedom."""
-        return self._floats(_random.f, size, dfnum=dfnum, dfden=dfden)
+        return self._floats(_random.f, size, dfnum=dfnum, dfden=dfden, one="f")
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw gamma numbers: density proportional to x**(shape - 1) exp(-x / scale)."""
-        return self._floats(gamma_from_zero, size, a=shape, scale=scale)
+        return self._floats(gamma_from_zero, size, a=shape, scale=scale, one="gamma")
 
     def geometric(self, p: Any, size: Any = None) -> Any:
         """Draw the number of trials until one of probability ``p`` succeeds."""
-        return self._counts(_random.geometric, size, p=p)
+        return self._counts(_random.geometric, size, p=p, one="geometric")
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw Gumbel numbers (of maxima)."""
@@ -108,7 +114,7 @@ class Distributions:
 
     def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Any = None) -> Any:
         """Draw how many of ``nsample`` elements, taken without replacement, are among the ``ngood``."""
-        return self._counts(_random.hypergeometric, size, ngood=ngood, nbad=nbad, nsample=nsample)
+        return self._counts(_random.hypergeometric, size, ngood=ngood, nbad=nbad, nsample=nsample, one="hypergeometric")
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale)."""
@@ -120,11 +126,11 @@ class Distributions:
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
         """Draw exponentials of normal numbers."""
-        return self._floats(_random.lognormal, size, mean=mean, sigma=sigma)
+        return self._floats(_random.lognormal, size, mean=mean, sigma=sigma, one="lognormal")
 
     def logseries(self, p: Any, size: Any = None) -> Any:
         """Draw from the logarithmic series distribution."""
-        return self._counts(_random.logseries, size, p=p)
+        return self._counts(_random.logseries, size, p=p, one="logseries")
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """Draw how often each category occurs in ``n`` trials; the last probability is what the others leave."""
@@ -145,7 +151,7 @@ class Distributions:
 
     def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draw the number of failures before the n-th success."""
-        return self._counts(_random.negative_binomial, size, n=n, p=p)
+        return self._counts(_random.negative_binomial, size, n=n, p=p, one="negative_binomial")
 
     def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
         """Draw sums of ``df`` squared normal numbers whose squared means sum to ``nonc``."""
@@ -167,19 +173,19 @@ class Distributions:
 
     def pareto(self, a: Any, size: Any = None) -> Any:
         """Draw Lomax numbers, those of the Pareto distribution on [1, inf) less 1."""
-        return self._floats(_lomax, size, a=a)
+        return self._floats(_lomax, size, a=a, one="pareto")
 
     def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
         """Draw counts of a Poisson process with the mean ``lam``."""
-        return self._counts(_random.poisson, size, lam=lam)
+        return self._counts(_random.poisson, size, lam=lam, one="poisson")
 
     def power(self, a: Any, size: Any = None) -> Any:
         """Draw numbers in [0, 1] with the density a x**(a - 1)."""
-        return self._floats(_random.power, size, a=a)
+        return self._floats(_random.power, size, a=a, one="power")
 
     def rayleigh(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Draw lengths of vectors of two normal numbers."""
-        return self._floats(_random.rayleigh, size, scale=scale)
+        return self._floats(_random.rayleigh, size, scale=scale, one="rayleigh")
 
     def standard_cauchy(self, size: Any = None) -> Any:
         """Draw Cauchy numbers: density 1 / (pi (1 + x**2))."""
@@ -187,7 +193,7 @@ class Distributions:
 
     def standard_t(self, df: Any, size: Any = None) -> Any:
         """Draw from Student's t distribution with ``df`` degrees of freedom."""
-        return self._floats(_random.standard_t, size, df=df)
+        return self._floats(_random.standard_t, size, df=df, one="standard_t")
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
         """Draw numbers whose density rises linearly from ``left`` to ``mode`` and falls to ``right``."""
@@ -208,11 +214,11 @@ class Distributions:
 
     def weibull(self, a: Any, size: Any = None) -> Any:
         """Draw Weibull numbers: cdf 1 - exp(-x**a)."""
-        return self._floats(_weibull, size, a=a)
+        return self._floats(_weibull, size, a=a, one="weibull")
 
     def zipf(self, a: Any, size: Any = None) -> Any:
         """Draw from the zeta distribution: k has a probability proportional to k**-a."""
-        return self._counts(_random.zipf, size, a=a)
+        return self._counts(_random.zipf, size, a=a, one="zipf")
 
 
 # ---- where NumPy allows more parameters than tk.random

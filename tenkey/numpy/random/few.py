@@ -20,17 +20,23 @@ from ...dispatch.local_state import SILENT, get_state
 from ..array_class import ndarray
 from .bit_generators import BitGenerator
 
-__all__ = ["few_integers", "few_located", "few_uniform", "order_of_few"]
+__all__ = ["few_categories", "few_integers", "few_located", "few_uniform", "is_observed", "order_of_few"]
 
 _MOST: Final = 1024
+_NUMBERS: Final[frozenset[Any]] = frozenset([float, int, np.float64])
 _UNIT: Final = 2.0**-53
 _DROP: Final = np.uint64(11)
 
 
+def is_observed() -> bool:
+    """Tell whether a mode or a transform sees calls of operators, or they create tensors on a device."""
+    state = get_state()
+    return (state is not None and state is not SILENT) or default_device() is not CPU
+
+
 def _count(size: Any) -> int:
     """Return the number of elements; -1 where the general way is to be taken."""
-    state = get_state()
-    if (state is not None and state is not SILENT) or default_device() is not CPU:
+    if is_observed():
         return -1
     if size is None:
         return 1
@@ -54,8 +60,7 @@ def _array(values: np.ndarray[Any, Any], size: Any) -> Any:
 
 def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Draw as ``draws.uniform`` does, in float64."""
-    number = (float, int)
-    if low.__class__ not in number or high.__class__ not in number or not low < high:
+    if low.__class__ not in _NUMBERS or high.__class__ not in _NUMBERS or not low < high:
         return None
     count = _count(size)
     width = float(high) - float(low)
@@ -63,7 +68,7 @@ def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) 
         return None
     words = bits.ahead("words", count)
     if size is None:
-        value = (int(words[0]) >> 11) * _UNIT * width + low
+        value = (int(words[0]) >> 11) * _UNIT * width + float(low)
         return value if value < high else math.nextafter(high, -math.inf)
     values = (words >> _DROP).astype(np.float64)
     values *= _UNIT
@@ -76,8 +81,7 @@ def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) 
 
 def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
     """Draw standard numbers of a kind of ``LAYOUTS``, times the scale, plus the location."""
-    number = (float, int)
-    if loc.__class__ not in number or scale.__class__ not in number or not 0 <= scale < math.inf:
+    if loc.__class__ not in _NUMBERS or scale.__class__ not in _NUMBERS or not 0 <= scale < math.inf:
         return None
     if not -math.inf < loc < math.inf:
         return None
@@ -86,7 +90,7 @@ def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) 
         return None
     values = bits.ahead(kind, count)
     if size is None:
-        return values.item(0) * scale + loc
+        return values.item(0) * float(scale) + float(loc)
     return _array(values * float(scale) + float(loc), size)
 
 
@@ -104,6 +108,22 @@ def few_integers(bits: BitGenerator, size: Any, low: Any, high: Any, dtype: Any)
         number = (int(words[0]) * (high - low) >> 64) + low
         return number if dtype is int else np.int64(number)
     return _array(exact.scaled(words, np.uint64(high - low)).astype(np.int64) + low, size)
+
+
+def few_categories(bits: BitGenerator, size: Any, p: np.ndarray[Any, Any], n: int) -> Any:
+    """Draw as ``tk.random.categorical`` does: indices below ``n`` with the probabilities ``p``, in float64."""
+    if p.shape != (n,) or not n or not (p >= 0.0).all():
+        return None
+    sums = np.cumsum(p)
+    if not abs(p.sum() - 1.0) <= 1e-8:
+        return None
+    count = _count(size)
+    if count < 0:
+        return None
+    units = (bits.ahead("words", count) >> _DROP).astype(np.float64) * _UNIT
+    last = n - 1 - int(np.argmax(p[::-1] > 0.0))
+    places = np.minimum(np.searchsorted(sums, units * sums[-1], side="right"), last)
+    return places.item() if size is None else _array(places.astype(np.int64), size)
 
 
 def order_of_few(bits: BitGenerator, n: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import random as _random
+from ...core.device import CPU
 from ...core.dtypes import names as dtypes
 from ...core.random.generator import Generator as Source
 from ...core.tensor import Tensor, from_host
@@ -23,7 +24,7 @@ from ...ops.builtin.shape.views import expand_dims
 from .bit_generators import BitGenerator, Philox
 from .distributions import FLOAT, Distributions, gamma_from_zero
 from .drawing import as_drawn, as_parameter, as_population, chosen_float, draw, into, plain, size_of
-from .few import few_integers, few_uniform, order_of_few
+from .few import few_categories, few_integers, few_uniform, is_observed, order_of_few
 
 __all__ = ["Generator", "Selections", "default_rng"]
 
@@ -43,7 +44,12 @@ class Selections(Distributions):
         population = as_population(a)
         if isinstance(population, float):
             raise ValueError(f"[choice] a must be an integer, or have at least one axis, got {a!r}.")
-        p = None if p is None else _shares(p)
+        if p is not None:
+            p = _shares(p)
+            if isinstance(p, np.ndarray) and population.__class__ is int and replace:
+                made = few_categories(self._bits, size, p, population)
+                if made is not None:
+                    return made
         foreign = isinstance(population, np.ndarray)
         given = population.shape[axis] if foreign else population
         drawn = _random.choice(
@@ -141,11 +147,17 @@ class Selections(Distributions):
 
 def _shares(p: Any) -> Any:
     """Return probabilities in float64, divided by their sum if that is within NumPy's tolerance of 1."""
-    p = as_parameter(p)
-    if not isinstance(p, Tensor) or p.ndim != 1:
+    on_host = not isinstance(p, Tensor) or (p.device is CPU and not is_observed())
+    if on_host:
+        p = p.detach().numpy() if isinstance(p, Tensor) else np.asarray(p)
+    if p.ndim != 1 or p.dtype.kind not in "iuf":
         return p
     tolerance = float(np.sqrt(np.finfo(p.dtype if p.dtype.kind == "f" else np.float64).eps))
-    p = astype(p.detach(), FLOAT)
+    if on_host:
+        p = p.astype(np.float64)
+        total = p.sum()
+        return p / total if abs(total - 1.0) <= tolerance else p
+    p = astype(plain(p).detach(), FLOAT)
     total = sum_(p)
     return where(abs_(total - 1.0) <= tolerance, p / total, p)
 
@@ -231,6 +243,8 @@ class Generator(Selections):
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Draw gamma numbers of scale 1."""
+        if dtype is np.float64 and out is None:
+            return self.gamma(shape, 1.0, size)
         chosen = chosen_float("standard_gamma", dtype)
         if out is not None:
             return into("standard_gamma", out, size, chosen, lambda sizes: self.standard_gamma(shape, sizes, dtype))

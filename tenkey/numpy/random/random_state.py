@@ -11,7 +11,7 @@ import numpy as np
 from ... import random as _random
 from ...core.random.generator import GeneratorState, default_generator
 from .bit_generators import BitGenerator, Philox, source_of_seed, state_of
-from .distributions import FLOAT, gamma_from_zero, uniform_between
+from .distributions import FLOAT, uniform_between
 from .drawing import as_population, draw
 from .few import few_uniform
 from .generators import Selections
@@ -85,7 +85,7 @@ class RandomState(Selections):
 
     def standard_gamma(self, shape: Any, size: Any = None) -> Any:
         """Draw gamma numbers of scale 1."""
-        return draw(gamma_from_zero, size, FLOAT, self._source, {"a": shape, "scale": 1.0})
+        return self.gamma(shape, 1.0, size)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Draw uniform numbers between ``low`` and ``high``, in either order."""

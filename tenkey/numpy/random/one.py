@@ -1,0 +1,123 @@
+"""Single numbers of distributions that are drawn by rejection or computed from one number: a table.
+
+A row states how many addresses a number has (``samplers``, Note [Addresses of rejection samplers]), which parameters
+are valid, and how the number is computed, as the functions of ``tk.random`` do. Other parameters take the general way,
+which raises the errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.random.one_number import exp_of_one, log1p_of_one, rejection_of_one
+from ...core.random.samplers import BLOCKS_PER_ELEMENT
+from .bit_generators import BitGenerator
+from .few import is_observed
+
+__all__ = ["one_number"]
+
+_NUMBERS: Final[frozenset[Any]] = frozenset([int, float, np.float64])
+_LARGEST: Final = 2.0**63 - 1024
+
+
+class _Rejected(NamedTuple):
+    addresses: int
+    is_valid: Callable[..., bool]
+    draw: Callable[..., Any]
+
+
+class _Computed(NamedTuple):
+    kind: str
+    is_valid: Callable[..., bool]
+    draw: Callable[..., Any]
+
+
+def _positive(*parameters: float) -> bool:
+    return all(0.0 < p < math.inf for p in parameters)
+
+
+def _whole(x: float) -> int:
+    return int(min(x, _LARGEST))
+
+
+def _beta(take: Any, a: float, b: float) -> float:
+    logs = [take("log_gamma", 0, a, 0.0), take("log_gamma", 1, b, 0.0)]
+    one, other = (exp_of_one(x - max(logs)) for x in logs)
+    return one / (one + other)
+
+
+def _f(take: Any, above: float, below: float) -> float:
+    ratio = exp_of_one(take("log_gamma", 0, above * 0.5, 0.0) - take("log_gamma", 1, below * 0.5, 0.0))
+    return ratio * (below / above)
+
+
+def _negative_binomial(take: Any, n: float, p: float) -> int:
+    rate = take("gamma", 0, n, 0.0) * ((1.0 - p) / p)
+    return _whole(take("poisson", 1, min(rate, 2.0**62), 0.0))
+
+
+def _counts(*numbers: float) -> bool:
+    return all(0 <= n < 2**53 and n == int(n) for n in numbers)
+
+
+_ROWS: Final[dict[str, _Rejected | _Computed]] = {
+    "gamma": _Rejected(
+        1, lambda a, scale: 0.0 < a < math.inf and 0.0 <= scale < math.inf,
+        lambda take, a, scale: take("gamma", 0, a, 0.0) * scale,
+    ),
+    "chisquare": _Rejected(1, _positive, lambda take, df: take("gamma", 0, df * 0.5, 0.0) * 2.0),
+    "standard_t": _Rejected(1, _positive, lambda take, df: take("standard_t", 0, df, 0.0)),
+    "beta": _Rejected(2, _positive, _beta),
+    "f": _Rejected(2, _positive, _f),
+    "poisson": _Rejected(
+        1, lambda lam: 0.0 <= lam <= 2.0**62, lambda take, lam: _whole(take("poisson", 0, lam, 0.0))
+    ),
+    "binomial": _Rejected(
+        1, lambda n, p: 0 <= n < 2**53 and 0.0 <= p <= 1.0, lambda take, n, p: int(take("binomial", 0, int(n), p))
+    ),
+    "negative_binomial": _Rejected(
+        2, lambda n, p: _positive(n) and 0.0 < p <= 1.0 and n * ((1.0 - p) / p) <= 2.0**62, _negative_binomial
+    ),
+    "zipf": _Rejected(1, lambda a: 1.0 < a < math.inf, lambda take, a: _whole(take("zipf", 0, a, 0.0))),
+    "logseries": _Rejected(1, lambda p: 0.0 <= p < 1.0, lambda take, p: _whole(take("logseries", 0, p, 0.0))),
+    "hypergeometric": _Rejected(
+        1, lambda good, bad, n: _counts(good, bad, n) and n <= good + bad,
+        lambda take, good, bad, n: int(take("hypergeometric", 0, good, bad, n)),
+    ),
+    "rayleigh": _Computed(
+        "exponential", lambda scale: 0.0 <= scale < math.inf, lambda x, scale: math.sqrt(x * 2.0) * scale
+    ),
+    "weibull": _Computed("gumbel", _positive, lambda x, a: exp_of_one(-x / a)),
+    "pareto": _Computed("exponential", _positive, lambda x, a: exp_of_one(x / a) - 1.0),
+    "power": _Computed("exponential", _positive, lambda x, a: exp_of_one(-x / a)),
+    "lognormal": _Computed(
+        "normal", lambda mean, sigma: -math.inf < mean < math.inf and 0.0 <= sigma < math.inf,
+        lambda x, mean, sigma: exp_of_one(x * sigma + mean),
+    ),
+    "geometric": _Computed(
+        "exponential", lambda p: 0.0 < p <= 1.0,
+        lambda x, p: max(1, math.ceil(min(x / -log1p_of_one(-p), _LARGEST))),
+    ),
+}  # fmt: skip
+
+
+def one_number(bits: BitGenerator, name: str, *parameters: Any) -> Any:
+    """Draw one number of a row of the table, or return None where the general way is to be taken."""
+    row = _ROWS[name]
+    for parameter in parameters:
+        if parameter.__class__ not in _NUMBERS:
+            return None
+    if is_observed() or not row.is_valid(*parameters):
+        return None
+    if isinstance(row, _Computed):
+        return row.draw(bits.ahead(row.kind, 1).item(0), *map(float, parameters))
+    key, start = bits.generator.next_key(BLOCKS_PER_ELEMENT * row.addresses)
+
+    def take(kind: str, i: int, *values: float) -> float:
+        return rejection_of_one(kind, key, start + BLOCKS_PER_ELEMENT * i, *values)
+
+    return row.draw(take, *map(float, parameters))
