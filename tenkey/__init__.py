@@ -199,6 +199,7 @@ def __dir__() -> list[str]:
 globals().update(_names.expose(""))
 
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
+from .interop import pytorch_methods as _pytorch_methods  # noqa: E402  # PyTorch's methods of Tensor
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
 __all__ = _names.list_public({**globals(), **dict.fromkeys((*_LATER, *_TRANSFORMS))})  # noqa: PLE0605

@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from .dispatch import registry
+from .dispatch.calling.bindings import open_entry
 from .dispatch.operator import Operator
 from .dispatch.tags import Tag
+from .interop import foreign_arguments as _foreign_arguments  # noqa: F401  # which explains foreign arguments
 from .interop.numpy_names import counterpart
 from .ops.builtin import load
 
@@ -58,18 +60,26 @@ def _place(operator: Operator) -> tuple[str, str]:
 
 
 def expose(module: str) -> dict[str, Callable[..., Any]]:
-    """Return the operators of a module of the namespace by name, after setting their ``__module__`` and names."""
+    """Return the operators of a module of the namespace by name, as functions with the names they have there."""
     found: dict[str, Callable[..., Any]] = {}
     for operator in [*registry.operators.values()]:
         if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
             continue
         place, name = _place(operator)
         if place == module:
-            call: Any = operator.call
-            call.__module__ = f"tenkey.{module}" if module else "tenkey"
-            call.__name__ = call.__qualname__ = name
-            found[name] = call
+            found[name] = _public_function(operator, module, name)
     return dict(sorted(found.items()))
+
+
+def _public_function(operator: Operator, module: str, name: str) -> Callable[..., Any]:
+    """Return the public function of an operator, made once (Note [Open entries])."""
+    found: Callable[..., Any] | None = operator.notes.get(_public_function)
+    if found is None:
+        place = f"tenkey.{module}" if module else "tenkey"
+        operator.call.__module__ = place
+        operator.call.__name__ = operator.call.__qualname__ = name
+        found = operator.notes[_public_function] = open_entry(operator, name, place)
+    return found
 
 
 def list_public(namespace: Mapping[str, Any]) -> list[str]:
@@ -93,12 +103,15 @@ def find_public(module: str, name: str) -> Callable[..., Any]:
             f"module {'tenkey.' + module if module else 'tenkey'!r} has no attribute {name!r}"
             + (f": the name here is {ours}." if ours else "")
         )
-    return operator.call
+    return _public_function(operator, module, name)
 
 
 def fill_module(module: str, namespace: dict[str, Any]) -> Callable[[str], Any]:
     """Add the operators of a module to its globals and ``__all__``; return its ``__getattr__``, for later operators."""
     load(module)
+    for name in namespace["__all__"]:  # operators of the namespace that the module has as well
+        if hasattr(namespace[name], "operator"):
+            namespace[name] = find_public("", name)
     found = expose(module)
     namespace.update(found)
     namespace["__all__"].extend(found)

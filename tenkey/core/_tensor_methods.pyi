@@ -2,6 +2,7 @@
 """Members that operator declarations and the layers above core add to Tensor."""
 
 import numpy as np
+from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
 from tenkey.autograd.tape.node import HookHandle
@@ -28,7 +29,7 @@ class TensorMethods:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict[_int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
     def __divmod__(self, x2: ArrayLike) -> DivmodResult:
         """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
@@ -36,12 +37,12 @@ class TensorMethods:
         self,
         *,
         stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
+        max_version: tuple[_int, _int] | None = None,
+        dl_device: tuple[Any, _int] | None = None,
+        copy: _bool | None = None,
     ) -> Any:
         """Return a DLPack capsule of the memory, for ``from_dlpack`` of other libraries (array API standard)."""
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self) -> tuple[_int, _int]:
         """Return the DLPack device type (1 for the CPU) and index of the memory."""
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: ArrayLike) -> Tensor: ...
@@ -105,12 +106,16 @@ class TensorMethods:
     def __truediv__(self, other: ArrayLike) -> Tensor: ...
     def __xor__(self, other: ArrayLike) -> Tensor: ...
     @property
-    def _version(self) -> int:
+    def _version(self) -> _int:
         """The number of in-place changes of the memory."""
     def abs(self) -> Tensor:
         """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
     def abs_(self) -> Self:
         """``abs`` written into its first argument, which is returned."""
+    def absolute(self) -> Tensor:
+        """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
+    def absolute_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.absolute(...)`` into the tensor, which is returned."""
     def acos(self) -> Tensor:
         """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
     def acos_(self) -> Self:
@@ -123,22 +128,48 @@ class TensorMethods:
         """Add two tensors element by element, with broadcasting."""
     def add_(self, x2: ArrayLike) -> Self:
         """``add`` written into its first argument, which is returned."""
-    def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def all(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Test whether all elements along axes are true (nonzero)."""
-    def allclose(self, x2: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    def allclose(
+        self,
+        x2: ArrayLike,
+        rtol: _float = 1e-05,
+        atol: _float = 1e-08,
+        equal_nan: _bool = False,
+    ) -> Tensor:
         """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
+    def amax(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
+        """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
+    def amin(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
+        """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def angle(self) -> Tensor:
         """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
-    def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def any(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Test whether any element along axes is true (nonzero)."""
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def arccos(self) -> Tensor:
+        """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
+    def arccosh(self) -> Tensor:
+        """Return the inverse hyperbolic cosine, which is not negative; nan below 1."""
+    def arcsin(self) -> Tensor:
+        """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
+    def arcsinh(self) -> Tensor:
+        """Return the inverse hyperbolic sine."""
+    def arctan(self) -> Tensor:
+        """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
+    def arctan2(self, x2: ArrayLike) -> Tensor:
+        """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
+    def arctanh(self) -> Tensor:
+        """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
+    def argmax(self, axis: _int | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the index of the largest element along an axis, the first at a tie; int64."""
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    def argmin(self, axis: _int | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the index of the smallest element along an axis, the first at a tie; int64."""
-    def argpartition(self, kth: int, axis: int = -1) -> Tensor:
+    def argpartition(self, kth: _int, axis: _int = -1) -> Tensor:
         """Return the indices that partition along an axis: place ``kth`` gets the element that sorting puts there."""
-    def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    def argsort(self, axis: _int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
         """Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``."""
+    def argwhere(self) -> Tensor:
+        """Return the indices of the nonzero elements, one element per row; int64."""
     def asin(self) -> Tensor:
         """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
     def asin_(self) -> Self:
@@ -147,7 +178,7 @@ class TensorMethods:
         """Return the inverse hyperbolic sine."""
     def asinh_(self) -> Self:
         """``asinh`` written into its first argument, which is returned."""
-    def astype(self, dtype: DTypeLike, *, copy: bool = True, device: Device | str | None = None) -> Tensor:
+    def astype(self, dtype: DTypeLike, *, copy: _bool = True, device: Device | str | None = None) -> Tensor:
         """The values in another dtype, on another ``device`` if one is named."""
     def atan(self) -> Tensor:
         """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
@@ -164,12 +195,18 @@ class TensorMethods:
     def backward(
         self,
         gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
+        retain_graph: _bool | None = None,
+        create_graph: _bool = False,
         inputs: Any = None,
     ) -> None:
         """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See
         ``tk.autograd.backward``.
+        """
+    def bfloat16(self) -> Tensor:
+        """Convert to bfloat16; return the tensor itself if it has this dtype."""
+    def bincount(self, weights: ArrayLike | None = None, minlength: _int = 0) -> Tensor:
+        """Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0;
+        int64.
         """
     def bitwise_and(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 & x2``, bit by bit, for integers and bools."""
@@ -183,6 +220,8 @@ class TensorMethods:
         """Shift the bits of ``x1`` to the left by ``x2``, for integers."""
     def bitwise_left_shift_(self, x2: ArrayLike) -> Self:
         """``bitwise_left_shift`` written into its first argument, which is returned."""
+    def bitwise_not(self) -> Tensor:
+        """Return ``~x``, bit by bit, for integers and bools."""
     def bitwise_or(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 | x2``, bit by bit, for integers and bools."""
     def bitwise_or_(self, x2: ArrayLike) -> Self:
@@ -195,22 +234,46 @@ class TensorMethods:
         """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
     def bitwise_xor_(self, x2: ArrayLike) -> Self:
         """``bitwise_xor`` written into its first argument, which is returned."""
+    def bmm(self, x2: ArrayLike) -> Tensor:
+        """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    def bool(self) -> Tensor:
+        """Convert to bool; return the tensor itself if it has this dtype."""
+    def byte(self) -> Tensor:
+        """Convert to uint8; return the tensor itself if it has this dtype."""
     def cbrt(self) -> Tensor:
         """Return the real cube root, for negative numbers too; integers give floats."""
     def cbrt_(self) -> Self:
         """``cbrt`` written into its first argument, which is returned."""
+    def cdouble(self) -> Tensor:
+        """Convert to complex128; return the tensor itself if it has this dtype."""
     def ceil(self) -> Tensor:
         """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
     def ceil_(self) -> Self:
         """``ceil`` written into its first argument, which is returned."""
+    def cfloat(self) -> Tensor:
+        """Convert to complex64; return the tensor itself if it has this dtype."""
+    def char(self) -> Tensor:
+        """Convert to int8; return the tensor itself if it has this dtype."""
+    def chunk(self, chunks: _int, axis: _int = 0) -> tuple[Tensor, ...]:
+        """Return views of at most ``chunks`` pieces of equal length, of which the last may be shorter."""
     def clamp(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
         """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
+    def clamp_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.clamp(...)`` into the tensor, which is returned."""
+    def clamp_max(self, max: Any) -> Tensor:
+        """Lower elements above ``max`` to it."""
+    def clamp_min(self, min: Any) -> Tensor:
+        """Raise elements below ``min`` to it."""
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
         """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
+    def clip_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.clip(...)`` into the tensor, which is returned."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
     def conj(self) -> Tensor:
         """Return the complex conjugate; a real tensor is copied."""
+    def contiguous(self) -> Tensor:
+        """Return the tensor itself if its elements are in row-major order without gaps, otherwise a copy that is."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: ArrayLike) -> Self:
@@ -227,34 +290,57 @@ class TensorMethods:
         """Return the hyperbolic cosine."""
     def cosh_(self) -> Self:
         """``cosh`` written into its first argument, which is returned."""
+    def count_nonzero(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
+        """Count the nonzero elements along axes, in int64; nan counts as nonzero."""
     def cpu(self) -> Tensor:
         """Return the values on the CPU."""
-    def cummax(self, axis: int | None = None) -> CummaxResult:
+    def cuda(self, index: _int | None = None, *, non_blocking: _bool = False) -> Tensor:
+        """Return the values on a GPU, by default the current one; ``x.to("cuda")`` does the same."""
+    def cummax(self, axis: _int | None = None) -> CummaxResult:
         """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index
         (int64).
         """
-    def cummin(self, axis: int | None = None) -> CumminResult:
+    def cummin(self, axis: _int | None = None) -> CumminResult:
         """Return the smallest element so far along an axis, which may be omitted for 1-d tensors, and its index
         (int64).
         """
-    def cumprod(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    def cumprod(self, axis: _int | None = None, *, dtype: Any = None) -> Tensor:
         """Return the cumulative products along an axis, or in row-major order. See ``tk.cumulative_prod``."""
-    def cumsum(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    def cumsum(self, axis: _int | None = None, *, dtype: Any = None) -> Tensor:
         """Return the cumulative sums along an axis, or in row-major order. See ``tk.cumulative_sum``."""
     @property
     def data(self) -> Tensor:
         """The values without history, as ``x.detach()`` gives them; assign a tensor to replace them."""
     @data.setter
     def data(self, value: Tensor) -> None: ...
+    def data_ptr(self) -> _int:
+        """Return the address of the first element in the memory of its device."""
     def deg2rad_(self) -> Self:
         """``deg2rad`` written into its first argument, which is returned."""
+    def det(self) -> Tensor:
+        """Return the determinant of square matrices. See ``tk.linalg.det``."""
     def detach(self) -> Tensor:
         """Return a tensor without history on the same memory; both share the version counter."""
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    def detach_(self) -> Tensor:
+        """Make the tensor a leaf that requires no gradient, and return it; views cannot be detached in place."""
+    def diag(self, k: _int = 0) -> Tensor:
+        """Return the matrix with a vector on its ``k``-th diagonal, or the ``k``-th diagonal of a matrix."""
+    def diagonal(self, offset: _int = 0, axis1: _int = 0, axis2: _int = 1) -> Tensor:
         """Return a view of a diagonal over two axes, which becomes the last axis."""
+    def diff(
+        self,
+        n: _int = 1,
+        axis: _int = -1,
+        *,
+        prepend: ArrayLike | None = None,
+        append: ArrayLike | None = None,
+    ) -> Tensor:
+        """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
     def digamma(self) -> Tensor:
         """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
-    def dim(self) -> int:
+    def digamma_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.digamma(...)`` into the tensor, which is returned."""
+    def dim(self) -> _int:
         """Return the number of dimensions, ``x.ndim``."""
     def div(self, x2: ArrayLike) -> Tensor:
         """Divide two tensors element by element, with broadcasting; integers give floats."""
@@ -266,10 +352,24 @@ class TensorMethods:
         """``divide`` written into its first argument, which is returned."""
     def dot(self, x2: ArrayLike) -> Tensor:
         """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
+    def double(self) -> Tensor:
+        """Convert to float64; return the tensor itself if it has this dtype."""
+    def element_size(self) -> _int:
+        """Return the bytes of one element, ``x.itemsize``."""
+    def eq(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 == x2``, element by element, with broadcasting; a bool tensor."""
+    def eq_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.eq(...)`` into the tensor, which is returned."""
     def erf(self) -> Tensor:
         """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
+    def erf_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.erf(...)`` into the tensor, which is returned."""
+    def erfc(self) -> Tensor:
+        """Return ``1 - erf(x)`` without cancellation (DLMF 7.2.2)."""
     def erfinv(self) -> Tensor:
         """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside."""
+    def erfinv_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.erfinv(...)`` into the tensor, which is returned."""
     def exp(self) -> Tensor:
         """Return the exponential function of each element."""
     def exp2(self) -> Tensor:
@@ -278,28 +378,54 @@ class TensorMethods:
         """``exp2`` written into its first argument, which is returned."""
     def exp_(self) -> Self:
         """``exp`` written into its first argument, which is returned."""
-    def expand(self, *shape: int | Sequence[int]) -> Tensor:
+    def expand(self, *shape: _int | Sequence[_int]) -> Tensor:
         """Broadcast to a shape, in which -1 keeps a length: ``x.expand(2, -1)`` or ``x.expand((2, -1))``."""
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Broadcast to the shape of another tensor."""
     def expm1(self) -> Tensor:
         """Return ``exp(x) - 1``, accurate near 0."""
     def expm1_(self) -> Self:
         """``expm1`` written into its first argument, which is returned."""
     def fill_(self, value: Tensor | complex) -> Tensor:
         """Fill with one value, in place."""
-    def flatten(self) -> Tensor:
-        """Return all elements in one dimension."""
-    def flip(self, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
+    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+        """Return the elements with the dimensions from ``start_dim`` to ``end_dim`` as one."""
+    def flip(self, *axes: _int | Sequence[_int], axis: _int | Sequence[_int] | None = None) -> Tensor:
         """Reverse the elements along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without axes, along all."""
+    def fliplr(self) -> Tensor:
+        """Reverse the order of the columns (axis 1); a copy."""
+    def flipud(self) -> Tensor:
+        """Reverse the order of the rows (axis 0); a copy."""
+    def float(self) -> Tensor:
+        """Convert to float32; return the tensor itself if it has this dtype."""
     def floor(self) -> Tensor:
         """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
         """``floor`` written into its first argument, which is returned."""
+    def floor_divide(self, x2: ArrayLike) -> Tensor:
+        """Divide and round down to an integer, element by element, with Python's sign rule."""
     def floor_divide_(self, x2: ArrayLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
-    def gather(self, indices: ArrayLike, axis: int = -1) -> Tensor:
+    def fmax(self, x2: ArrayLike) -> Tensor:
+        """Return the larger of two elements; where one is nan, the other. Where they are equal they share the
+        gradient.
+        """
+    def fmin(self, x2: ArrayLike) -> Tensor:
+        """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the
+        gradient.
+        """
+    def fmod(self, x2: ArrayLike) -> Tensor:
+        """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``."""
+    def fmod_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.fmod(...)`` into the tensor, which is returned."""
+    def gather(self, indices: ArrayLike, axis: _int = -1) -> Tensor:
         """Take the element at each index along ``axis``: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
         axes.
         """
+    def ge(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+    def ge_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.ge(...)`` into the tensor, which is returned."""
     def gelu(self) -> Tensor:
         """Return ``x`` times the probability that a standard normal variable is below it (Hendrycks and Gimpel,
         2016).
@@ -316,6 +442,18 @@ class TensorMethods:
     @property
     def grad_fn(self) -> Any:
         """The node that made the tensor; None for a leaf."""
+    def greater(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 > x2``, element by element, with broadcasting; a bool tensor."""
+    def greater_equal(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+    def gt(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 > x2``, element by element, with broadcasting; a bool tensor."""
+    def gt_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.gt(...)`` into the tensor, which is returned."""
+    def half(self) -> Tensor:
+        """Convert to float16; return the tensor itself if it has this dtype."""
+    def heaviside(self, x2: ArrayLike) -> Tensor:
+        """Return the step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan."""
     def hypot(self, x2: ArrayLike) -> Tensor:
         """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
     def hypot_(self, x2: ArrayLike) -> Self:
@@ -323,25 +461,52 @@ class TensorMethods:
     @property
     def imag(self) -> Tensor:
         """The imaginary part: zeros unless the tensor is complex. See ``tk.imag``."""
-    def index_add(self, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+    def index_add(self, indices: ArrayLike, source: ArrayLike, axis: _int = 0, *, alpha: complex = 1) -> Tensor:
         """Return a copy of ``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add
         up.
         """
-    def index_copy(self, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
+    def index_add_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.index_add(...)`` into the tensor, which is returned."""
+    def index_copy(self, indices: ArrayLike, source: ArrayLike, axis: _int = 0) -> Tensor:
         """Return a copy of ``x`` with ``source`` written at the 1-d ``indices`` of an axis."""
-    def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
+    def index_copy_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.index_copy(...)`` into the tensor, which is returned."""
+    def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: _int = 0) -> Tensor:
         """Return a copy of ``x`` with one value, a number or a 0-d tensor, at the 1-d ``indices`` of an axis."""
+    def index_fill_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.index_fill(...)`` into the tensor, which is returned."""
+    def index_select(self, axis: _int, indices: Tensor) -> Tensor:
+        """Return the elements at the 1-d ``indices`` of a dimension. See ``tk.take``, which takes the axis last."""
+    def inner(self, x2: ArrayLike) -> Tensor:
+        """Sum products over the last dimensions, without conjugation; with a number, multiply."""
+    def int(self) -> Tensor:
+        """Convert to int32; return the tensor itself if it has this dtype."""
+    def inverse(self) -> Tensor:
+        """Return the inverse of square matrices. See ``tk.linalg.inv``."""
+    def is_complex(self) -> _bool:
+        """Return whether the dtype is complex."""
+    @property
+    def is_cuda(self) -> _bool:
+        """Whether the tensor is on a GPU."""
+    def is_floating_point(self) -> _bool:
+        """Return whether the dtype is a real floating-point dtype."""
     @property
     def is_inference(self) -> _Answer:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
-    def is_leaf(self) -> bool:
+    def is_leaf(self) -> _bool:
         """Whether the tensor was made by the user rather than by a recorded call."""
-    def is_pinned(self) -> bool:
+    def is_pinned(self) -> _bool:
         """Return whether the tensor lies in pinned host memory; see ``pin_memory``."""
-    def is_shared(self) -> bool:
+    def is_shared(self) -> _bool:
         """Return whether the memory is shared with other processes; see ``share_memory_``."""
-    def isclose(self, x2: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    def isclose(
+        self,
+        x2: ArrayLike,
+        rtol: _float = 1e-05,
+        atol: _float = 1e-08,
+        equal_nan: _bool = False,
+    ) -> Tensor:
         """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool
         tensor.
         """
@@ -351,8 +516,22 @@ class TensorMethods:
         """Return True where an element, or its real or imaginary part, is infinite."""
     def isnan(self) -> Tensor:
         """Return True where an element is nan."""
+    def kron(self, x2: ArrayLike) -> Tensor:
+        """Compute the Kronecker product: copies of ``x2`` multiplied by each element of ``x1``."""
+    def le(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
+    def le_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.le(...)`` into the tensor, which is returned."""
+    def lerp(self, end: Tensor, weight: Any) -> Tensor:
+        """Return ``x + weight * (end - x)``."""
+    def less(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 < x2``, element by element, with broadcasting; a bool tensor."""
+    def less_equal(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
     def lgamma(self) -> Tensor:
         """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
+    def lgamma_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.lgamma(...)`` into the tensor, which is returned."""
     def log(self) -> Tensor:
         """Return the natural logarithm; -inf at 0, nan for negative numbers."""
     def log10(self) -> Tensor:
@@ -369,39 +548,77 @@ class TensorMethods:
         """``log2`` written into its first argument, which is returned."""
     def log_(self) -> Self:
         """``log`` written into its first argument, which is returned."""
-    def log_softmax(self, axis: int = -1) -> Tensor:
+    def log_softmax(self, axis: _int = -1) -> Tensor:
         """Return ``log(softmax(x))``, without overflow; as there, a row with an infinite largest element gives NaN."""
     def logaddexp(self, x2: ArrayLike) -> Tensor:
         """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
+    def logaddexp2(self, x2: ArrayLike) -> Tensor:
+        """Return ``log2(2**x1 + 2**x2)`` without overflow."""
     def logaddexp_(self, x2: ArrayLike) -> Self:
         """``logaddexp`` written into its first argument, which is returned."""
+    def logical_and(self, x2: ArrayLike) -> Tensor:
+        """Return True where both elements are true (nonzero)."""
+    def logical_and_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.logical_and(...)`` into the tensor, which is returned."""
     def logical_not(self) -> Tensor:
         """Return True where ``x`` is false (zero)."""
-    def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def logical_not_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.logical_not(...)`` into the tensor, which is returned."""
+    def logical_or(self, x2: ArrayLike) -> Tensor:
+        """Return True where at least one element is true (nonzero)."""
+    def logical_or_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.logical_or(...)`` into the tensor, which is returned."""
+    def logical_xor(self, x2: ArrayLike) -> Tensor:
+        """Return True where exactly one element is true (nonzero)."""
+    def logical_xor_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.logical_xor(...)`` into the tensor, which is returned."""
+    def logsumexp(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
         complex.
         """
+    def long(self) -> Tensor:
+        """Convert to int64; return the tensor itself if it has this dtype."""
+    def lt(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 < x2``, element by element, with broadcasting; a bool tensor."""
+    def lt_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.lt(...)`` into the tensor, which is returned."""
     @property
     def mT(self) -> Tensor:
         """The transpose of the last two dimensions."""
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """Return a copy of ``x``, broadcast against ``mask``, with one value where the mask is true."""
+    def masked_fill_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.masked_fill(...)`` into the tensor, which is returned."""
     def masked_select(self, mask: ArrayLike) -> Tensor:
         """Return the elements where ``mask`` is true, in one dimension; both arguments broadcast together."""
     def matmul(self, x2: ArrayLike) -> Tensor:
         """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
-    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def matrix_exp(self) -> Tensor:
+        """Return the exponential of square matrices. See ``tk.linalg.matrix_exp``."""
+    def matrix_power(self, n: _int) -> Tensor:
+        """Return a power of square matrices. See ``tk.linalg.matrix_power``."""
+    def max(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def maximum(self, x2: ArrayLike) -> Tensor:
         """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
-    def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the arithmetic mean along axes; integers give floats."""
-    def median(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def median(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan."""
-    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, axis: _int | Sequence[_int] | None = None, *, keepdims: _bool = False) -> Tensor:
         """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def minimum(self, x2: ArrayLike) -> Tensor:
         """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
+    def mm(self, x2: ArrayLike) -> Tensor:
+        """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their
+        order.
+        """
+    def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their
+        order.
+        """
     def mul(self, x2: ArrayLike) -> Tensor:
         """Multiply two tensors element by element, with broadcasting."""
     def mul_(self, x2: ArrayLike) -> Self:
@@ -410,24 +627,49 @@ class TensorMethods:
         """Multiply two tensors element by element, with broadcasting."""
     def multiply_(self, x2: ArrayLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
-    def nan_to_num(self, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    def mv(self, x2: ArrayLike) -> Tensor:
+        """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    def nan_to_num(
+        self,
+        *,
+        nan: _float = 0.0,
+        posinf: _float | None = None,
+        neginf: _float | None = None,
+    ) -> Tensor:
         """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
+    def nan_to_num_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.nan_to_num(...)`` into the tensor, which is returned."""
     def nanmean(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
         dtype: DTypeLike | None = None,
-        keepdims: bool = False,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Return the arithmetic mean of the elements along axes that are not nan; nan where there are none."""
+    def nanquantile(
+        self,
+        q: ArrayLike,
+        axis: _int | Sequence[_int] | None = None,
+        *,
+        method: str = 'linear',
+        keepdims: _bool = False,
+    ) -> Tensor:
+        """Return ``tk.quantile`` of the elements that are not nan; nan where there are none."""
     def nansum(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
         dtype: DTypeLike | None = None,
-        keepdims: bool = False,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Sum the elements along axes that are not nan; 0 where there are none."""
+    def narrow(self, axis: _int, start: _int, length: _int) -> Tensor:
+        """Return the view of ``length`` elements of a dimension that begins at ``start``."""
+    def ne(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 != x2``, element by element, with broadcasting; a bool tensor."""
+    def ne_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.ne(...)`` into the tensor, which is returned."""
     def neg(self) -> Tensor:
         """Return ``-x``, for a numeric dtype."""
     def neg_(self) -> Self:
@@ -436,33 +678,92 @@ class TensorMethods:
         """Return ``-x``, for a numeric dtype."""
     def negative_(self) -> Self:
         """``negative`` written into its first argument, which is returned."""
+    def nelement(self) -> _int:
+        """Return the number of elements, ``x.size``."""
+    def new_empty(
+        self,
+        *shape: _int | Sequence[_int],
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        requires_grad: _bool = False,
+    ) -> Tensor:
+        """Return ``tk.empty(shape)`` with the same dtype and device, unless these are given."""
+    def new_full(
+        self,
+        shape: _int | Sequence[_int],
+        fill_value: Any,
+        *,
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        requires_grad: _bool = False,
+    ) -> Tensor:
+        """Return ``tk.full(shape, fill_value)`` with the same dtype and device, unless these are given."""
+    def new_ones(
+        self,
+        *shape: _int | Sequence[_int],
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        requires_grad: _bool = False,
+    ) -> Tensor:
+        """Return ``tk.ones(shape)`` with the same dtype and device, unless these are given."""
+    def new_tensor(
+        self,
+        data: Any,
+        *,
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        requires_grad: _bool = False,
+    ) -> Tensor:
+        """Return ``data`` as a tensor of the same dtype and device, unless these are given."""
+    def new_zeros(
+        self,
+        *shape: _int | Sequence[_int],
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+        requires_grad: _bool = False,
+    ) -> Tensor:
+        """Return ``tk.zeros(shape)`` with the same dtype and device, unless these are given."""
     def nextafter(self, x2: ArrayLike) -> Tensor:
         """Return the number of the dtype next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
     def nextafter_(self, x2: ArrayLike) -> Self:
         """``nextafter`` written into its first argument, which is returned."""
     def nonzero(self) -> tuple[Tensor, ...]:
         """Return the indices of the nonzero elements. See ``tk.nonzero``."""
-    def numel(self) -> int:
+    def norm(
+        self,
+        ord: Any = 2,
+        axis: _int | Sequence[_int] | None = None,
+        keepdims: _bool = False,
+        dtype: Any = None,
+    ) -> Tensor:
+        """Return the norm of all elements, or along axes. See ``tk.linalg.vector_norm``."""
+    def not_equal(self, x2: ArrayLike) -> Tensor:
+        """Return ``x1 != x2``, element by element, with broadcasting; a bool tensor."""
+    def numel(self) -> _int:
         """Return the number of elements, ``x.size``."""
+    def outer(self, x2: ArrayLike) -> Tensor:
+        """Multiply each element of one vector by each element of another."""
     @property
-    def output_nr(self) -> int:
+    def output_nr(self) -> _int:
         """The number of the tensor among the outputs of its node."""
     def pad(
         self,
-        pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
+        pad_width: _int | Sequence[_int] | Sequence[_int | Sequence[_int]],
         mode: str = 'constant',
         *,
         constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
         end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
-        stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
+        stat_length: _int | Sequence[_int] | Sequence[_int | Sequence[_int]] | None = None,
     ) -> Tensor:
         """Add a border of ``pad_width`` elements before and after each dimension."""
-    def permute(self, *axes: int | Sequence[int]) -> Tensor:
+    def permute(self, *axes: _int | Sequence[_int]) -> Tensor:
         """Return a view with the dimensions in another order. See ``tk.permute_dims``."""
     def pin_memory(self, device: Device | str = 'cuda') -> Tensor:
         """Return a copy in pinned host memory, from which a device copies without waiting; itself if it is pinned
         already.
         """
+    def pinverse(self, rtol: Any = None) -> Tensor:
+        """Return the pseudo-inverse of matrices. See ``tk.linalg.pinv``."""
     def positive(self) -> Tensor:
         """Return ``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: ArrayLike) -> Tensor:
@@ -471,19 +772,19 @@ class TensorMethods:
         """``pow`` written into its first argument, which is returned."""
     def prod(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
         dtype: DTypeLike | None = None,
-        keepdims: bool = False,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Multiply the elements along axes. The gradient is correct at zeros too."""
     def quantile(
         self,
         q: ArrayLike,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
         method: str = 'linear',
-        keepdims: bool = False,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Return the ``q``-quantiles of the elements along axes; nan where an element is nan."""
     def rad2deg_(self) -> Self:
@@ -507,24 +808,32 @@ class TensorMethods:
         """Return ``max(x, 0)``; its derivative at 0 is 0."""
     def relu_(self) -> Self:
         """``relu`` written into its first argument, which is returned."""
+    def remainder(self, x2: ArrayLike) -> Tensor:
+        """Return the remainder of the floor division, with the sign of the divisor."""
     def remainder_(self, x2: ArrayLike) -> Self:
         """``remainder`` written into its first argument, which is returned."""
-    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Tensor:
+    def repeat(self, repeats: ArrayLike, axis: _int | None = None) -> Tensor:
         """Repeat each element, or each slice along an axis."""
     @property
-    def requires_grad(self) -> bool:
+    def requires_grad(self) -> _bool:
         """Whether calls on the tensor are recorded."""
     @requires_grad.setter
-    def requires_grad(self, value: bool) -> None: ...
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+    def requires_grad(self, value: _bool) -> None: ...
+    def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
         """Set whether a leaf requires a gradient, and return the tensor."""
-    def reshape(self, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
+    def reshape(self, *shape: _int | Sequence[_int], copy: _bool | None = None) -> Tensor:
         """Return the elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Return the elements in the shape of another tensor."""
     def retain_grad(self) -> None:
         """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     @property
-    def retains_grad(self) -> bool:
+    def retains_grad(self) -> _bool:
         """Whether a non-leaf keeps its gradient."""
+    def roll(self, shift: _int | Sequence[_int], axis: _int | Sequence[_int] | None = None) -> Tensor:
+        """Shift the elements along axes; elements shifted past the end reappear at the beginning."""
+    def rot90(self, k: _int = 1, axes: _int | Sequence[_int] = (0, 1)) -> Tensor:
+        """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
     def round(self) -> Tensor:
         """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
     def round_(self) -> Self:
@@ -537,17 +846,25 @@ class TensorMethods:
         self,
         indices: ArrayLike,
         source: ArrayLike,
-        axis: int = -1,
+        axis: _int = -1,
         *,
         reduce: str | None = None,
     ) -> Tensor:
         """Return a copy of ``x`` with ``source`` written at ``indices`` along ``axis``: the inverse of ``gather``."""
-    def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
+    def scatter_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.scatter(...)`` into the tensor, which is returned."""
+    def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: _int = -1) -> Tensor:
         """Return a copy of ``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+    def scatter_add_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.scatter_add(...)`` into the tensor, which is returned."""
     def searchsorted(self, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
         """Return the index (int64) at which each element of ``x2`` can be inserted into the sorted vector ``x1``."""
+    def select(self, axis: _int, index: _int) -> Tensor:
+        """Return the view at one index of a dimension, without this dimension."""
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share, and return the tensor."""
+    def short(self) -> Tensor:
+        """Convert to int16; return the tensor itself if it has this dtype."""
     def sigmoid(self) -> Tensor:
         """Return the logistic function ``1 / (1 + exp(-x))``."""
     def sigmoid_(self) -> Self:
@@ -556,6 +873,8 @@ class TensorMethods:
         """Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan."""
     def sign_(self) -> Self:
         """``sign`` written into its first argument, which is returned."""
+    def signbit(self) -> Tensor:
+        """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too."""
     def silu(self) -> Tensor:
         """Return ``x * sigmoid(x)``, also known as swish."""
     def silu_(self) -> Self:
@@ -564,20 +883,28 @@ class TensorMethods:
         """Return the sine of angles in radians."""
     def sin_(self) -> Self:
         """``sin`` written into its first argument, which is returned."""
+    def sinc(self) -> Tensor:
+        """Return ``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats."""
     def sinc_(self) -> Self:
         """``sinc`` written into its first argument, which is returned."""
     def sinh(self) -> Tensor:
         """Return the hyperbolic sine."""
     def sinh_(self) -> Self:
         """``sinh`` written into its first argument, which is returned."""
-    def softmax(self, axis: int = -1) -> Tensor:
+    def softmax(self, axis: _int = -1) -> Tensor:
         """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+    def softmax_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.softmax(...)`` into the tensor, which is returned."""
     def softplus(self) -> Tensor:
         """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
     def softplus_(self) -> Self:
         """``softplus`` written into its first argument, which is returned."""
-    def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    def sort(self, axis: _int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
         """Sort the elements in ascending (or ``descending``) order along an axis; returns a copy."""
+    def split(self, split_size: _int | Sequence[_int], axis: _int = 0) -> tuple[Tensor, ...]:
+        """Return views of pieces of the length ``split_size``, of which the last may be shorter, or of several
+        lengths.
+        """
     def sqrt(self) -> Tensor:
         """Return the square root; nan for negative numbers."""
     def sqrt_(self) -> Self:
@@ -586,16 +913,18 @@ class TensorMethods:
         """Return ``x * x``, for a numeric dtype."""
     def square_(self) -> Self:
         """``square`` written into its first argument, which is returned."""
-    def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
+    def squeeze(self, axis: _int | Sequence[_int] | None = None) -> Tensor:
         """Return a view without the named dimensions, which must have length 1; by default without all of length 1."""
     def std(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
-        correction: float = 0.0,
-        keepdims: bool = False,
+        correction: _float = 0.0,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Return the standard deviation along axes: the square root of ``var``, with the same arguments."""
+    def stride(self, axis: _int | None = None) -> Any:
+        """Return the strides in elements, ``x.strides``, or that of one dimension."""
     def sub(self, x2: ArrayLike) -> Tensor:
         """Subtract two tensors element by element, with broadcasting."""
     def sub_(self, x2: ArrayLike) -> Self:
@@ -606,15 +935,19 @@ class TensorMethods:
         """``subtract`` written into its first argument, which is returned."""
     def sum(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
         dtype: DTypeLike | None = None,
-        keepdims: bool = False,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Sum the elements along axes; integers and bools are summed in 64 bits."""
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+    def swapaxes(self, axis1: _int, axis2: _int) -> Tensor:
         """Return a view with two axes exchanged."""
-    def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
+    def swapdims(self, axis1: _int, axis2: _int) -> Tensor:
+        """Return a view with two axes exchanged."""
+    def t(self) -> Tensor:
+        """Return the transpose of a matrix, and tensors of fewer dimensions as they are."""
+    def take(self, indices: ArrayLike, axis: _int | None = None) -> Tensor:
         """Take the elements at ``indices`` along an axis, which may be omitted for a 1-d tensor."""
     def tan(self) -> Tensor:
         """Return the tangent of angles in radians."""
@@ -624,44 +957,66 @@ class TensorMethods:
         """Return the hyperbolic tangent."""
     def tanh_(self) -> Self:
         """``tanh`` written into its first argument, which is returned."""
-    def tile(self, repetitions: int | Sequence[int]) -> Tensor:
+    def tile(self, repetitions: _int | Sequence[_int]) -> Tensor:
         """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis."""
     def to(
         self,
         *targets: DTypeLike | Device | Tensor | None,
         dtype: DTypeLike | None = None,
         device: Device | str | None = None,
-        copy: bool = False,
-        non_blocking: bool = False,
+        copy: _bool = False,
+        non_blocking: _bool = False,
     ) -> Tensor:
         """Convert to another device, another dtype, or both; return the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """Return the values on another device; the tensor itself if it is there already."""
-    def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
+    def topk(self, k: _int, axis: _int = -1, *, largest: _bool = True) -> TopKResult:
         """Return the ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
-    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+    def trace(self, offset: _int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
         """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
-    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
+    def transpose(self, *axes: _int | Sequence[_int]) -> Tensor:
         """Return a view with all dimensions in the order of ``axes``, as in NumPy; without axes, in reverse."""
-    def tril(self, k: int = 0) -> Tensor:
+    def tril(self, k: _int = 0) -> Tensor:
         """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy."""
-    def triu(self, k: int = 0) -> Tensor:
+    def tril_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.tril(...)`` into the tensor, which is returned."""
+    def triu(self, k: _int = 0) -> Tensor:
         """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy."""
+    def triu_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.triu(...)`` into the tensor, which is returned."""
+    def true_divide(self, x2: ArrayLike) -> Tensor:
+        """Divide two tensors element by element, with broadcasting; integers give floats."""
+    def true_divide_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Write the result of ``x.true_divide(...)`` into the tensor, which is returned."""
     def trunc(self) -> Tensor:
         """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
     def trunc_(self) -> Self:
         """``trunc`` written into its first argument, which is returned."""
-    def unsqueeze(self, axis: int) -> Tensor:
+    def type(self, dtype: DTypeLike | None = None) -> Tensor:
+        """Convert to a dtype."""
+    def type_as(self, other: Tensor) -> Tensor:
+        """Convert to the dtype and the device of another tensor."""
+    def unbind(self, axis: _int = 0) -> tuple[Tensor, ...]:
+        """Return the views at all indices of a dimension. See ``tk.unstack``."""
+    def unsqueeze(self, axis: _int) -> Tensor:
         """Insert a dimension of length 1 at place ``axis`` of the result. See ``tk.expand_dims``."""
     def var(
         self,
-        axis: int | Sequence[int] | None = None,
+        axis: _int | Sequence[_int] | None = None,
         *,
-        correction: float = 0.0,
-        keepdims: bool = False,
+        correction: _float = 0.0,
+        keepdims: _bool = False,
     ) -> Tensor:
         """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
-    def vecdot(self, x2: ArrayLike, *, axis: int = -1) -> Tensor:
+    def vecdot(self, x2: ArrayLike, *, axis: _int = -1) -> Tensor:
         """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
+    def view(self, *shape: _int | Sequence[_int] | DTypeLike) -> Tensor:
+        """Return a view in another shape, ``x.view(2, -1)``, or of the same memory as another dtype,
+        ``x.view(tk.int32)``.
+        """
+    def view_as(self, other: Tensor) -> Tensor:
+        """Return a view in the shape of another tensor."""
+    def xlogy(self, other: Any) -> Tensor:
+        """Return ``x * log(other)``, which is 0 where ``x`` is. See ``tk.special.xlogy``."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""

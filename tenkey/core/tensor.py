@@ -31,7 +31,8 @@ else:
     _Attached = object
 
 __all__ = [
-    "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class",
+    "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "replaceable", "shares_storage", "storage_of",
+    "with_class",
 ]  # fmt: skip
 
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -470,6 +471,10 @@ def from_host(array: np.ndarray, device: Device = CPU) -> Tensor:
 def word_for(device: Device, dtype: np.dtype) -> int:
     """Return the dispatch word of a tensor of this dtype on a device."""
     return base_word(device.type) | DTYPE_TRAIT[dtype]
+
+
+replaceable: Final[set[str]] = set()
+"""Members of Tensor that stand for those of a backend until it is registered."""
 
 
 def add_methods(**methods: Any) -> None:

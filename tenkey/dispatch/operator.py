@@ -40,6 +40,8 @@ class Hooks:
     - ``device_word``: the dispatch word of a device, or of the default device for None;
     - ``device_names``: the device string of each backend key; ``removed_devices``: those whose backend was removed;
     - ``derivers``: functions that derive the operator of a given name (``ns::name_``) from another one, or give None;
+    - ``foreign``: what a public function or method does with arguments that it does not have (Note [Open entries]);
+    - ``unfit``: the same for a public function that is not an operator;
     - ``load_all``: declares the operators that wait for their first use;
     - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
     """
@@ -54,6 +56,8 @@ class Hooks:
         self.device_names: dict[str, str] = {}
         self.removed_devices: set[str] = set()
         self.derivers: list[Callable[[str], Any]] = []
+        self.foreign: Callable[..., Any]
+        self.unfit: Callable[..., Any]
         self.load_all: Callable[[], None] = lambda: None
         self.load_checks: Callable[[], Callable[..., Any]]
 

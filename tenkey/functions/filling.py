@@ -10,6 +10,7 @@ import numpy as np
 from ..core.device import Device
 from ..core.tensor import Tensor
 from ..core.typing import ArrayLike
+from ..dispatch.calling.public import public
 from ..ops.builtin.creation import full as _full
 from ..ops.builtin.creation import full_like as _full_like
 from ..ops.builtin.shape.copying import clone, to
@@ -22,6 +23,7 @@ __all__ = ["full", "full_like"]
 _TENSORS: Final = (Tensor, np.ndarray, list, tuple, range)
 
 
+@public
 def full(
     shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None, *, device: Device | str | None = None,
     requires_grad: bool = False,

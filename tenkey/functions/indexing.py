@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..dispatch.local_state import get_state
 from ..dispatch.registry import registry
 from ..ops.builtin.elementwise.comparison import where
@@ -20,6 +21,7 @@ __all__ = ["nonzero", "unravel_index"]
 _new: Final = object.__new__
 
 
+@public
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not zero: for each dimension a 1-d tensor (int64).
 
@@ -55,6 +57,7 @@ registry.find("tk::where").facets["Alone"] = nonzero
 where.__defaults__ = (None, None)
 
 
+@public
 def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Return the coordinates of flat, row-major indices in an array of ``shape``: for each dimension a tensor (int64).
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..ops.builtin.linalg.einsum import einsum_operator
 from ..ops.builtin.linalg.products import contract
 from .creation import refuse_other, to_operand
@@ -26,6 +27,7 @@ _STRATEGIES: Final = frozenset(
 )  # fmt: skip
 
 
+@public
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tensor:
     """Return the sums of products over pairs of axes of two tensors, without conjugation.
 
@@ -49,6 +51,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
     return contract(x1, x2, (left,) if isinstance(left, int) else left, (right,) if isinstance(right, int) else right)
 
 
+@public
 def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor | None = None) -> Tensor:
     """Return sums of products of elements in Einstein's notation.
 

@@ -9,6 +9,7 @@ from typing import Any
 from .._util.checked_integer import checked_integer
 from ..core.dtypes import names as dtypes
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..dispatch.errors import shown
 from ..ops.builtin.creation import arange
 from ..ops.builtin.creation import linspace as _linspace
@@ -26,6 +27,7 @@ def _inexact(end: Any) -> Any:
     return cast(end, dtypes.default_float()) if is_exact else end
 
 
+@public
 def linspace(
     start: complex | Tensor, stop: complex | Tensor, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: builtins.bool = True, requires_grad: builtins.bool = False,

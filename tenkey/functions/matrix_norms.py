@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public_in
 from ..ops.builtin import load
 from ..ops.builtin.elementwise.arithmetic import divide
 from ..ops.builtin.linalg.common import check_matrix, check_square
@@ -30,6 +31,7 @@ _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
 _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
 
 
+@public_in("tenkey.linalg")
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
     """Return a norm of a matrix, or of each matrix of a stack.
 
@@ -67,6 +69,7 @@ def _extreme(x: Tensor, axis: int, *, largest: bool) -> Tensor:
     return sum(x, axis=axis) if largest else sum(x, axis=axis) + math.inf
 
 
+@public_in("tenkey.linalg")
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return a vector norm or a matrix norm, as in ``numpy.linalg.norm``.
 
@@ -99,6 +102,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return found
 
 
+@public_in("tenkey.linalg")
 def cond(x: Tensor, p: Any = None) -> Tensor:
     """Return the condition number of a matrix, or of each matrix of a stack: its norm times that of its inverse.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes.names import bool as _bool
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..ops.builtin.creation import zeros_like
 from ..ops.builtin.indexing.advanced_indexing import index
 from ..ops.builtin.indexing.setitem import put
@@ -19,6 +20,7 @@ from .creation import to_operand
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
 
 
+@public
 def piecewise(
     x: Tensor, condlist: Tensor | Sequence[Tensor], funclist: Sequence[Callable[..., Any] | complex | Tensor],
     *args: Any, **kwargs: Any,
@@ -71,6 +73,7 @@ def piecewise(
     return result.reshape(x.shape)
 
 
+@public
 def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Call a function with each vector along an axis; its result replaces the axis.
 
@@ -100,6 +103,7 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     return moveaxis(made, places, tuple(range(i, i + len(inner))))
 
 
+@public
 def apply_over_axes(func: Callable[..., Tensor], x: Tensor, axes: int | Sequence[int]) -> Tensor:
     """Call ``func(x, axis)``, such as ``tk.sum``, for one axis after another; the axes keep their places.
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, overload
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..ops.builtin.numeric.differences import gradient_on_grid
 from ..ops.builtin.shape import manipulation
 from ..ops.builtin.shape.copying import clone, concat, stack
@@ -22,6 +23,7 @@ __all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gr
 _MOST: Final = 1 << 24  # parts, each of which is a tensor
 
 
+@public
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of all points of a grid: for each vector a tensor with one dimension per vector.
 
@@ -81,6 +83,7 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
     return tuple(split_at(x, places, axis=i))
 
 
+@public
 def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Split along an axis into ``parts`` equal pieces, or at the indices of a tuple; return a tuple of views.
 
@@ -93,6 +96,7 @@ def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     return _pieces(x, parts, axis, "split")
 
 
+@public
 def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Split along an axis into ``parts`` pieces whose lengths differ by at most 1, the longer first, as views.
 
@@ -122,6 +126,7 @@ def _joined(arrays: Any, axis: int, leaves: Iterator[Tensor]) -> Tensor:
     return concat([_joined(array, axis + 1, leaves) for array in arrays], axis=axis)
 
 
+@public
 def block(arrays: Any) -> Tensor:
     """Join nested lists of blocks: the innermost lists along the last axis, the lists around them along the axis
     before, and so on.
@@ -158,6 +163,7 @@ def block(arrays: Any) -> Tensor:
     return _joined(arrays, ndim - depth, shaped) if depth else clone(blocks[0])
 
 
+@public
 def gradient(
     x: Tensor, *distances: Any, spacing: Any = None, places: Any = None, axis: Any = None, edge_order: int = 1
 ) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.dtypes.names import default_float, float64
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..ops.builtin.elementwise.complex import refuse_complex
 from ..ops.builtin.numeric.histogram import ascending, check_range, even_of, shown_edges
 from ..ops.builtin.numeric.histogram import histogram as _histogram
@@ -26,6 +27,7 @@ __all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
 _POINTS: Final = "[histogramdd] the points are the rows of a matrix, or vectors of one length, got {what}."
 
 
+@public
 def average(
     x: Tensor, axis: Any = None, weights: Any = None, *, returned: builtins.bool = False,
     keepdims: builtins.bool = False,
@@ -52,6 +54,7 @@ def _estimated(x: Any, bins: str, range: Any) -> Tensor:
     return estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
 
 
+@public
 def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
     """Return the edges of the bins of ``tk.histogram``: one more than bins.
 
@@ -63,6 +66,7 @@ def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | No
     return _histogram_bin_edges(x, bins, range=range)
 
 
+@public
 def histogram(
     x: Tensor, bins: Any = None, range: Sequence[float] | None = None, *, weights: Any = None,
     density: builtins.bool = False,
@@ -134,6 +138,7 @@ def _is_pairs(given: Any) -> builtins.bool:
     return isinstance(given, (list, tuple, np.ndarray))
 
 
+@public
 def histogramdd(
     sample: Any, bins: Any = 10, *, range: Sequence[Any] | None = None, weights: Tensor | None = None,
     density: builtins.bool = False,

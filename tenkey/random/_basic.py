@@ -14,6 +14,7 @@ from ..core.random import exact_functions as exact
 from ..core.random.draws import check_integers
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public_in
 from ..dispatch.errors import shown
 from ..ops.builtin.creation import full
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
@@ -38,6 +39,7 @@ from ._parameters import (
 
 
 @draws_floats
+@public_in("tenkey.random")
 def uniform(
     shape: Shape = None, *, low: Parameter = 0.0, high: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -68,6 +70,7 @@ def uniform(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -114,6 +117,7 @@ def _located(drawn: Tensor, loc: Any, scale: Any) -> Tensor:
     return drawn
 
 
+@public_in("tenkey.random")
 def integers(
     low: Parameter, high: Parameter = None, shape: Shape = None, *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -194,6 +198,7 @@ def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any
 
 
 @draws_floats
+@public_in("tenkey.random")
 def exponential(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -209,6 +214,7 @@ def exponential(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def laplace(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -222,6 +228,7 @@ def laplace(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def gumbel(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -235,6 +242,7 @@ def gumbel(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def logistic(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -248,6 +256,7 @@ def logistic(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def cauchy(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -261,6 +270,7 @@ def cauchy(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def rayleigh(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -277,6 +287,7 @@ def rayleigh(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def lognormal(
     shape: Shape = None, *, mean: Parameter = 0.0, sigma: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -295,6 +306,7 @@ def lognormal(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def weibull(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -313,6 +325,7 @@ def weibull(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def pareto(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -331,6 +344,7 @@ def pareto(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def triangular(
     shape: Shape = None, *, left: Parameter = 0.0, mode: Parameter = 0.5, right: Parameter = 1.0, dtype: Any = None,
     device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
@@ -358,6 +372,7 @@ def triangular(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def multivariate_normal(
     mean: Parameter, cov: Parameter = None, shape: Shape = None, *, scale_tril: Parameter = None, dtype: Any = None,
     device: Any = None, generator: Generator | None = None, requires_grad: bool = False,

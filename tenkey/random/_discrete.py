@@ -13,6 +13,7 @@ from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
 from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public_in
 from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
@@ -42,6 +43,7 @@ _POPULATION: Final = (
 )
 
 
+@public_in("tenkey.random")
 def bernoulli(
     shape: Shape = None, *, p: Parameter = 0.5, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -62,6 +64,7 @@ def bernoulli(
         return drawn if result == dtypes.bool else astype(drawn, result)
 
 
+@public_in("tenkey.random")
 def geometric(
     shape: Shape = None, *, p: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -81,6 +84,7 @@ def geometric(
         return plan.counted("geometric", whole)
 
 
+@public_in("tenkey.random")
 def poisson(
     shape: Shape = None, *, lam: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -98,6 +102,7 @@ def poisson(
         return plan.counted("poisson", _reject("poisson", plan, address, lam))
 
 
+@public_in("tenkey.random")
 def binomial(
     shape: Shape = None, *, n: Parameter, p: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -117,6 +122,7 @@ def binomial(
         return plan.counted("binomial", _reject("binomial", plan, address, n, p))
 
 
+@public_in("tenkey.random")
 def negative_binomial(
     shape: Shape = None, *, n: Parameter, p: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -143,6 +149,7 @@ def negative_binomial(
         )
 
 
+@public_in("tenkey.random")
 def logseries(
     shape: Shape = None, *, p: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -159,6 +166,7 @@ def logseries(
         return plan.counted("logseries", _reject("logseries", plan, address, p))
 
 
+@public_in("tenkey.random")
 def zipf(
     shape: Shape = None, *, a: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -175,6 +183,7 @@ def zipf(
         return plan.counted("zipf", _reject("zipf", plan, address, a))
 
 
+@public_in("tenkey.random")
 def hypergeometric(
     shape: Shape = None, *, ngood: Parameter, nbad: Parameter, nsample: Parameter, dtype: Any = None,
     device: Any = None, generator: Generator | None = None,
@@ -198,6 +207,7 @@ def hypergeometric(
         return plan.counted(name, drawn)
 
 
+@public_in("tenkey.random")
 def multivariate_hypergeometric(
     colors: Parameter, nsample: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -242,6 +252,7 @@ def _probabilities(operator: str, p: Any) -> Tensor:
     return checked.detach()
 
 
+@public_in("tenkey.random")
 def multinomial(
     n: Parameter, p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
@@ -263,6 +274,7 @@ def multinomial(
         return plan.counted("multinomial", random_counts(as_tensor(n, plan), plan.move(p), places, address[0]))
 
 
+@public_in("tenkey.random")
 def categorical(
     p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -293,6 +305,7 @@ def _population(given: Any) -> Any:
     return given
 
 
+@public_in("tenkey.random")
 def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator: Generator | None = None) -> Tensor:
     """Return 0 to x - 1 in random order, or a copy of a tensor with its slices along ``axis`` in random order.
 
@@ -321,6 +334,7 @@ def _checked_axis(operator: str, axis: int, ndim: int) -> int:
     return i % ndim
 
 
+@public_in("tenkey.random")
 def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> Tensor:
     """Put the slices of a tensor along ``axis`` in random order, in place, and return the tensor.
 
@@ -334,6 +348,7 @@ def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> 
     return x
 
 
+@public_in("tenkey.random")
 def permuted(x: Tensor, *, axis: int | None = None, generator: Generator | None = None) -> Tensor:
     """Return a copy of a tensor with the elements along ``axis`` in random order, each line in an order of its own.
 
@@ -354,6 +369,7 @@ def permuted(x: Tensor, *, axis: int | None = None, generator: Generator | None 
     return moveaxis(take_along_axis(last, random_order(keys), axis=-1), -1, axis)
 
 
+@public_in("tenkey.random")
 def choice(
     a: Tensor | int, shape: Shape = (), *, replace: bool = True, p: Parameter = None, axis: int = 0, device: Any = None,
     generator: Generator | None = None,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ..core.random.generator import Generator
 from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public_in
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.random import random_exp, random_rejection
 from ..ops.builtin.reductions.reduction import max, sum
@@ -36,6 +37,7 @@ def _reject(kind: str, plan: Plan, address: tuple[int, int, int], first: Any, se
 
 
 @draws_floats
+@public_in("tenkey.random")
 def gamma(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -56,6 +58,7 @@ def gamma(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def chisquare(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -73,6 +76,7 @@ def chisquare(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def standard_t(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -90,6 +94,7 @@ def standard_t(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def beta(
     shape: Shape = None, *, a: Parameter, b: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -117,6 +122,7 @@ def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
 
 
 @draws_floats
+@public_in("tenkey.random")
 def dirichlet(
     alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -140,6 +146,7 @@ def dirichlet(
 
 
 @draws_floats
+@public_in("tenkey.random")
 def truncated_normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, low: Parameter = -math.inf,
     high: Parameter = math.inf, dtype: Any = None, device: Any = None, generator: Generator | None = None,

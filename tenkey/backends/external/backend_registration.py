@@ -9,7 +9,7 @@ import keyword
 from typing import Any, Final
 
 from ...core.device import Device, default_device, device_types, register_device, to_device, unregister_device
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, replaceable
 from ...dispatch.errors import RegistrationError
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
@@ -87,6 +87,7 @@ def new_kernels(before: dict[int, tuple[str, Kernel]]) -> list[Handle]:
 
 def _add_methods(name: str) -> Handle:
     """Add ``x.NAME(index)`` and ``x.is_NAME`` to Tensor."""
+    before = {attribute: vars(Tensor)[attribute] for attribute in replaceable & {name, f"is_{name}"}}
 
     def move(self: Tensor, index: int | None = None, *, non_blocking: bool = False) -> Tensor:
         device = to_device(name if index is None else f"{name}:{index}")
@@ -104,6 +105,8 @@ def _add_methods(name: str) -> Handle:
         for attribute, value in ((name, move), (f"is_{name}", is_here)):
             if Tensor.__dict__.get(attribute) is value:
                 delattr(Tensor, attribute)
+                if attribute in before:
+                    setattr(Tensor, attribute, before[attribute])
 
     return Handle(remove, f"methods of the backend {name!r}")
 
@@ -153,7 +156,7 @@ def register(backend: Backend) -> Handle:
     with registry.lock:
         if name not in device_types():
             for attribute in (name, f"is_{name}"):
-                if hasattr(Tensor, attribute):
+                if hasattr(Tensor, attribute) and attribute not in replaceable:
                     raise RegistrationError(
                         f"[register] a backend cannot be called {name!r}: Tensor has {attribute!r} already, and "
                         f"registering adds the method x.{name}() and the property x.is_{name}. Choose another name."

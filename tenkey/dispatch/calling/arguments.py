@@ -10,7 +10,7 @@ import operator as _operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..diagnostics.wrong_arguments import check_tensors, wrong_length, wrong_type
+from ..diagnostics.wrong_arguments import ABSENT, check_tensors, wrong_length, wrong_type
 from ..errors import ArgumentError, OutOfRangeError
 from ..operator import Operator
 from ..schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
@@ -108,6 +108,8 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
 
 def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> Any:
     """Convert ``value`` to the schema type ``kind``; the ArgumentError names operator, argument and rule."""
+    if value is ABSENT:
+        raise wrong_type(operator, argument, str(kind), value)
     if isinstance(kind, OptionalType):
         return None if value is None else convert(operator, argument, kind.element, value)
     if isinstance(kind, ListType):
@@ -125,7 +127,10 @@ def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> 
         try:
             return hook(value)
         except (TypeError, ValueError) as error:
-            text = str(error).removeprefix("[device] ")  # the converter's own prefix, where no operator is known
+            text = str(error)  # which begins with the converter's own prefix, where no operator is known
+            text = text.removeprefix("[device] ").removeprefix("[dtype] ")
+            if value.__class__ is int and operator.schema.arguments[0].name == "shape":  # as in NumPy's ones(2, 3)
+                text = f"got {value}. Give the shape as one tuple, as in tk.{operator.schema.base_name}((2, 3))."
             raise type(error)(f"[{operator.name}] the argument {argument!r}: {text}") from None
     try:
         checked = _check(kind.name, value)

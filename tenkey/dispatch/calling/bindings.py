@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
+from ..diagnostics.wrong_arguments import ABSENT
 from ..local_state import get_state
 from ..operator import Operator, any_word, is_device
 from ..schema import Argument, BaseType, ListType, OptionalType
@@ -26,7 +27,7 @@ from ..tags import Tag
 from . import codegen
 from .arguments import coercer, lift
 
-__all__ = ["make_entry"]
+__all__ = ["make_entry", "open_entry"]
 
 
 def _plain(values: Any) -> Any:
@@ -73,6 +74,10 @@ def _unwritten() -> Any:
     return write_entry(locals())  # type: ignore[name-defined]  # noqa: F821
 
 
+def _unwritten_open(*rest: Any, **foreign: Any) -> Any:  # they are among the locals
+    return write_entry(locals())  # type: ignore[name-defined]  # noqa: F821
+
+
 # Note [Keywords that may be given by position]
 #     In the standard most options are keyword-only, and in a schema they stand after the star, so kernels and formulas
 #     get them by keyword. A declaration with ``positional=n`` lets callers give the first n of them by position as
@@ -88,8 +93,39 @@ def keyword_only(operator: Operator) -> list[Argument]:
 #     entry alone: a keyword that is not in the schema, declared by the facet ``EntryOption``. Its function gets the
 #     result and the value unless that is the default, so other calls pay for one comparison. Guarded by
 #     ``tests/functions/test_leaves.py``.
-def make_entry(operator: Operator) -> Callable[..., Any]:
-    """Return the function of Note [The entry of an operator]; its text is written at the first call."""
+#
+# Note [Open entries]
+#     Python itself raises an error for an argument that a function does not have, and its text cannot say what the
+#     argument is called here. A public function is therefore an entry of its own, which takes any further arguments
+#     and hands them over to ``hooks.foreign``. That function raises the explanation, or knows what they mean: methods
+#     accept PyTorch's spelling. Required arguments have a default that no argument can be, so that one under a foreign
+#     name is explained as well; the check that other values get refuses it, at no cost. ``operator.call``, which the
+#     package itself uses, takes nothing that it does not have. Taking any keyword costs 20 ns, so an operator of
+#     tensors alone, whose calls are the fastest, only has one more argument: NumPy's and PyTorch's ``out``, at 8 ns.
+#     Guarded by ``tests/functions/test_foreign_keywords.py``.
+def open_entry(operator: Operator, name: str, place: str) -> Callable[..., Any]:
+    """Return an entry that explains foreign arguments (Note [Open entries]).
+
+    ``place`` is the module of the public function, or "Tensor" for a method.
+    """
+
+    def foreign(given: dict[str, Any], rest: tuple[Any, ...], unknown: dict[str, Any]) -> Any:
+        return operator.registry.hooks.foreign(operator, name, place, given, rest, unknown)
+
+    made = make_entry(operator, foreign)
+    made.__name__ = made.__qualname__ = name
+    if place != "Tensor":
+        made.__module__ = place
+    made.__wrapped__ = operator.call  # type: ignore[attr-defined]  # whose signature ``inspect`` shows
+    return made
+
+
+def make_entry(operator: Operator, foreign: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Return the function of Note [The entry of an operator]; its text is written at the first call.
+
+    ``foreign`` is called with the arguments, with those by position that are too many, and with the unknown keywords,
+    if there are any (Note [Open entries]).
+    """
     schema = operator.schema
     arguments = schema.arguments
     keywords = keyword_only(operator)
@@ -97,24 +133,36 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     options = () if option is None else (option.name,)
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     filename = f"<operator {operator.name}>"
-    code = _unwritten.__code__.replace(
+    further = _further(operator, foreign)
+    code = (_unwritten_open if _FOREIGN in further else _unwritten).__code__.replace(
         co_name=name,
         co_qualname=name,
         co_filename=filename,
         co_firstlineno=1,
-        co_varnames=(*[a.name for a in arguments], *options),
-        co_argcount=len(arguments) - len(keywords),
+        co_varnames=(*[a.name for a in arguments], *options, *further),
+        co_argcount=len(arguments) - len(keywords) + (further == _OUT),
         co_kwonlyargcount=len(keywords) + len(options),
-        co_nlocals=len(arguments) + len(options),
+        co_nlocals=len(arguments) + len(options) + len(further),
     )
     scope: dict[str, Any] = {}
-    defaults = tuple([a.default for a in arguments[: len(arguments) - len(keywords)] if a.has_default])
+    plain, absent = foreign is None, _absent(operator)
+    positional = arguments[: len(arguments) - len(keywords)]
+    defaults = tuple([a.default if a.has_default else absent for a in positional if a.has_default or not plain])
+    defaults += (ABSENT,) * (further == _OUT)
     function = FunctionType(code, scope, name, defaults or None)
     extra = {} if option is None else {option.name: option.default}
-    function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} | extra or None
+    function.__kwdefaults__ = {
+        a.name: a.default if a.has_default else absent for a in keywords if a.has_default or not plain
+    } | extra or None
 
     def write_entry(values: dict[str, Any]) -> Any:
-        source, names = _entry_source(operator, name)
+        if foreign is not None:
+            found = {key: values.pop(key) for key in further}
+            unknown = {} if found.get("out", ABSENT) is ABSENT else {"out": found["out"]}
+            unknown |= found.get(_FOREIGN, {})
+            if unknown or found.get(_REST):
+                return foreign(values, found.get(_REST, ()), unknown)
+        source, names = _entry_source(operator, name, foreign)
         written = codegen.define(source, names, filename, schema)
         scope.update(written.__globals__)
         function.__code__ = written.__code__
@@ -129,13 +177,43 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     return function
 
 
-def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
+def _absent(operator: Operator) -> Any:
+    return None if "Alone" in operator.facets else ABSENT
+
+
+_REST: Final = "further arguments"  # names that no argument can have
+_FOREIGN: Final = "further keywords"
+_OUT: Final = ("out",)
+
+
+def _further(operator: Operator, foreign: Callable[..., Any] | None) -> tuple[str, ...]:
+    """Return the names of the further parameters of an entry (Note [Open entries])."""
+    if foreign is None:
+        return ()
+    tensors, arguments = operator.tensor_arguments, operator.schema.arguments
+    plain = len(tensors) == len(arguments) and not any(a.has_default or a.name == "out" for a in arguments)
+    return _OUT if plain else (_REST, _FOREIGN)
+
+
+def _entry_source(
+    operator: Operator, name: str, foreign: Callable[..., Any] | None = None
+) -> tuple[str, dict[str, Any]]:
     """Return the text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
     hooks = operator.registry.hooks
     scope: dict[str, Any] = {**_SCOPE, "operator": operator, "cache": operator.cache, "device_word": hooks.device_word}
     scope |= {f"as_they_are_{kind}": known for kind, known in hooks.as_they_are.items()}
     body: list[str] = []
+    option = operator.facets.get("EntryOption")
+    further = _further(operator, foreign)
+    if foreign is not None:
+        names = [*[a.name for a in arguments], *([] if option is None else [option.name])]
+        given = ", ".join(f"{name!r}: {name}" for name in names)
+        if further == _OUT:
+            body.append(f"if out is not $nothing: return $refer({{{given}}}, (), {{'out': out}})")
+        else:
+            body.append(f"if $foreign or $rest: return $refer({{{given}}}, $rest, $foreign)")
+        scope |= {"refer": foreign, "nothing": ABSENT}
     if hooks.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
         scope["number"] = hooks.number
         for a in arguments:  # usually a number (a limit, a fill value): lifted here, without an exception
@@ -189,13 +267,20 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
         scope["build"] = structure.build_result
         body[-1] = f"return $build($cache[$word]({passed}))"
     keywords = keyword_only(operator)
-    parameters = codegen.parameters(operator.schema, keyword_only=keywords, defaults=True)
-    option = operator.facets.get("EntryOption")
+    star = "*" if foreign is None else "*$rest"
+    required = "" if foreign is None else "=$absent"
+    parameters = codegen.parameters(operator.schema, keyword_only=keywords, defaults=True, star=star, required=required)
+    scope["absent"] = _absent(operator)
     if option is not None:
-        parameters += f"{'' if keywords else ', *'}, {option.name}=$default_{option.name}"
+        parameters += f"{'' if keywords else f', {star}'}, {option.name}=$default_{option.name}"
         scope |= {f"default_{option.name}": option.default, "apply_option": option.function}
         plain = body.pop()
         body.append(f"if {option.name} is {option.default!r}: {plain}")
         body.append(f"return $apply_option($operator, {plain.removeprefix('return ')}, {option.name})")
+    if further == _OUT:
+        parameters += ", out=$nothing"
+    elif foreign is not None:
+        parameters += f"{'' if keywords or option is not None else f', {star}'}, **$foreign"
+        parameters = parameters.removeprefix(", ")
     source = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     return source, scope

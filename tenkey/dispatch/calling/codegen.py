@@ -28,15 +28,19 @@ _MARKED: Final = re.compile(r"\$(\w+)")
 
 
 def parameters(
-    schema: FunctionSchema, *, keyword_only: Container[Argument] | None = None, defaults: bool = False
-) -> str:
-    """Return the parameters of a function with this schema; ``defaults``: with the schema's default values."""
+    schema: FunctionSchema, *, keyword_only: Container[Argument] | None = None, defaults: bool = False, star: str = "*",
+    required: str = "",
+) -> str:  # fmt: skip
+    """Return the parameters of a function with this schema; ``defaults``: with the schema's default values.
+
+    ``star`` stands before the keyword-only parameters, ``required`` behind those without a default value.
+    """
     keywords = [a for a in schema.arguments if a.kwarg_only] if keyword_only is None else keyword_only
     texts: list[str] = []
     for argument in schema.arguments:
-        if argument in keywords and "*" not in texts:
-            texts.append("*")
-        default = f"=$default_{argument.name}" if defaults and argument.has_default else ""
+        if argument in keywords and star not in texts:
+            texts.append(star)
+        default = f"=$default_{argument.name}" if defaults and argument.has_default else required
         texts.append(f"{argument.name}{default}")
     return ", ".join(texts)
 

@@ -8,7 +8,7 @@ from ..errors import ArgumentError, shown
 from ..operator import Operator
 from ..schema import ListType, OptionalType
 
-__all__ = ["ambiguous_call", "check_tensors", "wrong_length", "wrong_type"]
+__all__ = ["ABSENT", "ambiguous_call", "check_tensors", "wrong_length", "wrong_type"]
 
 _WORDS: Final = {
     "int": "an int",
@@ -21,8 +21,21 @@ _WORDS: Final = {
 }
 
 
+class _Absent:
+    """The default of an argument that public functions require (Note [Open entries])."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT: Final = _Absent()
+
+
 def wrong_type(operator: Operator, argument: str, kind: str, value: Any, remedy: str = "") -> ArgumentError:
     """Return the error for a value that is not of the type ``kind``."""
+    if value is ABSENT:
+        names = ", ".join([a.name for a in operator.schema.arguments])
+        return ArgumentError(f"[{operator.name}] needs the argument {argument!r}: its arguments are {names}.")
     return ArgumentError(
         f"[{operator.name}] the argument {argument!r} must be {_WORDS.get(kind, kind)}, got {shown(value)} of type "
         f"{type(value).__name__}.{remedy}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.dtypes.limits import finfo
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import zeros
 from ...ops.builtin.elementwise.comparison import equal, not_equal
 from ...ops.builtin.elementwise.complex import imag, real, refuse_complex
@@ -17,6 +18,7 @@ from ..dtypes import broadcast_shapes
 __all__ = ["array_equiv", "iscomplex", "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "real_if_close"]
 
 
+@public
 def isposinf(x: Tensor) -> Tensor:
     """Return whether each element is positive infinity, as bools, for real dtypes.
 
@@ -28,6 +30,7 @@ def isposinf(x: Tensor) -> Tensor:
     return equal(x, math.inf)
 
 
+@public
 def isneginf(x: Tensor) -> Tensor:
     """Return whether each element is negative infinity, as bools, for real dtypes.
 
@@ -39,6 +42,7 @@ def isneginf(x: Tensor) -> Tensor:
     return equal(x, -math.inf)
 
 
+@public
 def iscomplex(x: Tensor) -> Tensor:
     """Return whether the imaginary part of each element differs from zero, as bools.
 
@@ -49,6 +53,7 @@ def iscomplex(x: Tensor) -> Tensor:
     return not_equal(imag(x), 0) if x.dtype.kind == "c" else zeros(x.shape, dtype="bool", device=x.device)
 
 
+@public
 def isreal(x: Tensor) -> Tensor:
     """Return whether the imaginary part of each element is zero, as bools.
 
@@ -59,6 +64,7 @@ def isreal(x: Tensor) -> Tensor:
     return equal(imag(x), 0) if x.dtype.kind == "c" else ~zeros(x.shape, dtype="bool", device=x.device)
 
 
+@public
 def iscomplexobj(x: Any) -> bool:
     """Return whether a tensor, an array or a number has a complex type, whatever its values are.
 
@@ -68,6 +74,7 @@ def iscomplexobj(x: Any) -> bool:
     return (x if isinstance(x, Tensor) else asarray(x)).dtype.kind == "c"
 
 
+@public
 def isrealobj(x: Any) -> bool:
     """Return whether a tensor, an array or a number has another type than a complex one.
 
@@ -77,6 +84,7 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
+@public
 def real_if_close(x: Tensor, tol: float = 100.0) -> Tensor:
     """Return the real parts if all imaginary parts are close to zero, and otherwise ``x`` itself.
 
@@ -93,6 +101,7 @@ def real_if_close(x: Tensor, tol: float = 100.0) -> Tensor:
     return real(x) if all(abs(imag(x.detach())) < bound).item() else x
 
 
+@public
 def array_equiv(x1: Any, x2: Any) -> bool:
     """Return whether two tensors broadcast to one shape and are equal there.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dtypes.names import complex64, complex128, int64
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange
 from ...ops.builtin.elementwise.comparison import equal, isnan, less, logical_and, logical_or, where
 from ...ops.builtin.elementwise.complex import imag, real
@@ -31,6 +32,7 @@ def _order(keys: Sequence[Tensor], axis: int) -> Tensor:
     return order
 
 
+@public
 def lexsort(keys: Tensor | Sequence[Tensor], axis: int = -1) -> Tensor:
     """Return the indices (int64) that sort by several keys along an axis: by the last one, at ties by the one before.
 
@@ -86,6 +88,7 @@ def complex_argsort(x: Tensor, axis: int = -1, *, descending: bool = False) -> T
     return flip(order, axis=i) if descending else order
 
 
+@public
 def sort_complex(x: Tensor) -> Tensor:
     """Return the elements along the last axis as complex numbers, sorted by the real and then the imaginary part.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin import load
 from ..creation import to_operand
 
@@ -22,6 +23,7 @@ def _planar(operator: Callable[..., Tensor], name: str, x: Any, s: Any, axes: An
     return operator(x, s=s, axes=tuple(axes), norm="backward" if norm is None else norm)
 
 
+@public
 def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform along two axes: ``tk.fft.fftn`` with the last two axes as default.
 
@@ -31,6 +33,7 @@ def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -
     return _planar(transforms.fftn, "fft2", x, s, axes, norm)
 
 
+@public
 def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the inverse of ``tk.fft.fft2``.
 
@@ -40,6 +43,7 @@ def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, 
     return _planar(transforms.ifftn, "ifft2", x, s, axes, norm)
 
 
+@public
 def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform of real values along two axes; along the last one, its first half.
 
@@ -49,6 +53,7 @@ def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, 
     return _planar(transforms.rfftn, "rfft2", x, s, axes, norm)
 
 
+@public
 def irfft2(
     x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Tensor:

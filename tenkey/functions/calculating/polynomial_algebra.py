@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.dtypes.limits import finfo
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...dispatch.registry import registry
 from ...ops.builtin.creation import arange, ones, zeros
 from ...ops.builtin.elementwise.complex import conj, real
@@ -48,6 +49,7 @@ def _padded(p: Tensor, length: int) -> Tensor:
     return concat([zeros((missing,), dtype=p.dtype, device=p.device), p], axis=0) if missing > 0 else p
 
 
+@public
 def polyadd(a1: Tensor, a2: Tensor) -> Tensor:
     """Return the sum of two polynomials.
 
@@ -58,6 +60,7 @@ def polyadd(a1: Tensor, a2: Tensor) -> Tensor:
     return _padded(a1, a2.shape[0]) + _padded(a2, a1.shape[0])
 
 
+@public
 def polysub(a1: Tensor, a2: Tensor) -> Tensor:
     """Return the difference of two polynomials.
 
@@ -68,6 +71,7 @@ def polysub(a1: Tensor, a2: Tensor) -> Tensor:
     return _padded(a1, a2.shape[0]) - _padded(a2, a1.shape[0])
 
 
+@public
 def polymul(a1: Tensor, a2: Tensor) -> Tensor:
     """Return the product of two polynomials.
 
@@ -77,6 +81,7 @@ def polymul(a1: Tensor, a2: Tensor) -> Tensor:
     return convolve(_vector("polymul", a1), _vector("polymul", a2))
 
 
+@public
 def polydiv(u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Return quotient and remainder of two polynomials; integers give floats.
 
@@ -119,6 +124,7 @@ def _order(function: str, m: Any) -> int:
     return order
 
 
+@public
 def polyder(p: Tensor, m: int = 1) -> Tensor:
     """Return the derivative of order ``m`` of a polynomial. Raises ValueError for a negative order.
 
@@ -134,6 +140,7 @@ def polyder(p: Tensor, m: int = 1) -> Tensor:
     return p
 
 
+@public
 def polyint(p: Tensor, m: int = 1, k: Any = None) -> Tensor:
     """Return the antiderivative of order ``m`` of a polynomial; integers give floats.
 
@@ -158,6 +165,7 @@ def polyint(p: Tensor, m: int = 1, k: Any = None) -> Tensor:
     return p
 
 
+@public
 def poly(zeros_or_matrix: Any) -> Tensor:
     """Return the polynomial with leading coefficient 1 that has the given roots, each as often as it is given.
 
@@ -182,6 +190,7 @@ def poly(zeros_or_matrix: Any) -> Tensor:
     return real(made) if is_real and made.dtype.kind == "c" else made
 
 
+@public
 def roots(p: Tensor) -> Tensor:
     """Return the complex roots of a polynomial: the eigenvalues of its companion matrix, in no particular order.
 
@@ -216,6 +225,7 @@ class PolyfitResult(NamedTuple):
     rcond: float
 
 
+@public
 def polyfit(
     x: Tensor, y: Tensor, deg: int, rcond: float | None = None, full: bool = False, w: Tensor | None = None,
     cov: bool | str = False,

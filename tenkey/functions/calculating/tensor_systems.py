@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin import load
 from ...ops.builtin.shape.views import permute_dims, reshape
 from ...ops.shapes import checked_axes
@@ -17,6 +18,7 @@ from ...ops.builtin.linalg.solve import inv, solve  # noqa: E402
 __all__ = ["tensorinv", "tensorsolve"]
 
 
+@public
 def tensorinv(x: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of a tensor with respect to ``tk.tensordot`` over ``ind`` axes.
 
@@ -41,6 +43,7 @@ def tensorinv(x: Tensor, ind: int = 2) -> Tensor:
     return reshape(inv(reshape(x, (n, n))), (*rest, *first))
 
 
+@public
 def tensorsolve(x1: Tensor, x2: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Solve ``tensordot(x1, x, x.ndim) = x2`` for x.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.dtypes.names import default_float
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...dispatch.registry import registry
 from ...ops.builtin.creation import arange, ones
 from ...ops.builtin.elementwise.arithmetic import abs, maximum
@@ -32,6 +33,7 @@ def _short(n: Any, dtype: Any, device: Any) -> Tensor:
     return ones((max(operator.index(n), 0),), dtype=dtype, device=device)
 
 
+@public
 def bartlett(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the Bartlett window of ``n`` points: a triangle from 0 to 1 and back.
 
@@ -48,6 +50,7 @@ def _cosines(n: int, k: Tensor, constant: float, first: float, second: float = 0
     return made + second * cos(2.0 * angle) if second else made
 
 
+@public
 def blackman(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the Blackman window of ``n`` points: ``0.42 + 0.5 cos(a) + 0.08 cos(2 a)`` for a from -pi to pi.
 
@@ -58,6 +61,7 @@ def blackman(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     return _short(n, dtype, device) if k is None else _cosines(n, k, 0.42, 0.5, 0.08)
 
 
+@public
 def hamming(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the Hamming window of ``n`` points: ``0.54 + 0.46 cos(a)`` for a from -pi to pi.
 
@@ -68,6 +72,7 @@ def hamming(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     return _short(n, dtype, device) if k is None else _cosines(n, k, 0.54, 0.46)
 
 
+@public
 def hanning(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the Hann window of ``n`` points: ``0.5 + 0.5 cos(a)`` for a from -pi to pi.
 
@@ -78,6 +83,7 @@ def hanning(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     return _short(n, dtype, device) if k is None else _cosines(n, k, 0.5, 0.5)
 
 
+@public
 def kaiser(n: int, beta: float | Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the Kaiser window of ``n`` points, ``i0(beta * sqrt(1 - t**2)) / i0(beta)`` for t from -1 to 1.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ...core.dtypes.names import uint8
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange, zeros
 from ...ops.builtin.elementwise.comparison import not_equal
 from ...ops.builtin.reductions.reduction import sum
@@ -31,6 +32,7 @@ def _operand(function: str, x: Any, axis: int | None, bitorder: str) -> tuple[Te
     return x, checked_axis(function, axis, x.ndim)
 
 
+@public
 def packbits(x: Tensor, axis: int | None = None, bitorder: str = "big") -> Tensor:
     """Return bytes (uint8) of eight elements each along an axis, as bits: 1 where they are not zero.
 
@@ -57,6 +59,7 @@ def packbits(x: Tensor, axis: int | None = None, bitorder: str = "big") -> Tenso
     return moveaxis(packed, -1, i)
 
 
+@public
 def unpackbits(x: Tensor, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
     """Return the bits of bytes along an axis as elements 0 and 1 (uint8), eight for each.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.dtypes.names import int64
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange, zeros
 from ...ops.builtin.indexing.advanced_indexing import index
 from ...ops.builtin.indexing.setitem import put
@@ -43,6 +44,7 @@ def _axis_numbers(lengths: tuple[int, ...], dtype: Any, device: Any) -> list[Ten
     ]
 
 
+@public
 def indices(shape: Sequence[int], dtype: Any = None, sparse: bool = False, *, device: Any = None) -> Any:
     """Return the coordinates of all places of a shape: a tensor with one more dimension, whose first axis counts axes.
 
@@ -65,6 +67,7 @@ def indices(shape: Sequence[int], dtype: Any = None, sparse: bool = False, *, de
     return stack([broadcast_to(number, lengths) for number in numbers])
 
 
+@public
 def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = None, **kwargs: Any) -> Any:
     """Return ``function`` of the coordinates of all places of a shape, each a tensor of that shape.
 
@@ -81,6 +84,7 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: A
     return function(*[broadcast_to(number, lengths) for number in _axis_numbers(lengths, dtype, None)], **kwargs)
 
 
+@public
 def ix_(*args: Any) -> tuple[Tensor, ...]:
     """Return vectors in shapes that broadcast against one another, to index a grid: ``x[tk.ix_(rows, columns)]``.
 
@@ -112,6 +116,7 @@ def _triangle(n: int, k: int, m: int | None, upper: bool, device: Any) -> tuple[
     return nonzero(columns - rows >= k if upper else columns - rows <= k)
 
 
+@public
 def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[Tensor, ...]:
     """Return the indices of the lower triangle of a matrix of ``n`` rows and ``m`` columns (default: ``n``).
 
@@ -123,6 +128,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     return _triangle(n, k, m, False, device)
 
 
+@public
 def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[Tensor, ...]:
     """Return the indices of the upper triangle of a matrix of ``n`` rows and ``m`` columns (default: ``n``).
 
@@ -141,6 +147,7 @@ def _matrix(function: str, x: Any) -> Tensor:
     return matrix
 
 
+@public
 def tril_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, ...]:
     """Return the indices of the lower triangle of a matrix: see ``tk.tril_indices``.
 
@@ -151,6 +158,7 @@ def tril_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, ...]:
     return _triangle(x.shape[0], k, x.shape[1], False, x.device)
 
 
+@public
 def triu_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, ...]:
     """Return the indices of the upper triangle of a matrix: see ``tk.triu_indices``.
 
@@ -161,6 +169,7 @@ def triu_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, ...]:
     return _triangle(x.shape[0], k, x.shape[1], True, x.device)
 
 
+@public
 def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[Tensor, ...]:
     """Return the indices where ``mask_func(ones, k)``, such as ``tk.triu``, of an (n, n) matrix is not zero.
 
@@ -170,6 +179,7 @@ def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[
     return nonzero(mask_func(zeros((n, n), dtype=int64) + 1, k) != 0)
 
 
+@public
 def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[Tensor, ...]:
     """Return the indices of the main diagonal of a tensor with ``ndim`` dimensions of length ``n``.
 
@@ -179,6 +189,7 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[Tensor, 
     return (arange(n, dtype=int64, device=device),) * ndim
 
 
+@public
 def diag_indices_from(x: Tensor) -> tuple[Tensor, ...]:
     """Return the indices of the main diagonal of a tensor of two or more dimensions of equal length.
 
@@ -193,6 +204,7 @@ def diag_indices_from(x: Tensor) -> tuple[Tensor, ...]:
     return diag_indices(x.shape[0], x.ndim, device=x.device)
 
 
+@public
 def diagflat(x: Tensor, k: int = 0) -> Tensor:
     """Return a square matrix whose diagonal ``k`` has the elements in row-major order, with zeros elsewhere.
 
@@ -206,6 +218,7 @@ def diagflat(x: Tensor, k: int = 0) -> Tensor:
     return put(made, [numbers + max(-k, 0), numbers + max(k, 0)], reshape(x, (-1,)))
 
 
+@public
 def fill_diagonal(x: Tensor, value: Any, wrap: bool = False) -> Tensor:
     """Return a copy with ``value`` on the main diagonal.
 

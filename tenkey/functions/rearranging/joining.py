@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import zeros
 from ...ops.builtin.indexing.advanced_indexing import take
 from ...ops.builtin.indexing.basic_indexing import basic_index
@@ -36,6 +37,7 @@ def to_joined(x: Tensor, values: Any) -> Tensor:
     return asarray(values, device=x.device)
 
 
+@public
 def append(x: Tensor, values: Any, axis: int | None = None) -> Tensor:
     """Return a copy with ``values`` joined at the end of an axis; without axis, both are flattened.
 
@@ -95,6 +97,7 @@ def _host_indices(function: str, indices: Any, length: int, axis: int) -> tuple[
     return np.where(flat < 0, flat + length, flat), not found.ndim
 
 
+@public
 def delete(x: Tensor, indices: Any, axis: int | None = None) -> Tensor:
     """Return a copy without the elements at ``indices`` of an axis; without axis, of the flattened tensor.
 
@@ -115,6 +118,7 @@ def delete(x: Tensor, indices: Any, axis: int | None = None) -> Tensor:
     return take(x, asarray(np.flatnonzero(kept), device=x.device), axis=i)
 
 
+@public
 def insert(x: Tensor, indices: Any, values: Any, axis: int | None = None) -> Tensor:
     """Return a copy with ``values`` inserted before ``indices`` of an axis; without axis, of the flattened tensor.
 
@@ -163,6 +167,7 @@ def insert(x: Tensor, indices: Any, values: Any, axis: int | None = None) -> Ten
     return take(concat([x, new], axis=i), asarray(source, device=x.device), axis=i)
 
 
+@public
 def resize(x: Tensor, shape: int | Sequence[int]) -> Tensor:
     """Return the elements in row-major order in a new shape: repeated from the start if it has more of them, or cut.
 
@@ -189,6 +194,7 @@ def resize(x: Tensor, shape: int | Sequence[int]) -> Tensor:
     return reshape(made, wanted)
 
 
+@public
 def trim_zeros(x: Tensor, trim: str = "fb", axis: Any = None) -> Tensor:
     """Return the tensor without the zeros at its ends: without leading or trailing slices of zeros only.
 
@@ -220,6 +226,7 @@ def trim_zeros(x: Tensor, trim: str = "fb", axis: Any = None) -> Tensor:
 # ---- columns, and cuts along one axis
 
 
+@public
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Join vectors as the columns of a matrix; matrices among them are joined along axis 1.
 
@@ -246,6 +253,7 @@ def _split_along(function: str, least: int, axis: int) -> Any:
 _hsplit, _vsplit, _dsplit = _split_along("hsplit", 1, 1), _split_along("vsplit", 2, 0), _split_along("dsplit", 3, 2)
 
 
+@public
 def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Split along the second axis (a vector along its only one) as ``tk.split`` does; return a tuple of views.
 
@@ -255,6 +263,7 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     return _hsplit(x, parts)  # type: ignore[no-any-return]
 
 
+@public
 def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Split along the first axis of two or more as ``tk.split`` does; return a tuple of views.
 
@@ -264,6 +273,7 @@ def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     return _vsplit(x, parts)  # type: ignore[no-any-return]
 
 
+@public
 def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Split along the third axis as ``tk.split`` does; return a tuple of views.
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange
 from ...ops.builtin.elementwise.arithmetic import remainder
 from ...ops.builtin.elementwise.comparison import not_equal, where
@@ -42,6 +43,7 @@ def _repeated(values: Tensor, count: int, device: Any) -> Tensor:
     return index(values, [arange(count, device=device) % values.shape[0]])
 
 
+@public
 def put(x: Tensor, indices: Any, values: Any, mode: str = "raise") -> Tensor:
     """Write values at indices of the flattened tensor, in place, and return ``x``.
 
@@ -91,6 +93,7 @@ def _mask(function: str, x: Tensor, mask: Any) -> Tensor:
     return given if given.dtype.kind == "b" else not_equal(given, 0)
 
 
+@public
 def place(x: Tensor, mask: Any, values: Any) -> Tensor:
     """Write the first values, in order, where a mask is true, in place, and return ``x``.
 
@@ -116,6 +119,7 @@ def place(x: Tensor, mask: Any, values: Any) -> Tensor:
     return put_(x, list(rows), values)
 
 
+@public
 def putmask(x: Tensor, mask: Any, values: Any) -> Tensor:
     """Write, where a mask is true, the value at the same place, in place, and return ``x``.
 

@@ -13,7 +13,10 @@ from ...core.device import CPU, Device, to_device
 from ...core.dtypes.names import float64, to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
+from ...dispatch.calling.public import public_method
 from ...dispatch.errors import shown
+from ..declare.declaration import Entry, operator_of
+from ..declare.methods import method_of
 from .creation import zeros_like
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
 from .elementwise.complex import imag, real_part
@@ -171,21 +174,27 @@ def _transpose(self: Tensor) -> Tensor:
     return permute_dims(self, tuple(range(len(self.shape) - 1, -1, -1)))
 
 
-def _flatten(self: Tensor) -> Tensor:
-    """Return all elements in one dimension."""
-    return reshape(self, (-1,))
+def _matrix_transpose(self: Tensor) -> Tensor:
+    """The transpose of the last two dimensions."""
+    if self.ndim < 2:
+        remedy = "use x[:, None] for a column" if self.ndim else "use the tensor itself"
+        raise ValueError(f"[mT] needs at least two dimensions, got shape {self.shape}: {remedy}.")
+    return matrix_transpose(self)
 
 
+@public_method
 def _unsqueeze(self: Tensor, axis: int) -> Tensor:
     """Insert a dimension of length 1 at place ``axis`` of the result. See ``tk.expand_dims``."""
     return expand_dims(self, axis)
 
 
+@public_method
 def _cumsum(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Return the cumulative sums along an axis, or in row-major order. See ``tk.cumulative_sum``."""
     return cumulative_sum(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
 
 
+@public_method
 def _cumprod(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Return the cumulative products along an axis, or in row-major order. See ``tk.cumulative_prod``."""
     return cumulative_prod(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
@@ -196,6 +205,7 @@ def _fill(self: Tensor, value: Tensor | complex) -> Tensor:
     return self.copy_(value)
 
 
+@public_method
 def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """Reverse the elements along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without axes, along all."""
     if axes and axis is not None:
@@ -256,16 +266,21 @@ def _zero(self: Tensor) -> Tensor:
     return self.copy_(0)
 
 
-_methods: Final[dict[str, Any]] = {
+_methods: dict[str, Any] = {
     "reshape": _reshape, "permute": _permute, "transpose": _transposed, "unsqueeze": _unsqueeze, "cumsum": _cumsum,
     "cumprod": _cumprod, "to": _to, "to_device": _to_device, "cpu": _cpu, "__divmod__": _divmod,
-    "__round__": _builtin_round, "__rdivmod__": _rdivmod, "flatten": _flatten, "zero_": _zero, "fill_": _fill,
+    "__round__": _builtin_round, "__rdivmod__": _rdivmod, "zero_": _zero, "fill_": _fill,
     "flip": _flip, "expand": _expand, "nonzero": _nonzero, "numel": _numel, "dim": _dim,
-    "clamp": clip, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "logical_not": logical_not,
-    "diagonal": diagonal, "trace": trace, "tile": tile, "argpartition": argpartition,
-    "real": property(_real), "imag": property(_imag), "softmax": softmax,
-    "log_softmax": log_softmax, "T": property(_transpose),
-    "mT": property(matrix_transpose, doc="The transpose of the last two dimensions."),
+    "real": property(_real), "imag": property(_imag), "T": property(_transpose),
+    "mT": property(_matrix_transpose),
 }  # fmt: skip
+_operators: Final[dict[str, Entry]] = {
+    "clamp": clip, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "logical_not": logical_not,
+    "diagonal": diagonal, "trace": trace, "tile": tile, "argpartition": argpartition, "softmax": softmax,
+    "log_softmax": log_softmax,
+}  # fmt: skip
+_methods |= {name: method_of(operator_of(entry), name) for name, entry in _operators.items()}
 for _name, _method in _methods.items():
+    if _name not in _operators and not isinstance(_method, property):
+        _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"  # with which Python's own errors begin
     setattr(Tensor, _name, _method)

@@ -9,6 +9,7 @@ from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.calling import codegen
 from ...dispatch.calling.arguments import lift as lift_arguments
+from ...dispatch.calling.bindings import open_entry
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state
@@ -17,7 +18,7 @@ from ...dispatch.registry import registry
 from ...dispatch.tags import Tag
 from .facets import Methods
 
-__all__ = ["attach_methods"]
+__all__ = ["attach_methods", "method_of"]
 
 _BINARY: Final = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
@@ -66,6 +67,12 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     return function
 
 
+def method_of(operator: Operator, name: str) -> Callable[..., Any]:
+    """Return an operator as a method, which accepts PyTorch's keywords if it has options (Note [Open entries])."""
+    has_options = len(operator.schema.arguments) > len(operator.tensor_arguments)
+    return open_entry(operator, name, "Tensor") if has_options else operator.call
+
+
 def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
     """Make an operator a method of ``Tensor`` under these names; the handle removes it again."""
     made: dict[str, Callable[..., Any]] = {}
@@ -76,7 +83,7 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
             if bare not in _COMPARISONS:
                 made[f"__r{bare}__"] = _binary_method(operator, bare, reflected=True)
         else:
-            made[method] = operator.call
+            made[method] = method_of(operator, method)
     before = {name: Tensor.__dict__[name] for name in made if name in Tensor.__dict__}
     for name, function in made.items():
         setattr(Tensor, name, function)

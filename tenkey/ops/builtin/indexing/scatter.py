@@ -14,6 +14,7 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ....dispatch.calling.public import public
 from ....dispatch.tags import Tag
 from ...declare import Decomposition, Entry, TensorSpec, composite, normal, structured
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
@@ -368,6 +369,7 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
     return put(x, at, _fitting("index_fill", x, value, shape))
 
 
+@public
 def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:
     """Write ``values`` into ``x`` where ``take_along_axis`` with the same indices reads, and return ``x``.
 
