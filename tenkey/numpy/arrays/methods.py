@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -99,6 +100,13 @@ def _place(self: Any, args: tuple[Any, ...]) -> Any:
     if len(args) == 1:
         return tuple(int(i) for i in np.unravel_index(args[0], self.shape))
     return args
+
+
+def _python_round(self: Any, ndigits: int | None = None) -> Any:
+    """Round as Python does: to an int, or to digits; arrays of several elements have ``x.round()``."""
+    if self._data.shape:
+        raise TypeError("type ndarray doesn't define __round__ method: use x.round(decimals).")
+    return round(Tensor.item(self)) if ndigits is None else functions["round"](self, ndigits)
 
 
 def _itemset(self: Any, *args: Any) -> None:
@@ -280,6 +288,7 @@ def install() -> None:
         **operators(), **{name: _method(name) for name in _FUNCTIONS},
         **{name: _host_method(name) for name in ("tofile", "dump", "dumps", "byteswap")},
         "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
+        "__round__": _python_round, "__trunc__": lambda self: math.trunc(Tensor.item(self)),
         "__hash__": _hash, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str, "__format__": _format,
         "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "__array_namespace__": lambda self, *, api_version=None: __import__("tenkey.numpy", fromlist=["ndarray"]),
