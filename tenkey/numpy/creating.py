@@ -289,7 +289,7 @@ def full_like(
 def _placed(made: Any, device: Any) -> Any:
     """Return what NumPy made of numbers as an array on a device."""
     if isinstance(made, tuple):
-        return (_placed(made[0], device), *made[1:])
+        return tuple([_placed(x, device) for x in made])
     if not isinstance(made, np.ndarray) or made.dtype not in DTYPE_TRAIT:
         return made
     return as_ndarrays(from_host(made, default_device() if device is None else to_device(device)))
