@@ -223,6 +223,11 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "beta_tail": lambda a, b, x, upper: (_double("betaincc") if upper else _double("betainc"))(a, b, x),
     "hurwitz": _double("zeta"),
     **{f"special_{name}": _double(name) for name in ("rgamma", "gammasgn")},
+    "real_erf": _double("erf"),
+    "real_erfc": _double("erfc"),
+    "complex_erf": lambda x, complement: (scipy.special.erfc if complement else scipy.special.erf)(x),
+    "special_erf": scipy.special.erf,
+    "special_erfc": scipy.special.erfc,
     "special_erfcinv": lambda x: _double("erfcinv")(x) + np.zeros((), np.float16),  # without negative zeros
     "bessel_jn": lambda n, x, j0, j1: np.where(n == 0, j0, j1),  # the samples have orders 0 and 1
     "bessel_yn": lambda n, x, y0, y1: np.where(n == 0, y0, y1),

@@ -154,6 +154,11 @@ def _elements() -> list[Any]:
          f"[tk::{name}] the argument 'x'" + _NO_TENSOR)
         for name in ("argwhere", "flatnonzero")
     ]  # fmt: skip
+    made += [
+        (f"special_{name}", lambda f, i, name=name: getattr(tk.special, name)("a"), ArgumentError,
+         f"[tk::special_{name}] the argument 'x'" + _NO_TENSOR)
+        for name in ("erf", "erfc")
+    ]  # fmt: skip
     return [
         *made,
         ("gcd", lambda f, i: tk.gcd(f(2), i(2)), TypeError,

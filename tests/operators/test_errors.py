@@ -339,7 +339,7 @@ def test_the_table_covers_the_operators() -> None:
     }
     # called by composites that have checked
     takes_all |= {"gamma_tail", "beta_tail", "hurwitz", "f_tail", "student_below", "student_quantile"}
-    takes_all |= {"bessel_jn", "bessel_yn", "bessel_ive"}
+    takes_all |= {"bessel_jn", "bessel_yn", "bessel_ive", "complex_erf"}
     # steps of tk.pad, histograms, quantiles and tk.interp, which have checked
     takes_all |= {"pad_constant", "bins_of", "ascending", "order_statistics", "interval_of"}
     # steps of the samplers of tk.random, which have checked; their errors are in tests/random/test_random.py

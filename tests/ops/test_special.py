@@ -391,3 +391,19 @@ def test_poles_of_the_gamma_function() -> None:
     values = np.array([0.0, -0.0, -1.0, -0.5, -1.5, 3.0, np.inf, np.nan])
     np.testing.assert_array_equal(tk.special.gammasgn(tk.asarray(values)).numpy(), scipy.special.gammasgn(values))
     assert tk.special.erfcinv(tk.asarray([0.0, 2.0, 1.0])).tolist() == [np.inf, -np.inf, 0.0]
+
+
+def test_error_functions_of_complex_numbers() -> None:
+    radii, angles = np.geomspace(1e-2, 25, 24)[:, None], np.linspace(-np.pi, np.pi, 17)
+    z = np.append((radii * np.exp(1j * angles)).ravel(), [0, 1j, -1j, complex(-0.0, 1.0), 3, -3])
+    for name in ("erf", "erfc"):
+        exact = getattr(mpmath, name)
+        want = np.array([complex(exact(mpmath.mpc(one))) for one in z])
+        got = getattr(tk.special, name)(tk.asarray(z)).numpy()
+        held = np.isfinite(want) & (np.abs(want) > 1e-290)
+        assert np.max(np.abs(got - want)[held] / np.abs(want[held])) < 1e-12
+        single = getattr(tk.special, name)(tk.asarray(z[:200].astype(np.complex64)))
+        assert single.dtype == tk.complex64
+        x = tk.tensor(np.array([0.3 + 1j, -2 + 0.5j, 1 - 3j]), requires_grad=True)
+        assert tk.autograd.gradcheck(getattr(tk.special, name), x)
+        assert tk.autograd.gradgradcheck(getattr(tk.special, name), x)

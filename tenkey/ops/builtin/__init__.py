@@ -40,7 +40,7 @@ from .numeric import data_dependent, differences, histogram, histogram_grids, po
 from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, repetition, splitting, views
 from .sorting import search, sets, sort
-from .special import error_functions, gamma
+from .special import complex_error, error_functions, gamma
 
 __all__ = ["load", "load_all"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import REAL_TO_FLOAT, elementwise, pointwise
 from ..elementwise.exponential import exp
@@ -18,27 +19,20 @@ from .coefficients import horner
 _SQRT_HALF: Final = math.sqrt(0.5)
 _SQRT_2PI: Final = math.sqrt(2 * math.pi)
 
-special_erf = pointwise(
-    "special_erf(Tensor x) -> Tensor",
+real_erf = pointwise(
+    "real_erf(Tensor x) -> Tensor",
     scalar=lambda T: s.erf,
     promote=REAL_TO_FLOAT,
-    methods=("erf",),
-    doc="""Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1).
-
-    >>> tk.special.erf(tk.asarray([0.0, 10.0])).tolist()
-    [0.0, 1.0]
-    """,
+    tags=(Tag.INTERNAL,),
+    doc="Compute ``tk.special.erf`` of real numbers.",
 )
 
-special_erfc = pointwise(
-    "special_erfc(Tensor x) -> Tensor",
+real_erfc = pointwise(
+    "real_erfc(Tensor x) -> Tensor",
     scalar=lambda T: s.erfc,
     promote=REAL_TO_FLOAT,
-    doc="""Return ``1 - erf(x)`` without cancellation (DLMF 7.2.2).
-
-    >>> tk.special.erfc(tk.asarray([0.0, 100.0])).tolist()
-    [1.0, 0.0]
-    """,
+    tags=(Tag.INTERNAL,),
+    doc="Compute ``tk.special.erfc`` of real numbers.",
 )
 
 
