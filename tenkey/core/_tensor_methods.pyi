@@ -10,7 +10,6 @@ from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index
-from tenkey.ops.builtin.elementwise.number_parts import DivmodResult
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 
 
@@ -31,8 +30,8 @@ class TensorMethods:
         """Describe memory on a CUDA device, in version 3 of ``__cuda_array_interface__``."""
     def __deepcopy__(self, memo: dict[_int, Any]) -> Tensor:
         """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
-    def __divmod__(self, x2: ArrayLike) -> DivmodResult:
-        """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes."""
+    def __divmod__(self, other: Any) -> Any:
+        """Return the pair ``(x // y, x % y)``."""
     def __dlpack__(
         self,
         *,

@@ -41,7 +41,7 @@ def test_bitwise_count(dtype: str) -> None:
 
 def test_divmod() -> None:
     x = tk.asarray([7, -7])
-    assert [y.tolist() for y in divmod(x, 4)] == [[1, -2], [3, 1]]
+    assert [y.tolist() for y in tk.divmod(x, 4)] == [[1, -2], [3, 1]]
     assert tk.divmod(x, 4).remainder.tolist() == [3, 1]
     with pytest.raises(TypeError, match=r"\[ldexp\] the exponents must be integers"):
         tk.ldexp(x, 0.5)

@@ -136,7 +136,6 @@ def _pairs(rng: np.random.Generator) -> Any:
     "divmod(Tensor x1, Tensor x2) -> (Tensor quotient, Tensor remainder)",
     sample_inputs=_pairs,
     batch=broadcast,
-    methods=("__divmod__",),
 )
 def divmod(x1: Tensor, x2: Tensor) -> DivmodResult:
     """Return ``tk.floor_divide(x1, x2)`` and ``tk.remainder(x1, x2)``, for real numeric dtypes.
