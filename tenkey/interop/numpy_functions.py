@@ -54,6 +54,12 @@ def _reshape(a: Any, shape: Any, copy: Any = None) -> Any:
     return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
 
 
+def _where(condition: Any, x1: Any, x2: Any) -> Any:
+    if isinstance(condition, Tensor) and condition.dtype.kind == "c":
+        condition = condition != 0
+    return _ours("where")(condition, x1, x2)
+
+
 def _is_complex(x: Any) -> bool:
     return np.result_type(x.dtype if isinstance(x, Tensor) else x).kind == "c"
 
@@ -62,7 +68,7 @@ def _is_complex(x: Any) -> bool:
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     **MATHEMATICS,
     "reshape": _reshape,
-    "where": lambda condition, *xs: _ours("where" if xs else "nonzero")(condition, *xs),
+    "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
     "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
     "split": lambda ary, parts, **axis: list(_ours("split")(ary, parts, **axis)),
     "array_split": lambda ary, parts, **axis: list(_ours("array_split")(ary, parts, **axis)),

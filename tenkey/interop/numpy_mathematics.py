@@ -147,6 +147,8 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         rcond = 0.0
     if not isinstance(rcond, (float, int, type(None), Tensor)):
         rcond = float(rcond)
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        raise np.linalg.LinAlgError(f"[linalg.lstsq] got shapes {a.shape} and {b.shape}: it takes matrices.")
     x, residuals, rank, s = _tk("linalg.lstsq")(a, b, rcond)
     residuals = _tk("reshape")(residuals, (-1,))
     m, n = a.shape

@@ -146,7 +146,7 @@ def _joined(bins: Any) -> Any:
 def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if not x.size and weights is not None:
         weights = None
-    if not np.can_cast(x.dtype, np.int64, "safe") and x.size:
+    if not np.can_cast(x.dtype, np.int64, "safe"):
         raise TypeError(f"[bincount] got dtype {x.dtype}: it counts integers, which are safely cast to int64.")
     cast = _tk("astype")
     if weights is not None:
@@ -182,8 +182,11 @@ def _cov(
         ddof = 0 if bias else 1
     m, y = _in_dtype(m, y, dtype)
     count = m.size if m.ndim < 2 else m.shape[1 if rowvar else 0]
-    if fweights is None and aweights is None and count <= ddof:
+    if y is not None and y.ndim == 2 and y.shape[0] == 1 and not rowvar:  # NumPy does not transpose it
+        y = _tk("matrix_transpose")(y)
+    if fweights is None and aweights is None and 0 < count <= ddof:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+        return _tk("cov")(m, y, rowvar=bool(rowvar), correction=0) / 0.0
     return _tk("cov")(m, y, rowvar=bool(rowvar), correction=ddof, fweights=fweights, aweights=aweights)
 
 
@@ -257,6 +260,8 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
         given = given * len(axes)
     given = given or [1.0] * len(axes)
     slopes = [splitting.gradient(f, h, axis=i, edge_order=edge_order) for h, i in zip(given, axes)]
+    if f.dtype.kind in "fc":
+        slopes = [_tk("astype")(slope, f.dtype) for slope in slopes]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
@@ -270,7 +275,7 @@ def _cumulative(name: str) -> Callable[..., Any]:
 def _vectors(name: str) -> Callable[..., Any]:
     def function(a: Any, v: Any, mode: Any = "full" if name == "convolve" else "valid") -> Any:
         mode = ("valid", "same", "full")[mode] if isinstance(mode, int) else mode
-        return _tk(name)(_vector(a), _vector(v), mode)
+        return _tk(name)(_vector(a), _vector(v), mode) if name == "convolve" else _tk(name)(a, v, mode)
 
     return function
 

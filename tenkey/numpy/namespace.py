@@ -68,6 +68,7 @@ _SAME: Final = frozenset([  # functions whose array operands have one common dty
 ])  # fmt: skip
 _FREE: Final = frozenset(
     [  # functions whose results have the dtype of the operand, or do not depend on it
+        "bincount",
         "reshape",
         "transpose",
         "ravel",
@@ -119,8 +120,10 @@ def _common(name: str, values: list[Any]) -> list[Any]:
         found = _common("", rest)
         return values if found is rest else [values[0], *found]
     if name == "einsum":  # beside the operands there are text and lists of integers
-        tensors = iter(_common("", [v for v in values if isinstance(v, Tensor)]))
-        return [next(tensors) if isinstance(v, Tensor) else v for v in values]
+        listed = not isinstance(values[0] if values else "", str)
+        places = range(0, len(values) - len(values) % 2, 2) if listed else range(1, len(values))
+        operands = iter(_common("", [values[i] for i in places]))
+        return [next(operands) if i in places else v for i, v in enumerate(values)]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
     numbers = [x for x in flat if isinstance(x, (bool, int, float, complex))]
     found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}

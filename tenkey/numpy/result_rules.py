@@ -30,7 +30,7 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (
 """The classes of errors that users of NumPy catch, the special ones first."""
 WIDE: Final = frozenset(["interp"])  # they compute in double precision at least
 ASKED: Final = WIDE | frozenset([  # NumPy's rules for the dtype differ from those of the operator in all dtypes
-    "quantile", "percentile", "nanquantile", "nanpercentile", "bincount", "where", "linalg.lstsq", "einsum",
+    "quantile", "percentile", "nanquantile", "nanpercentile", "where", "linalg.lstsq", "einsum",
 ])  # fmt: skip
 SUMS: Final = frozenset([  # they compute in the dtype of out=
     "sum", "prod", "nansum", "nanprod", "cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_sum",
