@@ -33,9 +33,10 @@ from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_mathematics import MATHEMATICS
 from .numpy_names import NUMPY_NAMES
+from .numpy_reductions import WIDER
 from .numpy_table import TABLE
 
-__all__ = ["ARRAYS", "Row", "arguments", "array_function", "named_rows", "rows"]
+__all__ = ["ARRAYS", "Row", "arguments", "array_function", "named_rows", "rows", "wider_row"]
 
 
 @functools.cache
@@ -54,8 +55,10 @@ def _reshape(a: Any, shape: Any, copy: Any = None) -> Any:
     return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
 
 
-def _where(condition: Any, x1: Any, x2: Any) -> Any:
-    if isinstance(condition, Tensor) and condition.dtype.kind == "c":
+def _where(condition: Any, x1: Any, x2: Any = None) -> Any:
+    if x1 is None or x2 is None:
+        raise ValueError("[where] either both or neither of x and y should be given.")
+    if isinstance(condition, Tensor) and condition.dtype.kind != "b":
         condition = condition != 0
     return _ours("where")(condition, x1, x2)
 
@@ -88,7 +91,7 @@ _MANY: Final = -1  # any number of operands, by position
 ARRAYS: Final = frozenset([
     "a", "a1", "a2", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element",
     "test_elements", "bins", "weights", "condition", "prepend", "append", "ar", "ary", "m", "f", "A", "val", "sample",
-    "to_end", "to_begin", "fweights", "aweights",
+    "to_end", "to_begin", "fweights", "aweights", "seq_of_zeros", "u", "w",
 ])  # fmt: skip
 # values of arguments without a counterpart that have no effect; False is one except where listed below
 _DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
@@ -241,6 +244,12 @@ def arguments(func: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]
     return first, keywords
 
 
+def wider_row(name: str, row: Row) -> Row | None:
+    """Return the row for arguments and dtypes that the operator does not take, if there is another function."""
+    target = WIDER.get(name)
+    return None if target is None else row._replace(target=target, refused=row.refused - {"where", "initial"})
+
+
 def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: D103
     row = rows().get(func)
     if (
@@ -262,9 +271,10 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
     tensors = tensors_in((args, kwargs))
     device = tensors[0].device if tensors else self.device
     if row is not None and out is None:
-        found = arguments(func, row, args, kwargs, device)
-        if found is not None:
-            return row.target(*found[0], **found[1])
+        for each in (row, wider_row(name, row)):
+            found = None if each is None else arguments(func, each, args, kwargs, device)
+            if each is not None and found is not None:
+                return each.target(*found[0], **found[1])
     if name in _WRITERS and args and isinstance(args[0], Tensor):
         raise refuse_tensor(name, out=False, remedy="assign by index, or use the functions of tk")
     result = run_numpy(name, func, args, kwargs)

@@ -18,6 +18,15 @@ from ..core.wrapper import Wrapper
 from ..dispatch import registry
 from ..functions import creation, matrix_norms
 from ..functions import linalg as contractions
+from ..functions.calculating import (
+    cross_products,
+    number_tests,
+    orders,
+    planar_transforms,
+    polynomial_algebra,
+    tensor_systems,
+    windows,
+)
 from ..ops.builtin import load
 from .numpy_statistics import STATISTICS
 
@@ -103,11 +112,11 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
     return _tk("linalg.pinv")(_of_lower(a) if hermitian else a, rtol=given)
 
 
-def _eig_real(name: str) -> Callable[[Any], Any]:
-    """Return NumPy's ``eig`` or ``eigvals``: real results for a real matrix without complex eigenvalues."""
+def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return NumPy's ``eig``, ``eigvals`` or ``roots``: real results for real numbers without complex eigenvalues."""
 
     def function(a: Any) -> Any:
-        found = _tk(name)(a)
+        found = call(a)
         values = found[0] if isinstance(found, tuple) else found
         if a.dtype.kind == "c" or bool(_tk("any")(_tk("imag")(values) != 0)):
             return found
@@ -115,27 +124,6 @@ def _eig_real(name: str) -> Callable[[Any], Any]:
         return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
 
     return function
-
-
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    for given in (a, b):
-        if given.shape[axisa if given is a else axisb] not in (2, 3):
-            raise ValueError(
-                f"[cross] got shapes {a.shape} and {b.shape}: the vectors have length 2 or 3 along their axes."
-            )
-    move = _tk("moveaxis")
-    a, b = move(a, axisa, -1), move(b, axisb, -1)
-    if a.shape[-1] == 2 and b.shape[-1] == 2:
-        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    made = _tk("linalg.cross")(_in_space(a), _in_space(b), axis=-1)
-    return move(made, -1, axisc)
-
-
-def _in_space(a: Any) -> Any:
-    """Return vectors of length 3; those in the plane with a zero behind."""
-    return a if a.shape[-1] == 3 else _tk("concat")([a, a[..., :1] * 0], axis=-1)
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
@@ -153,29 +141,6 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     residuals = _tk("reshape")(residuals, (-1,))
     m, n = a.shape
     return x, residuals[:0] if m <= n or int(rank) < n else residuals, rank, s
-
-
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    ndim = a.ndim
-    if axes is not None:
-        moved = [axis % ndim for axis in axes]
-        a = _tk("transpose")(a, tuple([i for i in range(ndim) if i not in moved] + moved))
-    rest = a.shape[-(ndim - b.ndim) :] if ndim > b.ndim else ()
-    n = math.prod(rest)
-    if a.size != n * n:
-        raise np.linalg.LinAlgError(
-            f"[linalg.tensorsolve] got shapes {a.shape} and {b.shape}: the product of the last sizes of a, {n}, must "
-            f"be that of the first, {a.size // n if n else 0}."
-        )
-    return _tk("reshape")(_tk("linalg.solve")(_tk("reshape")(a, (n, n)), _tk("reshape")(b, (-1,))), rest)
-
-
-def _tensorinv(a: Any, ind: int = 2) -> Any:
-    if ind <= 0:
-        raise ValueError(f"[linalg.tensorinv] got ind={ind}: it is the number of the first axes, at least 1.")
-    first, rest = a.shape[:ind], a.shape[ind:]
-    n = math.prod(rest)
-    return _tk("reshape")(_tk("linalg.inv")(_tk("reshape")(a, (n, -1))), (*rest, *first))
 
 
 def _outer(a: Any, b: Any) -> Any:
@@ -228,18 +193,6 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
 
 
-# ---- Fourier transforms
-
-
-def _planes(name: str) -> Callable[..., Any]:
-    """Return a transform along two axes, the last by default."""
-
-    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") -> Any:
-        return _tk(name)(a, s, axes, norm)
-
-    return function
-
-
 # ---- parts, tests and rounding
 
 
@@ -259,35 +212,18 @@ def _angle(z: Any, deg: bool = False) -> Any:
     return _tk("rad2deg")(made) if deg else made
 
 
-def _infinite(negative: bool) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
-        if x.dtype.kind == "c":
-            raise TypeError(
-                f"[is{'neg' if negative else 'pos'}inf] is not defined for dtype {x.dtype}: it has no order."
-            )
-        return _tk("logical_and")(_tk("isinf")(x), x < 0 if negative else x > 0)
-
-    return function
-
-
-def _real_if_close(a: Any, tol: float = 100) -> Any:
-    if a.dtype.kind != "c":
-        return a
-    limit = np.finfo(a.dtype).eps * tol if tol > 1 else tol
-    imaginary = _tk("imag")(a)
-    return _tk("real")(a) if bool(_tk("all")(_tk("abs")(imaginary) < float(limit))) else a
-
-
-def _array_equiv(a1: Any, a2: Any) -> bool:
-    try:
-        np.broadcast_shapes(a1.shape, a2.shape)
-    except ValueError:
-        return False
-    return bool(_tk("all")(_tk("equal")(a1, a2)))
-
-
-def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    made = _tk("nan_to_num")(x, nan=nan, posinf=posinf, neginf=neginf)
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    arrays = {k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if getattr(v, "ndim", 0)}
+    plain = {
+        k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if v is not None and k not in arrays
+    }
+    plain = {k: v.item() if hasattr(v, "item") else v for k, v in plain.items()}
+    made = _tk("nan_to_num")(x, **plain)
+    tests = {"nan": lambda: _tk("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
+    for name, value in arrays.items():
+        if np.broadcast_shapes(x.shape, value.shape) != x.shape:
+            raise ValueError(f"[nan_to_num] {name}= of shape {value.shape} does not broadcast to the shape {x.shape}.")
+        made = _tk("where")(tests[name](), _tk("astype")(_plain(value), x.dtype), made)
     if copy:
         return made
     x.copy_(made)
@@ -301,31 +237,32 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.qr": _qr,
     "linalg.matrix_rank": _rank,
     "linalg.pinv": _pinv,
-    "linalg.eig": _eig_real("linalg.eig"),
-    "linalg.eigvals": _eig_real("linalg.eigvals"),
+    "linalg.eig": _eig_real(lambda a: _tk("linalg.eig")(a)),
+    "linalg.eigvals": _eig_real(lambda a: _tk("linalg.eigvals")(a)),
     "linalg.cond": _cond,
     "einsum": _einsum,
     "linalg.lstsq": _lstsq,
-    "linalg.tensorsolve": _tensorsolve,
-    "linalg.tensorinv": _tensorinv,
+    "linalg.tensorsolve": tensor_systems.tensorsolve,
+    "linalg.tensorinv": tensor_systems.tensorinv,
     "linalg.tensordot": contractions.tensordot,
     "linalg.matrix_transpose": lambda x: _tk("matrix_transpose")(x),
     "linalg.cross": lambda x1, x2, axis=-1: _tk("linalg.cross")(x1, x2, axis=axis),
     "interp": _interp,
-    "cross": _cross,
+    "cross": cross_products.cross_along,
     "trace": _trace,
     "outer": _outer,
-    "fft.fft2": _planes("fft.fftn"),
-    "fft.ifft2": _planes("fft.ifftn"),
-    "fft.rfft2": _planes("fft.rfftn"),
-    "fft.irfft2": _planes("fft.irfftn"),
+    "fft.fft2": planar_transforms.fft2,
+    "fft.ifft2": planar_transforms.ifft2,
+    "fft.rfft2": planar_transforms.rfft2,
+    "fft.irfft2": planar_transforms.irfft2,
     "angle": _angle,
-    "iscomplex": lambda x: _tk("imag")(x) != 0 if x.dtype.kind == "c" else _tk("zeros_like")(x, dtype=np.dtype("?")),
-    "isreal": lambda x: _tk("imag")(x) == 0 if x.dtype.kind == "c" else _tk("ones_like")(x, dtype=np.dtype("?")),
-    "isposinf": _infinite(False),
-    "isneginf": _infinite(True),
-    "real_if_close": _real_if_close,
-    "array_equiv": _array_equiv,
+    **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
+    **{name: getattr(windows, name) for name in windows.__all__},
+    **{name: getattr(polynomial_algebra, name) for name in polynomial_algebra.__all__},
+    "roots": _eig_real(polynomial_algebra.roots),
+    "lexsort": orders.lexsort,
+    "sort_complex": orders.sort_complex,
+    "i0": lambda x: _tk("special.i0")(x),
     "nan_to_num": _nan_to_num,
     **STATISTICS,
 }

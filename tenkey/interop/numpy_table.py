@@ -56,7 +56,7 @@ trace: a / offset axis1 axis2 dtype -out
 tril triu: m / k
 diag: v / k
 matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
-iscomplex isreal linalg.matrix_transpose: x /
+iscomplex isreal linalg.matrix_transpose i0: x /
 isneginf isposinf fix: x / -out
 real_if_close: a / tol
 round around: a / decimals -out
@@ -88,6 +88,8 @@ histogram_bin_edges: a / bins range -weights
 histogram2d: x y / bins* range density weights
 histogramdd: sample* / bins* range density weights
 unique: ar / return_index return_inverse return_counts axis equal_nan ~sorted
+lexsort: keys / axis
+sort_complex: a /
 intersect1d: ar1 ar2 / ~assume_unique return_indices
 union1d: ar1 ar2 /
 setdiff1d setxor1d: ar1 ar2 / assume_unique
@@ -100,6 +102,16 @@ cov: m / y rowvar bias ddof fweights aweights dtype
 corrcoef: x / y rowvar dtype
 convolve correlate: a v / mode
 polyval: p x /
+polyadd polysub polymul: a1 a2 /
+polydiv: u v /
+polyder: p / m
+polyint: p / m k
+polyfit: x y deg / rcond full w cov
+poly: seq_of_zeros /
+roots: p /
+vander: x / N increasing
+bartlett blackman hamming hanning: M /
+kaiser: M beta /
 zeros_like ones_like: a / dtype ~order ~subok -shape device
 empty_like: prototype / dtype ~order ~subok -shape device
 full_like: a fill_value / dtype ~order ~subok -shape device

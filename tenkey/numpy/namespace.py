@@ -29,7 +29,7 @@ from ..core.device import CPU
 from ..core.tensor import Tensor
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
-from ..interop.numpy_functions import Row, arguments, named_rows
+from ..interop.numpy_functions import Row, arguments, named_rows, wider_row
 from .array_class import as_ndarrays
 from .converting import cast, in_float64, on_host, operand, write_out
 from .entries import make_entry, words_of
@@ -162,7 +162,10 @@ def _general(
         args = (*args, options.pop("x"), options.pop("y"))
     tensors = tensors_in((args, options))
     device = next((x.device for x in tensors if not x._word & WEAK_MASK), CPU)
+    used, wider = row, wider_row(name, row)
     found = arguments(source, row, args, options, device)
+    if found is None and wider is not None:
+        used, found = wider, arguments(source, wider, args, options, device)
     if found is None:
         return on_host(source, args, {**options, **({} if out is None else {"out": out})})
     first, keywords = found
@@ -172,9 +175,10 @@ def _general(
     if name in WIDE:
         operands = wide(operands)
     try:
-        made = in_float64(row.target, tuple(operands), keywords)
+        made = in_float64(used.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
-        made, operands = _with_others(row, tensors, operands, keywords, wanted_dtypes(source, row, args, options)), None
+        made = _otherwise(used, wider, tensors, operands, keywords, wanted_dtypes(source, row, args, options))
+        operands = None
         if made is None:
             if any(x.requires_grad for x in tensors):
                 raise
@@ -189,7 +193,8 @@ def _general(
     results = _dtypes_of(made)
     if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
-    same = name not in ASKED - {"where", "einsum"} and _are(operands, first) and results == _dtypes_of(made)
+    plain = used is row and operands is not None and _are(operands, first)
+    same = name not in ASKED - {"where", "einsum"} and plain and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
     if name == "dot" and out is not None:
@@ -197,13 +202,18 @@ def _general(
     return made if out is None else write_out(name, made, out, True, "unsafe" if name in MEANS else "same_kind")
 
 
-def _with_others(row: Row, tensors: Any, operands: Any, keywords: dict[str, Any], wanted: Any) -> Any:
-    """Return the result for operands of a dtype that the operator does not take in another one; None without any."""
-    if not wanted or not any(x.dtype.char in "?e" for x in tensors):
-        return None
-    operands, keywords = map_tensors(lambda x: retaken(x, wanted), (operands, keywords))
-    with contextlib.suppress(TypeError, NotImplementedError):
-        return in_float64(row.target, tuple(operands), keywords)
+def _otherwise(
+    used: Row, wider: Row | None, tensors: Any, operands: Any, keywords: dict[str, Any], wanted: Any
+) -> Any:  # fmt: skip
+    """Return the result by the wider function, or for operands of another dtype; None without any."""
+    for each in (used,) if wider is None or wider is used else (used, wider):
+        if each is wider and wider is not used:
+            with contextlib.suppress(TypeError, NotImplementedError):
+                return in_float64(each.target, tuple(operands), keywords)
+        if wanted and any(x.dtype.char in "?e" for x in tensors):
+            others, named = map_tensors(lambda x: retaken(x, wanted), (operands, keywords))
+            with contextlib.suppress(TypeError, NotImplementedError):
+                return in_float64(each.target, tuple(others), named)
     return None
 
 

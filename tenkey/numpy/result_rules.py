@@ -74,17 +74,29 @@ def wanted_dtypes(source: Any, row: Row, args: tuple[Any, ...], options: dict[st
     wanted = _dtypes.get(known, key)
     if wanted is not key:
         return wanted
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = source(*given, **keywords)
+    wanted = None
+    for length in (1, 2):  # a transform to real numbers needs two elements
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = source(*_lengthened(given, length), **_lengthened(keywords, length))
+        except Exception:  # arguments that do not fit: the dtype stays
+            continue
         wanted = [r.dtype if hasattr(r, "dtype") else None for r in (found if isinstance(found, tuple) else (found,))]
-    except Exception:  # arguments that do not fit one element: the dtype stays
-        wanted = None
+        break
     if len(_dtypes) > _KEPT:
         _dtypes.clear()
     _dtypes[known] = wanted
     return wanted
+
+
+def _lengthened(given: Any, length: int) -> Any:
+    """Return arguments with the arrays of one element repeated along their axes."""
+    if isinstance(given, np.ndarray) and length > 1:
+        return np.ones((length,) * given.ndim, given.dtype)
+    if isinstance(given, dict):
+        return {name: _lengthened(x, length) for name, x in given.items()}
+    return type(given)([_lengthened(x, length) for x in given]) if isinstance(given, (list, tuple)) else given
 
 
 def retaken(x: Tensor, wanted: list[Any]) -> Tensor:

@@ -1,0 +1,161 @@
+"""Reductions and orders with NumPy's rarer arguments and dtypes: ``where=``, ``initial=``, complex numbers.
+
+A row of ``numpy_table.py`` calls the operator of ``tk``. Where that has no counterpart for an argument or does not take
+a dtype, the function here of the same name computes the same by several operators, so with gradients and on every
+device. Complex numbers are ordered by the real and then the imaginary part, as in NumPy.
+Guarded by ``tests/numpy/test_table_mathematics.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..dispatch import registry
+from ..functions.calculating.masked_reductions import masked_reduction
+from ..functions.calculating.orders import complex_argsort, complex_extreme, complex_place, sort_complex
+from ..ops.shapes import checked_axis
+
+__all__ = ["WIDER"]
+
+_BOOL: Final = np.dtype(np.bool_)
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+def _refuse(name: str, given: dict[str, Any]) -> None:
+    if any(v is not None and v is not True for v in given.values()):
+        raise NotImplementedError(f"[{name}] of complex numbers does not take {', '.join(given)}.")
+
+
+def _masked(name: str) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, where: Any = True, **options: Any) -> Any:
+        return masked_reduction(name, a, axis, where=where, **options)
+
+    return function
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    smallest, plain, skips_nan = name.endswith("min"), _masked(name), name.startswith("nan")
+
+    def function(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+        if a.dtype.kind != "c":
+            return plain(a, axis, where, keepdims=keepdims, **({} if initial is None else {"initial": initial}))
+        _refuse(name, {"initial=": initial, "where=": where})
+        if not skips_nan:
+            return complex_extreme(a, axis, keepdims=keepdims, smallest=smallest)
+        isnan, end = _tk("isnan")(a), complex(np.inf, np.inf) * (1 if smallest else -1)
+        found = complex_extreme(_tk("where")(isnan, end, a), axis, keepdims=keepdims, smallest=smallest)
+        return _tk("where")(_tk("all")(isnan, axis=axis, keepdims=keepdims), np.nan, found)
+
+    return function
+
+
+def _place(name: str) -> Callable[..., Any]:
+    def function(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        if a.dtype.kind == "b":
+            return _tk(name)(_tk("astype")(a, np.dtype(np.uint8)), axis=axis, keepdims=keepdims)
+        return complex_place(a, axis, keepdims=keepdims, smallest=name == "argmin")
+
+    return function
+
+
+def _ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    if a.dtype.kind != "c":
+        return _tk("max")(a, axis, keepdims=keepdims) - _tk("min")(a, axis, keepdims=keepdims)
+    ends = [complex_extreme(a, axis, keepdims=keepdims, smallest=smallest) for smallest in (False, True)]
+    return ends[0] - ends[1]
+
+
+def _argsort(a: Any, axis: int = -1) -> Any:
+    return complex_argsort(a if a.ndim else _tk("reshape")(a, (1,)), axis)
+
+
+def _sort(a: Any, axis: int = -1) -> Any:
+    return _tk("take_along_axis")(a, complex_argsort(a, axis), axis=axis)
+
+
+def _partition(name: str) -> Callable[..., Any]:
+    whole = _argsort if name == "argpartition" else _sort
+
+    def function(a: Any, kth: Any, axis: int = -1) -> Any:
+        size = a.shape[checked_axis(name, axis, a.ndim)]
+        for k in kth if isinstance(kth, (list, tuple)) else [kth]:
+            if not -size <= int(k) < size:
+                raise ValueError(f"[{name}] kth(={k}) out of bounds ({size}).")
+        return whole(a, axis)
+
+    return function
+
+
+def _lanes(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the elements with those along ``axis`` as the last dimension, and the axes."""
+    axes = tuple(range(a.ndim)) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple([checked_axis("median", i, a.ndim) for i in axes])
+    rest = [i for i in range(a.ndim) if i not in axes]
+    moved = _tk("permute_dims")(a, (*rest, *axes))
+    return _tk("reshape")(moved, (*[a.shape[i] for i in rest], -1)), axes
+
+
+def _median(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    lanes, axes = _lanes(a, axis)
+    n = lanes.shape[-1]
+    ordered = sort_complex(lanes)
+    found = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    found = _tk("where")(_tk("isnan")(ordered[..., -1]), ordered[..., -1], found)
+    return _kept(found, a, axes, keepdims)
+
+
+def _nanmedian(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    lanes, axes = _lanes(a, axis)
+    isnan = _tk("isnan")(lanes)
+    ordered = _tk("take_along_axis")(lanes, complex_argsort(lanes), axis=-1)
+    count = _tk("sum")(~isnan, axis=-1, keepdims=True)
+    parts = [_tk("maximum")((count - 1) // 2, 0), _tk("minimum")(count // 2, lanes.shape[-1] - 1)]
+    found = sum(_tk("take_along_axis")(ordered, part, axis=-1) for part in parts)[..., 0] / 2
+    return _kept(_tk("where")(count[..., 0] == 0, np.nan, found), a, axes, keepdims)
+
+
+def _kept(found: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return _tk("reshape")(found, tuple([1 if i in axes else n for i, n in enumerate(a.shape)])) if keepdims else found
+
+
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Return the places for complex numbers: how many of the data precede each of them in the order of all."""
+    if sorter is not None:
+        a = a[sorter]
+    wanted = _tk("reshape")(v, (-1,))
+    first = side == "left"
+    n, m = a.shape[0], wanted.shape[0]
+    order = complex_argsort(_tk("concat")([wanted, a] if first else [a, wanted]))
+    is_data = order >= m if first else order < n
+    before = _tk("cumsum")(_tk("astype")(is_data, np.dtype(np.int64)))
+    places = _tk("take")(before, _tk("argsort")(order), axis=0)
+    return _tk("reshape")(places[:m] if first else places[n:], v.shape)
+
+
+WIDER: Final[dict[str, Callable[..., Any]]] = {
+    **{name: _masked(name) for name in ("sum", "prod", "any", "all", "count_nonzero", "mean", "var", "std")},
+    **{name: _masked(name) for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd")},
+    "max": _extreme("max"),
+    "amax": _extreme("max"),
+    "min": _extreme("min"),
+    "amin": _extreme("min"),
+    "nanmax": _extreme("nanmax"),
+    "nanmin": _extreme("nanmin"),
+    "argmax": _place("argmax"),
+    "argmin": _place("argmin"),
+    "ptp": _ptp,
+    "sort": _sort,
+    "argsort": _argsort,
+    "partition": _partition("partition"),
+    "argpartition": _partition("argpartition"),
+    "median": _median,
+    "nanmedian": _nanmedian,
+    "searchsorted": _searchsorted,
+}
+"""Functions for arguments and dtypes that the operator of a row does not take, by NumPy's names."""

@@ -1,0 +1,92 @@
+"""Loops of ufuncs for dtypes that no operator of tenkey takes, composed of several operators.
+
+NumPy has loops for bools in functions that are defined for numbers (``floor``), compares and orders complex numbers by
+the real and then the imaginary part, and compares int64 with uint64 exactly. ``universal.py`` looks here for a loop
+whose dtypes the operator of the ufunc refuses. Guarded by ``tests/numpy/test_table_mathematics.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..dispatch.registry import registry
+from ..functions.calculating.orders import larger_complex
+
+__all__ = ["composed", "moved_axes"]
+
+_EXTREMES: Final = ("maximum", "minimum", "fmax", "fmin")
+_BYTES: Final = np.dtype(np.uint8)
+_UNSIGNED: Final = np.dtype(np.uint64)
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    smallest, skips_nan = name.endswith("min") or name == "minimum", name.startswith("f")
+
+    def compute(x1: Any, x2: Any) -> Any:
+        found = larger_complex(x1, x2, smallest=smallest)
+        if not skips_nan:
+            return found
+        isnan, where = _tk("isnan"), _tk("where")
+        return where(isnan(x1), x2, where(isnan(x2), x1, found))
+
+    return compute
+
+
+def _of_parts(name: str) -> Callable[..., Any]:
+    """Return a comparison of complex numbers."""
+    strict = name.removesuffix("_equal")
+
+    def compute(x1: Any, x2: Any) -> Any:
+        real, imag = _tk("real"), _tk("imag")
+        ties = _tk("logical_and")(_tk("equal")(real(x1), real(x2)), _tk(name)(imag(x1), imag(x2)))
+        numbers = _tk("logical_not")(_tk("logical_or")(_tk("isnan")(x1), _tk("isnan")(x2)))
+        return _tk("logical_and")(numbers, _tk("logical_or")(_tk(strict)(real(x1), real(x2)), ties))
+
+    return compute
+
+
+def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
+    """Return a comparison of int64 with uint64: a negative number is less than all of those."""
+    below = name in ("less", "less_equal", "not_equal") if signed_first else name in ("greater", "greater_equal", "not_equal")
+
+    def compute(x1: Any, x2: Any) -> Any:
+        signed = x1 if signed_first else x2
+        both = [_tk("astype")(x, _UNSIGNED) for x in (x1, x2)]
+        return _tk("where")(_tk("less")(signed, 0), below, _tk(name)(*both))
+
+    return compute
+
+
+def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., Any] | None:
+    """Return the function that computes a loop in these dtypes from operands that have them; None without one."""
+    if len(ins) == 2 and ins[0].kind == "c":
+        if name in _EXTREMES:
+            return _extreme(name)
+        if name in ("less", "less_equal", "greater", "greater_equal"):
+            return _of_parts(name)
+    if len(ins) == 2 and {d.kind for d in ins} == {"i", "u"} and name in (
+        "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"
+    ):  # fmt: skip
+        return _of_signs(name, ins[0].kind == "i")
+    if len(ins) == 1 and ins[0].kind == "b" and name in ("floor", "ceil", "trunc", "absolute", "positive"):
+        return lambda x: x.clone()
+    if ins[0].kind == "b" and f"tk::{ours}" in registry.operators:
+        return lambda *xs: _tk(ours)(*[_tk("astype")(x, _BYTES) if x.dtype.kind == "b" else x for x in xs])
+    return None
+
+
+def moved_axes(call: Callable[..., Any], operands: tuple[Any, ...], axes: Any) -> Any:
+    """Return the matrix product of the axes that are given for each operand and, where it has any, for the result."""
+    pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in axes]
+    move = _tk("moveaxis")
+    given = [move(x, pair, tuple(range(-len(pair), 0))) for x, pair in zip(operands, pairs)]
+    made = call(*given)
+    last = pairs[len(operands)] if len(pairs) > len(operands) else ()
+    return move(made, tuple(range(-len(last), 0)), last) if last else made
