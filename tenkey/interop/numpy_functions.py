@@ -90,7 +90,7 @@ _MANY: Final = -1  # any number of operands, by position
 # arguments for which NumPy takes a list as an array
 ARRAYS: Final = frozenset([
     "a", "a1", "a2", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element",
-    "test_elements", "bins", "weights", "condition", "prepend", "append", "ar", "ary", "m", "f", "A", "val", "sample",
+    "test_elements", "bins", "weights", "condition", "prepend", "append", "ar", "ary", "m", "f", "A", "val",
     "to_end", "to_begin", "fweights", "aweights", "seq_of_zeros", "u", "w",
 ])  # fmt: skip
 # values of arguments without a counterpart that have no effect; False is one except where listed below
@@ -222,6 +222,9 @@ def arguments(func: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]
             continue
         if value is None:
             if name == "dtype" or _defaults(func).get(name) in (None, _NO_VALUE):
+                continue
+            if name == "axes":  # of two-dimensional transforms: all
+                keywords[name] = None
                 continue
             return None  # where None is not the default, it has a meaning of its own, or is an error
         if name == "dtype":

@@ -212,6 +212,14 @@ def _angle(z: Any, deg: bool = False) -> Any:
     return _tk("rad2deg")(made) if deg else made
 
 
+def _sort_complex(a: Any) -> Any:
+    if not a.ndim:
+        raise np.exceptions.AxisError(-1, 0)
+    if a.dtype.kind != "c":
+        a = _tk("astype")(a, np.dtype(np.complex64 if a.dtype.char in "bhBH" else np.complex128))
+    return orders.sort_complex(a)
+
+
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     arrays = {k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if getattr(v, "ndim", 0)}
     plain = {
@@ -261,7 +269,7 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(polynomial_algebra, name) for name in polynomial_algebra.__all__},
     "roots": _eig_real(polynomial_algebra.roots),
     "lexsort": orders.lexsort,
-    "sort_complex": orders.sort_complex,
+    "sort_complex": _sort_complex,
     "i0": lambda x: _tk("special.i0")(x),
     "nan_to_num": _nan_to_num,
     **STATISTICS,

@@ -16,6 +16,7 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch import registry
 from ..functions import creation, splitting, statistics
+from ..functions.calculating.orders import complex_argsort, lexsort
 
 __all__ = ["STATISTICS"]
 
@@ -146,6 +147,8 @@ def _joined(bins: Any) -> Any:
 def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if not x.size and weights is not None:
         weights = None
+    if x.ndim != 1:
+        raise ValueError(f"[bincount] got shape {x.shape}: it counts the integers of a vector.")
     if not np.can_cast(x.dtype, np.int64, "safe"):
         raise TypeError(f"[bincount] got dtype {x.dtype}: it counts integers, which are safely cast to int64.")
     cast = _tk("astype")
@@ -180,6 +183,8 @@ def _cov(
         raise ValueError(f"[cov] got ddof={ddof!r}: it is an integer.")
     if ddof is None:
         ddof = 0 if bias else 1
+    if m.ndim > 2 or (y is not None and y.ndim > 2):
+        raise ValueError("[cov] takes at most two dimensions.")
     m, y = _in_dtype(m, y, dtype)
     count = m.size if m.ndim < 2 else m.shape[1 if rowvar else 0]
     if y is not None and y.ndim == 2 and y.shape[0] == 1 and not rowvar:  # NumPy does not transpose it
@@ -317,12 +322,29 @@ def _unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
     equal_nan: bool = True,
 ) -> Any:  # fmt: skip
-    if axis is not None or not equal_nan or ar.dtype.kind == "c":
-        raise NotImplementedError("[unique] axis=, equal_nan=False and complex numbers have no operator.")
-    values, index, inverse, counts = _tk("unique_all")(ar)
+    if not equal_nan:
+        raise NotImplementedError("[unique] equal_nan=False has no operator.")
+    values, index, inverse, counts = _tk("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
     parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
     wanted = [part for part, is_wanted in parts if is_wanted]
     return (values, *wanted) if wanted else values
+
+
+def _unique_rows(x: Any, axis: int) -> Any:
+    """Return the different slices along an axis in their order, with the places that ``unique`` can give."""
+    moved = _tk("moveaxis")(x, axis, 0)
+    n = moved.shape[0]
+    rows = _tk("reshape")(moved, (n, -1))
+    order = lexsort([rows[:, k] for k in reversed(range(rows.shape[1]))]) if rows.shape[1] else _tk("arange")(0, n)
+    ordered = _tk("take")(rows, order, axis=0)
+    is_new = _tk("any")(ordered[1:] != ordered[:-1], axis=1)
+    is_new = _tk("concat")([_tk("ones_like")(order[:1], dtype=np.dtype(np.bool_)), is_new]) if n else is_new
+    firsts = _tk("flatnonzero")(is_new)
+    group = _tk("cumsum")(_tk("astype")(is_new, np.dtype(np.int64))) - 1
+    inverse = _tk("take")(group, _tk("argsort")(order), axis=0)
+    index = _tk("take")(order, firsts, axis=0)
+    values = _tk("moveaxis")(_tk("take")(moved, index, axis=0), 0, axis)
+    return values, index, inverse, _tk("bincount")(group, minlength=firsts.shape[0])
 
 
 def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
@@ -345,9 +367,10 @@ def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if not assume_unique:
         return _tk("setxor1d")(ar1, ar2)
-    both = _tk("sort")(_tk("concat")([_flat(ar1), _flat(ar2)]))
+    both = _tk("concat")([_flat(ar1), _flat(ar2)])
     if not both.size:
         return both
+    both = both[complex_argsort(both)] if both.dtype.kind == "c" else _tk("sort")(both)
     ends = _tk("ones_like")(both[:1], dtype=np.dtype(np.bool_))
     changes = _tk("concat")([ends, both[1:] != both[:-1], ends])
     return both[changes[1:] & changes[:-1]]

@@ -86,7 +86,7 @@ bincount: x / weights minlength
 histogram: a / bins range density weights
 histogram_bin_edges: a / bins range -weights
 histogram2d: x y / bins* range density weights
-histogramdd: sample* / bins* range density weights
+histogramdd: sample / bins* range density weights
 unique: ar / return_index return_inverse return_counts axis equal_nan ~sorted
 lexsort: keys / axis
 sort_complex: a /
