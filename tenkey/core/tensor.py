@@ -32,7 +32,7 @@ else:
 
 __all__ = [
     "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "replaceable", "shares_storage", "storage_of",
-    "with_class",
+    "strides_of", "with_class",
 ]  # fmt: skip
 
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -395,6 +395,12 @@ def storage_of(tensor: Tensor) -> Storage:
         made = Storage(data.buffer, data.device)
     tensor._storage = made
     return made
+
+
+def strides_of(tensor: Tensor) -> tuple[int, ...]:
+    """Return the strides in elements, also of an instance of a subclass whose ``x.strides`` counts bytes."""
+    itemsize = tensor._data.dtype.itemsize
+    return tuple([stride // itemsize for stride in tensor._data.strides])
 
 
 def version_of(tensor: Tensor) -> int:

@@ -34,6 +34,7 @@ from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_mathematics import MATHEMATICS
 from .numpy_names import NUMPY_NAMES
 from .numpy_reductions import WIDER
+from .numpy_shapes import SHAPES
 from .numpy_table import TABLE
 
 __all__ = ["ARRAYS", "Row", "arguments", "array_function", "named_rows", "rows", "wider_row"]
@@ -70,11 +71,8 @@ def _is_complex(x: Any) -> bool:
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     **MATHEMATICS,
-    "reshape": _reshape,
+    **SHAPES,
     "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
-    "squeeze": lambda a, **axis: Tensor.squeeze(a, *axis.values()),
-    "split": lambda ary, parts, **axis: list(_ours("split")(ary, parts, **axis)),
-    "array_split": lambda ary, parts, **axis: list(_ours("array_split")(ary, parts, **axis)),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,

@@ -20,10 +20,26 @@ def _axes(x: Tensor, order: str | None) -> tuple[int, ...]:
     if name == "F" or (name == "A" and _is_column_major(data)):
         return axes[::-1]
     if name == "K":
-        return tuple(sorted(axes, key=lambda axis: -data.strides[axis]))
+        return _kept(data.strides)
     if name not in ("C", "A"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return axes
+
+
+def _kept(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes by falling stride; those with stride 0, whose place says nothing, stay where they are."""
+    order: list[int] = []  # from the fastest axis
+    for axis in reversed(range(len(strides))):
+        place = len(order)
+        for i in reversed(range(len(order))):
+            other = strides[order[i]]
+            if not strides[axis] or not other:
+                continue
+            if other <= strides[axis]:
+                break
+            place = i
+        order.insert(place, axis)
+    return tuple(order[::-1])
 
 
 def _is_column_major(data: Any) -> bool:

@@ -17,6 +17,7 @@ from ..core.tensor import Tensor
 from ..dispatch import registry
 from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
+from ..functions.rearranging.distinct_slices import distinct_slices
 
 __all__ = ["STATISTICS"]
 
@@ -323,8 +324,9 @@ def _unique(
     equal_nan: bool = True,
 ) -> Any:  # fmt: skip
     if not equal_nan:
-        raise NotImplementedError("[unique] equal_nan=False has no operator.")
-    values, index, inverse, counts = _tk("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
+        values, index, inverse, counts = distinct_slices(ar, axis, equal_nan=False)
+    else:
+        values, index, inverse, counts = _tk("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
     parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
     wanted = [part for part, is_wanted in parts if is_wanted]
     return (values, *wanted) if wanted else values

@@ -30,16 +30,23 @@ trapezoid: y / x dx axis
 diff: a / n axis prepend append
 ediff1d: ary / to_end to_begin
 unwrap: p / discont axis period
-concatenate concat: arrays* / axis! -out dtype@ -casting
-stack: arrays* / axis -out dtype@ -casting
-vstack hstack row_stack: tup* / dtype@ -casting
-dstack: tup* /
+concatenate concat: arrays* / axis! -out dtype casting
+stack: arrays* / axis -out dtype casting
+vstack hstack row_stack: tup* / dtype casting
+dstack column_stack: tup* /
+append: arr values / axis
+insert: arr obj values / axis
+delete: arr obj / axis
+resize: a new_shape /
+trim_zeros: filt / trim axis
+block: arrays /
 moveaxis: a source destination /
+rollaxis: a axis / start
 swapaxes: a axis1 axis2 /
 transpose: a / axes
-reshape: a shape / -order copy
+reshape: a shape / order copy
 squeeze size: a / axis
-ravel: a / -order
+ravel: a / order
 copy: a / -order ~subok
 expand_dims: a axis /
 broadcast_to: array shape / ~subok
@@ -50,11 +57,20 @@ roll: a shift / axis
 tile: A reps /
 repeat: a repeats / axis
 split array_split: ary indices_or_sections / axis
+hsplit vsplit dsplit: ary indices_or_sections /
 unstack: x / axis
 diagonal: a / offset axis1 axis2
 trace: a / offset axis1 axis2 dtype -out
 tril triu: m / k
-diag: v / k
+diag diagflat: v / k
+tril_indices_from triu_indices_from: arr / k
+diag_indices_from: arr /
+ix_: args... /
+ravel_multi_index: multi_index dims / mode order
+unravel_index: indices shape / order
+vander: x / N increasing
+packbits: a / axis bitorder
+unpackbits: a / axis count bitorder
 matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
 iscomplex isreal linalg.matrix_transpose i0: x /
 isneginf isposinf fix: x / -out
@@ -71,11 +87,11 @@ shape ndim argwhere flatnonzero nonzero linalg.inv linalg.det linalg.slogdet lin
 result_type: operands... /
 where: condition x y /
 isin: element test_elements / ~assume_unique invert ~kind
-take: a indices / axis!! -out -mode
+take: a indices / axis!! -out mode
 take_along_axis: arr indices / axis!
 compress: condition a / axis -out
 extract: condition arr /
-choose: a choices* / -out -mode
+choose: a choices / -out mode
 select: condlist* choicelist* / default
 sort argsort: a / axis! ~kind -order ~stable
 partition argpartition: a kth / axis! ~kind -order
@@ -109,14 +125,13 @@ polyint: p / m k
 polyfit: x y deg / rcond full w cov
 poly: seq_of_zeros /
 roots: p /
-vander: x / N increasing
 bartlett blackman hamming hanning: M /
 kaiser: M beta /
 zeros_like ones_like: a / dtype ~order ~subok -shape device
 empty_like: prototype / dtype ~order ~subok -shape device
 full_like: a fill_value / dtype ~order ~subok -shape device
 pad: array pad_width / mode constant_values end_values stat_length -reflect_type
-meshgrid: xi... / indexing
+meshgrid: xi... / indexing sparse copy
 arange: start stop step / dtype device
 linspace: start stop num / endpoint -retstep dtype -axis device
 asarray array: a / dtype ~order device copy -ndmin ~subok

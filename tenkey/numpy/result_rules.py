@@ -128,7 +128,7 @@ def in_dtypes(made: Any, wanted: Any) -> Any:
 
 
 def as_numpys(error: Exception, source: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Exception:
-    """Return an error in the class of NumPy's for operands of these shapes and dtypes, which NumPy tells for zeros."""
+    """Return an error in the class and with the words of NumPy's, which it raises for zeros of these shapes."""
     given, keywords = map_tensors(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), (args, options))
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -137,7 +137,7 @@ def as_numpys(error: Exception, source: Any, args: tuple[Any, ...], options: dic
     except Exception as numpys:  # any of them
         for kind in _ERRORS:
             if isinstance(numpys, kind):
-                return error if isinstance(error, kind) else kind(str(error))
+                return kind(f"{error} (NumPy: {numpys})")
     return error
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from .._util.record import Record, replaced
 from ..core.lift import refuse_out_of_range
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, strides_of
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import DeviceMismatchError, RegistrationError
 from ..dispatch.keys import DispatchKey
@@ -70,10 +70,15 @@ def check_fits(
 
 def check_distinct_elements(name: str, x: Tensor, into: str) -> None:
     """Raise unless each element of a tensor that is written to has memory of its own."""
-    if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
+    if (
+        0 in x._data.strides
+        and any(n > 1 and not step for n, step in zip(x.shape, strides_of(x), strict=True))
+        and x.size
+    ):
         raise RuntimeError(
             f"[{name}] unsupported operation: more than one element of the written-to tensor refers to a single "
-            f"memory location: {into} of shape {x.shape}, strides {x.strides} was broadcast. clone() it first."
+            f"memory location: {into} of shape {x.shape}, strides {strides_of(x)} was broadcast. "
+            "clone() it first."
         )
 
 

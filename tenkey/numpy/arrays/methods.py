@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -291,7 +292,7 @@ def install() -> None:
         "__round__": _python_round, "__trunc__": lambda self: math.trunc(Tensor.item(self)),
         "__hash__": _hash, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str, "__format__": _format,
         "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
-        "__array_namespace__": lambda self, *, api_version=None: __import__("tenkey.numpy", fromlist=["ndarray"]),
+        "__array_namespace__": lambda self, *, api_version=None: sys.modules["tenkey.numpy"],
         "sort": _sort, "partition": _partition, "resize": _resize, "fill": _fill, "item": _item, "itemset": _itemset,
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,

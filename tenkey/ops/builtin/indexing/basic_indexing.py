@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, strides_of
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
@@ -148,7 +148,7 @@ _samples = normal(
 
 basic_index: Entry = view(
     "basic_index(Tensor x, Index index) -> Tensor",
-    window=lambda x, index: window_of(x.shape, x.strides, index),
+    window=lambda x, index: window_of(x.shape, strides_of(x), index),
     vjp={"x": lambda g, x_meta, index: basic_index_backward(g, x_meta.shape, index)},
     part=lambda x, index: basic_index(x, index),
     sample_inputs=_samples,

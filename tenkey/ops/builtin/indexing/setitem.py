@@ -26,7 +26,7 @@ from ...._util.record import Record
 from ....core.dtypes.names import int64
 from ....core.exchange.interfaces import array_of
 from ....core.lift import refuse_out_of_range, weak_tensor
-from ....core.tensor import Tensor, from_host
+from ....core.tensor import Tensor, from_host, strides_of
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ....dispatch.errors import shown
 from ....dispatch.keys import DispatchKey
@@ -70,7 +70,7 @@ def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) ->
 
 def check_basic_put(operator: Operator, x: Tensor, index: tuple[Any, ...], source: Tensor) -> None:
     """Raise unless ``source`` broadcasts to the selection and the dtype of ``x`` can hold it."""
-    _check_value(x, source, window_of(x.shape, x.strides, index)[0])
+    _check_value(x, source, window_of(x.shape, strides_of(x), index)[0])
 
 
 def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
@@ -276,7 +276,7 @@ def setitem(x: Tensor, given: Any, value: Any) -> None:
     elif kind is not Tensor or value._data.shape[:1] == (1,):
         value = as_source(value)
         if value.shape[:1] == (1,):
-            value = _without_leading(value, len(window_of(x.shape, x.strides, given)[0]))
+            value = _without_leading(value, len(window_of(x.shape, strides_of(x), given)[0]))
     word = x._word | value._word
     local = get_state()
     if local is not None:

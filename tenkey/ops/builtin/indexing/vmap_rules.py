@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, strides_of
 from ....dispatch.operator import Operator
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes
@@ -95,7 +95,7 @@ def index_backward_batch(level: VmapLevel, operator: Operator, args: Any, kwargs
 def basic_put_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     """Batch ``x`` with a source put at a basic index."""
     x, index, source = args
-    ndim = len(window_of(x.shape, x.strides, index)[0])
+    ndim = len(window_of(x.shape, strides_of(x), index)[0])
     return level.batch(operator.call(level.front(x), (FULL, *index), level.aligned(source, ndim)))
 
 
@@ -105,7 +105,7 @@ def basic_put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwa
     x, index, source = args
     operator.facets["Fits"].check(operator, x, index, source)
     value, dim = level.split(x)
-    ndim = len(window_of(x.shape, x.strides, index)[0])
+    ndim = len(window_of(x.shape, strides_of(x), index)[0])
     operator.call(level.move(value, dim, 0), (FULL, *index), level.aligned(source, ndim))
     x._word |= value._word  # it may have become a recorded result
     return x  # type: ignore[no-any-return]

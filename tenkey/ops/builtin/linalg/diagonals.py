@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, strides_of
 from ....dispatch.tags import Tag
 from ...declare import Decomposition, Entry, TensorSpec, core_dims, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
@@ -28,7 +28,7 @@ def _diagonal_place(shape: tuple[int, ...], offset: int) -> tuple[int, int, int]
 
 def _diagonal_window(x: Tensor, *, offset: int = 0) -> Any:
     length, row, column = _diagonal_place(x.shape, offset)
-    *others, down, right = x.strides
+    *others, down, right = strides_of(x)
     start = row * down + column * right if length else 0
     return (*x.shape[:-2], length), (*others, down + right), start
 

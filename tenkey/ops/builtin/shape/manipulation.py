@@ -18,7 +18,9 @@ from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
 
 _slice: Final = builtins.slice  # that name is an operator here
 _ALL: Final = _slice(None)
-REPEATED_NEGATIVELY: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
+REPEATED_NEGATIVELY: Final = (
+    "[{operator}] elements are repeated 0 times or more, not a negative number of times: got {count}."
+)
 
 
 def _as_tuple(value: Any) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ....core.storage import contiguous_strides
-from ....core.tensor import Tensor
+from ....core.tensor import Tensor, strides_of
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
@@ -41,7 +41,7 @@ def _reshape_window(x: Tensor, shape: Sequence[int], *, copy: bool | None = None
         return None
     window = _uncopied_window(x, target)
     if window is None and copy is False:
-        raise ValueError(RESHAPE_COPIES.format(shape=x.shape, strides=x.strides, target=target))
+        raise ValueError(RESHAPE_COPIES.format(shape=x.shape, strides=strides_of(x), target=target))
     return window
 
 
@@ -49,7 +49,7 @@ def _uncopied_window(x: Tensor, target: tuple[int, ...]) -> Window | None:
     if x.is_contiguous or x.size == 0:
         return target, contiguous_strides(target), 0
     # dimensions of length 1 do not matter; adjacent dimensions laid out as one can be divided differently
-    old = [(n, stride) for n, stride in zip(x.shape, x.strides) if n != 1]
+    old = [(n, stride) for n, stride in zip(x.shape, strides_of(x)) if n != 1]
     strides: list[int] = []
     position = len(old) - 1
     block, step = old[-1] if old else (1, 1)
@@ -108,7 +108,7 @@ def _permute_window(x: Tensor, axes: Sequence[int]) -> Window:
         raise ValueError(
             f"[permute_dims] axes {tuple(axes)} must name each of the {x.ndim} dimensions of shape {x.shape} once."
         )
-    strides = x.strides
+    strides = strides_of(x)
     return tuple([x.shape[i] for i in order]), tuple([strides[i] for i in order]), 0
 
 
@@ -138,7 +138,7 @@ def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
     if lead < 0 or any(m < 0 or n not in (1, m) for n, m in zip((*target[:lead], *before), target)):
         broadcast_shapes("broadcast_to", before, target)  # its error names the lengths that differ
         raise ValueError(f"[broadcast_to] a tensor of shape {before} cannot be broadcast to {target}.")
-    stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], x.strides)]
+    stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], strides_of(x))]
     return target, (*[0] * lead, *stretched), 0
 
 
@@ -190,7 +190,7 @@ def _squeeze_window(x: Tensor, axis: Sequence[int] | None = None) -> Window:
         if x.shape[i] != 1:
             raise ValueError(f"[squeeze] dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1.")
     keep = [i for i in range(x.ndim) if i not in axes]
-    strides = x.strides
+    strides = strides_of(x)
     return tuple([x.shape[i] for i in keep]), tuple([strides[i] for i in keep]), 0
 
 
@@ -212,7 +212,7 @@ squeeze: Entry = view(
 def _expand_dims_window(x: Tensor, axis: Any = 0) -> Window:
     new = (axis,) if isinstance(axis, int) else axis
     new = normalize_axes("expand_dims", new, x.ndim + len(new))
-    lengths, steps = list(x.shape), list(x.strides)
+    lengths, steps = list(x.shape), list(strides_of(x))
     for i in sorted(new):  # the step of a dimension of length 1 is never taken; 0, as for None in an index
         lengths.insert(i, 1)
         steps.insert(i, 0)
@@ -243,7 +243,7 @@ def _select_window(x: Tensor, axis: int, index: int) -> Window:
             f"[index] index {index} is out of range for dimension {i} of shape {x.shape}: it must be in "
             f"[{-n}, {n - 1}]."
         )
-    strides = x.strides
+    strides = strides_of(x)
     offset = 0 if 0 in x.shape else (index + n if index < 0 else index) * strides[i]
     return (*x.shape[:i], *x.shape[i + 1 :]), (*strides[:i], *strides[i + 1 :]), offset
 
@@ -272,7 +272,7 @@ def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) ->
         raise ValueError(f"[slice] the step of a view must be at least 1, got {step}: flip first, for a copy.")
     first, last, _ = slice_of(start, stop, step, x.shape[i])
     length = max(0, -(-(last - first) // step))
-    strides = x.strides
+    strides = strides_of(x)
     return (
         (*x.shape[:i], length, *x.shape[i + 1 :]),
         (*strides[:i], strides[i] * step, *strides[i + 1 :]),
@@ -341,7 +341,7 @@ slice_backward = structured(
 
 alias = view(
     "alias(Tensor x) -> Tensor",
-    window=lambda x: (x.shape, x.strides, 0),
+    window=lambda x: (x.shape, strides_of(x), 0),
     vjp={"x": lambda g: g},
     sample_inputs=normal([2, 3], [], [0, 2]),
     batch=same_dim,

@@ -1,0 +1,319 @@
+"""Functions of shapes, elements and polynomials as NumPy calls them, over the functions of tenkey.
+
+The functions here are those rows of ``numpy_table.py`` that are not quite the functions of ``tk``: their arguments are
+NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/numpy/test_table_shapes.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch import registry
+from ..functions import indexing, splitting
+from ..functions.calculating import polynomial_algebra
+from ..functions.creation import asarray
+from ..functions.rearranging import bit_packing, grids, joining
+from .numpy_order import ravel, reshaped
+
+__all__ = ["SHAPES"]
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+def _tensor(x: Any) -> Tensor:
+    """Return an array, a number or a sequence as a tensor of NumPy's dtype."""
+    return x if isinstance(x, Tensor) else asarray(np.asarray(x))
+
+
+def _listed(arrays: Any) -> list[Tensor]:
+    """Return a sequence of arrays, or the slices of an array along its first axis, as tensors."""
+    return [_tensor(x) for x in arrays]
+
+
+def _cast(x: Tensor, dtype: np.dtype) -> Tensor:
+    if x.dtype == dtype:
+        return x
+    source = _tk("real")(x) if x.dtype.kind == "c" and dtype.kind not in "cb" else x
+    return _tk("astype")(source, dtype)  # type: ignore[no-any-return]
+
+
+# ---- joining and cutting
+
+
+def _joining(name: str) -> Callable[..., Any]:
+    def join(arrays: Any, *, dtype: Any = None, casting: Any = "same_kind", **axis: Any) -> Any:
+        given = _listed(arrays)
+        if dtype is not None:
+            wanted = np.dtype(dtype)
+            for x in given:
+                if not np.can_cast(x.dtype, wanted, casting):
+                    raise TypeError(
+                        f"Cannot cast array data from {x.dtype!r} to {wanted!r} according to the rule {casting!r}"
+                    )
+            given = [_cast(x, wanted) for x in given]
+        return _tk(name)(given, **axis)
+
+    return join
+
+
+def _concatenate(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    return _join_along(arrays, axis=axis, dtype=dtype, casting=casting)
+
+
+def _stack(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    return _stack_along(arrays, axis=axis, dtype=dtype, casting=casting)
+
+
+_join_along, _stack_along = _joining("concat"), _joining("stack")
+
+
+def _column_stack(tup: Any) -> Any:
+    return joining.column_stack(_listed(tup))
+
+
+def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    x, tail = _tensor(arr), _tensor(values)
+    common = np.result_type(x.dtype, tail.dtype)
+    return joining.append(_cast(x, common), _cast(tail, common), axis)
+
+
+def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    x, new = _tensor(arr), _tensor(values)
+    return joining.insert(x, obj, _cast(new, x.dtype), axis)
+
+
+def _pieces(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that splits into a list, as NumPy's does."""
+
+    def split(ary: Any, indices_or_sections: Any, **axis: Any) -> list[Any]:
+        places = indices_or_sections
+        if isinstance(places, (Tensor, np.ndarray)):
+            places = places.tolist()
+        return list(function(ary, places, **axis))
+
+    return split
+
+
+def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    return _split_equally(ary, indices_or_sections, axis=axis)  # type: ignore[no-any-return]
+
+
+def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    return _split_anyhow(ary, indices_or_sections, axis=axis)  # type: ignore[no-any-return]
+
+
+_split_equally, _split_anyhow = _pieces(splitting.split), _pieces(splitting.array_split)
+
+
+def _block(arrays: Any) -> Any:
+    leaves: list[Tensor] = []
+
+    def convert(x: Any) -> Any:
+        if isinstance(x, list):
+            return [convert(one) for one in x]
+        leaves.append(_tensor(x))
+        return leaves[-1]
+
+    nested = convert(arrays)
+    common = np.result_type(*[x.dtype for x in leaves])
+
+    def promote(x: Any) -> Any:
+        return [promote(one) for one in x] if isinstance(x, list) else _cast(x, common)
+
+    return splitting.block(promote(nested))
+
+
+# ---- shapes
+
+
+def _broadcast_to(array: Any, shape: Any) -> Any:
+    if isinstance(shape, (Tensor, np.ndarray)):
+        shape = shape.tolist()
+    return _tk("broadcast_to")(array, tuple(shape) if isinstance(shape, Sequence) else (int(shape),))
+
+
+def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    n = a.ndim
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(axis, n)
+    if not -n <= start <= n:
+        raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
+    axis, start = axis % n, start + n if start < 0 else start
+    return _tk("moveaxis")(a, axis, start - 1 if axis < start else start)
+
+
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    axes = () if axis is None else tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    if not a.ndim and all(i in (0, -1) for i in axes):
+        return a
+    return Tensor.squeeze(a) if axis is None else Tensor.squeeze(a, axes)
+
+
+def _triangle(name: str) -> Callable[..., Any]:
+    def function(m: Any, k: int = 0) -> Any:
+        return _tk(name)(_tk("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
+
+    return function
+
+
+def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
+    given = [ravel(_tensor(x)) for x in xi]
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    n = len(given)
+    places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    shaped = [reshaped(x, [-1 if i == place else 1 for i in range(n)]) for x, place in zip(given, places)]
+    if sparse:
+        return tuple([_tk("clone")(x) for x in shaped] if copy else shaped)
+    full = np.broadcast_shapes(*[x.shape for x in shaped]) if shaped else ()
+    spread = [_tk("broadcast_to")(x, full) for x in shaped]
+    return tuple([_tk("clone")(x) for x in spread] if copy else spread)
+
+
+# ---- elements
+
+
+def _in_range(function: str, indices: Tensor, length: int, mode: str) -> Tensor:
+    if mode == "wrap":
+        return _tk("remainder")(indices, max(length, 1))  # type: ignore[no-any-return]
+    if mode == "clip":
+        return _tk("clip")(indices, 0, max(length - 1, 0))  # type: ignore[no-any-return]
+    if mode != "raise":
+        raise ValueError(f"[numpy.{function}] mode is 'raise', 'wrap' or 'clip', got {mode!r}.")
+    return indices
+
+
+def _indices(function: str, indices: Any) -> Tensor:
+    found = _tensor(indices)
+    if found.dtype.kind == "f" and not found.size:
+        return _cast(found, np.dtype(np.int64))
+    if not np.can_cast(found.dtype, np.int64, "safe"):
+        raise TypeError(
+            f"[numpy.{function}] Cannot cast array data from {found.dtype!r} to dtype('int64') according to the rule "
+            "'safe': indices are integers."
+        )
+    return _cast(found, np.dtype(np.int64)) if found.dtype.kind == "b" else found
+
+
+def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    if not a.ndim and axis in (0, -1):
+        a = _tk("reshape")(a, (1,))
+    at = _in_range("take", _indices("take", indices), a.size if axis is None else a.shape[axis], mode)
+    return _tk("take")(a, at, axis=axis)
+
+
+def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    given = _listed(choices)
+    common = np.result_type(*[x.dtype for x in given])
+    at = _in_range("choose", _indices("choose", a), len(given), mode)
+    shape = np.broadcast_shapes(at.shape, *[x.shape for x in given])
+    spread = _tk("broadcast_to")
+    return _tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
+
+
+def _mask(condition: Any) -> Tensor:
+    found = _tensor(condition)
+    return found if found.dtype.kind == "b" else _tk("not_equal")(found, 0)
+
+
+def _roots(p: Any) -> Any:
+    found = polynomial_algebra.roots(p)
+    if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(_tk("any")(_tk("imag")(found) != 0)):
+        return _tk("real")(found)
+    return found
+
+
+def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    chosen = _mask(condition)
+    if chosen.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    x = ravel(a) if axis is None else a
+    i = 0 if axis is None else axis
+    return _tk("take")(x, indexing.nonzero(chosen)[0], axis=i)
+
+
+def _extract(condition: Any, arr: Any) -> Any:
+    return _tk("take")(ravel(_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
+
+
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    count = _tensor(repeats)
+    if not np.can_cast(count.dtype, np.int64, "safe") and (count.size or count.dtype.kind != "f"):
+        raise TypeError(f"Cannot cast array data from {count.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return _tk("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
+
+
+def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    given = [_indices("ravel_multi_index", x) for x in multi_index]
+    lengths = (dims,) if isinstance(dims, (int, np.integer)) else tuple(dims)
+    modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
+    if len(given) != len(lengths) or len(modes) != len(lengths):
+        raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")
+    given = [_in_range("ravel_multi_index", x, n, m) for x, n, m in zip(given, lengths, modes)]
+    if order not in ("C", "F"):
+        raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")
+    step = -1 if order == "F" else 1
+    return _tk("ravel_multi_index")(given[::step], lengths[::step])
+
+
+def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    found = _indices("unravel_index", indices)
+    lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if order not in ("C", "F"):
+        raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")
+    step = -1 if order == "F" else 1
+    return tuple(indexing.unravel_index(found, lengths[::step])[::step])
+
+
+SHAPES: Final[dict[str, Callable[..., Any]]] = {
+    "reshape": lambda a, shape, order="C", copy=None: reshaped(a, shape, order, copy),
+    "ravel": lambda a, order="C": ravel(a, order),
+    "concatenate": _concatenate,
+    "concat": _concatenate,
+    "stack": _stack,
+    "vstack": lambda tup, dtype=None, casting="same_kind": _joining("vstack")(tup, dtype=dtype, casting=casting),
+    "hstack": lambda tup, dtype=None, casting="same_kind": _joining("hstack")(tup, dtype=dtype, casting=casting),
+    "dstack": lambda tup: _joining("dstack")(tup),
+    "column_stack": _column_stack,
+    "append": _append,
+    "insert": _insert,
+    "delete": lambda arr, obj, axis=None: joining.delete(_tensor(arr), obj, axis),
+    "resize": lambda a, new_shape: joining.resize(_tensor(a), new_shape),
+    "trim_zeros": lambda filt, trim="fb", axis=None: joining.trim_zeros(_tensor(filt), trim, axis),
+    "split": _split,
+    "array_split": _array_split,
+    "hsplit": _pieces(joining.hsplit),
+    "vsplit": _pieces(joining.vsplit),
+    "dsplit": _pieces(joining.dsplit),
+    "block": _block,
+    "broadcast_to": _broadcast_to,
+    "rollaxis": _rollaxis,
+    "squeeze": _squeeze,
+    "roots": _roots,
+    "tril": _triangle("tril"),
+    "triu": _triangle("triu"),
+    "meshgrid": _meshgrid,
+    "take": _take,
+    "choose": _choose,
+    "compress": _compress,
+    "extract": _extract,
+    "repeat": _repeat,
+    "ravel_multi_index": _ravel_multi_index,
+    "unravel_index": _unravel_index,
+    "ix_": lambda *args: grids.ix_(*args),
+    "diagflat": lambda v, k=0: grids.diagflat(_tensor(v), k),
+    "tril_indices_from": lambda arr, k=0: grids.tril_indices_from(arr, k),
+    "triu_indices_from": lambda arr, k=0: grids.triu_indices_from(arr, k),
+    "diag_indices_from": lambda arr: grids.diag_indices_from(arr),
+    "packbits": lambda a, axis=None, bitorder="big": bit_packing.packbits(a, axis, bitorder),
+    "unpackbits": lambda a, axis=None, count=None, bitorder="big": bit_packing.unpackbits(a, axis, count, bitorder),
+    **{name: getattr(polynomial_algebra, name)
+       for name in ("poly", "polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint", "polyfit")},
+}  # fmt: skip
+"""Functions that are not quite those of ``tk``, by NumPy's names."""
