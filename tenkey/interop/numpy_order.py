@@ -83,5 +83,10 @@ def reshaped(x: Tensor, shape: Any, order: str = "C", copy: bool | None = None) 
         raise ValueError(f"[numpy.reshape] {what} (got {order!r})")
     if name == "C" or (name == "A" and not _is_column_major(x._data)):
         return reshape(x, lengths, copy=copy)
-    turned = reshape(permute_dims(x, tuple(range(x.ndim))[::-1]), lengths[::-1], copy=copy)
+    try:
+        turned = reshape(permute_dims(x, tuple(range(x.ndim))[::-1]), lengths[::-1], copy=copy)
+    except ValueError as error:
+        if copy is False:
+            raise ValueError(f"Unable to avoid creating a copy while reshaping: {error}") from None
+        raise
     return permute_dims(turned, tuple(range(turned.ndim))[::-1])

@@ -214,7 +214,18 @@ def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     at = _in_range("choose", _indices("choose", a), len(given), mode)
     shape = np.broadcast_shapes(at.shape, *[x.shape for x in given])
     spread = _tk("broadcast_to")
-    return _tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
+    try:
+        return _tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
+    except IndexError as error:
+        raise ValueError(f"invalid entry in choice array: {error}") from None
+
+
+def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    return _tk("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
+
+
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    return _tk("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
 
 
 def _mask(condition: Any) -> Tensor:
@@ -301,6 +312,8 @@ SHAPES: Final[dict[str, Callable[..., Any]]] = {
     "meshgrid": _meshgrid,
     "take": _take,
     "choose": _choose,
+    "vander": _vander,
+    "pad": _pad,
     "compress": _compress,
     "extract": _extract,
     "repeat": _repeat,

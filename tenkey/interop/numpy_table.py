@@ -32,7 +32,7 @@ ediff1d: ary / to_end to_begin
 unwrap: p / discont axis period
 concatenate concat: arrays* / axis! -out dtype casting
 stack: arrays* / axis -out dtype casting
-vstack hstack row_stack: tup* / dtype casting
+vstack hstack: tup* / dtype casting
 dstack column_stack: tup* /
 append: arr values / axis
 insert: arr obj values / axis

@@ -15,12 +15,13 @@ from .converting import host_calls, operators_only
 from .index_makers import c_, mgrid, ndenumerate, ogrid, r_
 from .names import fill, find
 from .polynomials import poly1d
+from .shapes import applying, dimensions, writing
 from .universal import ufunc
 from .vectorizing import vectorize
 
 install()
 fill("", globals())
-del creating, fill, install
+del applying, creating, dimensions, fill, install, writing
 
 
 def __getattr__(name: str) -> object:

@@ -41,9 +41,9 @@ class operators_only:  # used like a function
 
     >>> import tenkey.numpy as tnp
     >>> with tnp.operators_only():
-    ...     tnp.packbits(tnp.array([1, 0], dtype=bool))
+    ...     tnp.gcd.reduce(tnp.array([4, 6]))
     Traceback (most recent call last):
-    NotImplementedError: [numpy.packbits] has no operator for these arguments, and operators_only() forbids NumPy's own.
+    NotImplementedError: [numpy.reduce] has no operator for these arguments, and operators_only() forbids NumPy's own.
     """
 
     def __enter__(self) -> None:

@@ -31,13 +31,13 @@ OUT_OF_SCOPE: Final = {
     "char strings dtypes",
     "dtypes of more than 64 bits per number": "longdouble clongdouble float128 complex256",
     "subclasses of arrays": "matrix asmatrix bmat ma memmap",
-    "NumPy's memory, iterators and build": "nditer nested_iters flatiter broadcast ctypeslib core f2py test "
+    "NumPy's memory, iterators and build": "nditer nested_iters flatiter ctypeslib core f2py test "
     "get_include show_runtime setbufsize getbufsize",
 }
 """What the namespace does not offer, and the names that belong to it."""
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
 """Other names that are missing, with the reason."""
-_INNER: Final = frozenset(["array_methods", "creating", "fill", "find", "names"])
+_INNER: Final = frozenset(["applying", "creating", "dimensions", "fill", "find", "names", "shapes", "writing"])
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:

@@ -199,6 +199,8 @@ def _general(
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
     if name == "dot" and out is not None:
         refuse_out(made, out)
+    if name in ("take", "choose") and out is not None and not np.can_cast(out.dtype, made.dtype):
+        raise TypeError(f"Cannot cast array data from {out.dtype!r} to {made.dtype!r} according to the rule 'safe'")
     return made if out is None else write_out(name, made, out, True, "unsafe" if name in MEANS else "same_kind")
 
 

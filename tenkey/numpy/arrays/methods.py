@@ -49,7 +49,12 @@ _NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() i
 
 
 def _getitem(self: Tensor, index: Any) -> Any:
-    made = _tensor_getitem(self, index)
+    try:
+        made = _tensor_getitem(self, index)
+    except IndexError as error:
+        if "tensors of integers or bools" in str(error):
+            raise IndexError(f"{error} arrays used as indices must be of integer (or boolean) type") from None
+        raise
     if made.__class__ is Tensor:
         made.__class__ = ndarray
     return made
@@ -176,6 +181,12 @@ def _astype(
     return as_ndarrays(in_order(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
 
 
+def _matrix_transpose(self: Any) -> Any:
+    if self.ndim < 2:
+        raise ValueError(f"matrix transpose with ndim < 2 is undefined: got shape {self.shape}")
+    return as_ndarray(_find("matrix_transpose")(self))
+
+
 def _dot(self: Any, b: Any, out: Any = None) -> Any:
     return functions["dot"](self, b, out)
 
@@ -276,11 +287,6 @@ def _grad(self: Any) -> Any:
     return found
 
 
-def _property(name: str) -> property:
-    own: Any = getattr(Tensor, name)
-    return property(lambda self: as_ndarray(own.fget(self)))
-
-
 def install() -> None:
     """Give ``ndarray`` its operators and methods."""
     named: dict[str, Any] = {
@@ -297,7 +303,7 @@ def install() -> None:
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
         "tobytes": _tobytes,
-        "T": property(lambda self: functions["transpose"](self)), "mT": _property("mT"),
+        "T": property(lambda self: functions["transpose"](self)), "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
         "shape": property(_tensor.shape.fget, memory.set_shape),
         "strides": property(lambda self: self._data.strides),
