@@ -145,7 +145,7 @@ for name, attribute in vars(Pointwise).items():
 
 @pytest.mark.full
 def test_forks_while_threads_compile(tmp_path: Path) -> None:
-    program = _WORK.replace("WHAT", "[compiled, train]").replace("FORKS", "200")
+    program = _WORK.replace("WHAT", "[compiled, train]").replace("FORKS", "60")
     assert run(program, TENKEY_CACHE_DIR=str(tmp_path)) == ["0"]
 
 

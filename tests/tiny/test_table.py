@@ -380,7 +380,9 @@ class TestState:
     def test_table_is_what_the_registrations_alone_say(self, registry: Registry) -> None:
         """After every registration and removal the remembered slots equal a table computed anew."""
         op = registry.find("t::f")
-        fakes = [Fake(key) for key in all_runtime_keys() if key is not DispatchKey.Mode]
+        # not those of the backends that other tests registered: the time grows with the third power of their number
+        keys = [key for key in all_runtime_keys() if key.backend in (None, "CPU", "CUDA", "Meta")]
+        fakes = [Fake(key) for key in keys if key is not DispatchKey.Mode]
 
         def check() -> None:
             assert op.table() == compute_table(op)
@@ -392,7 +394,7 @@ class TestState:
             assert op.table() == compute_table(op)
 
         handles = []
-        for key in [*all_runtime_keys(), IMPLICIT, EXPLICIT, AUTOGRAD]:
+        for key in [*keys, IMPLICIT, EXPLICIT, AUTOGRAD]:
             handles.append(impl(registry, "t::f", str(key), key))
             check()
             if not key.is_alias:
