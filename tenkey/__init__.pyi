@@ -356,6 +356,7 @@ __all__ = [
     "masked_select",
     "matmul",
     "matrix_transpose",
+    "matvec",
     "max",
     "maximum",
     "mean",
@@ -513,6 +514,7 @@ __all__ = [
     "vander",
     "var",
     "vecdot",
+    "vecmat",
     "vjp",
     "vmap",
     "vsplit",
@@ -922,6 +924,8 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_transpose(x: ArrayLike) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
+def matvec(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Multiply matrices by vectors: shapes (..., M, N) and (..., N) give (..., M). Source: ``numpy.matvec``."""
 def max(x: ArrayLike, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
 def maximum(x1: ArrayLike, x2: ArrayLike) -> Tensor:
@@ -1279,6 +1283,8 @@ def var(
     """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
 def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Tensor:
     """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
+def vecmat(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Multiply the conjugates of vectors by matrices: shapes (..., M) and (..., M, N) give (..., N)."""
 def vstack(arrays: Sequence[ArrayLike]) -> Tensor:
     """Stack vertically: join along the first axis, vectors as rows."""
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:

@@ -18,6 +18,7 @@ _METHODS = (
     "averaged_inverted_cdf, closest_observation, hazen, higher, interpolated_inverted_cdf, inverted_cdf, linear, lower,"
     " median_unbiased, midpoint, nearest, normal_unbiased, weibull."
 )
+_MATRIX = ": the matrix needs two or more dimensions, and the vector the length of axis {} of the matrix."
 o = tk.ops.tk
 
 
@@ -180,6 +181,10 @@ def _elements() -> list[Any]:
         ("divmod", lambda f, i: tk.divmod(f(2), i(3)), ValueError, "[divmod] the shapes (2,) and (3,)" + _BROADCAST),
         ("bitwise_count", lambda f, i: tk.bitwise_count(f(2)), TypeError,
          "[bitwise_count] takes integers, got float32: convert whole values with tk.astype."),
+        ("matvec", lambda f, i: tk.matvec(f(2, 3), f(2)), ValueError,
+         "[matvec] got a matrix of shape (2, 3) and a vector of shape (2,)" + _MATRIX.format(-1)),
+        ("vecmat", lambda f, i: tk.vecmat(f(3), f(2, 3)), ValueError,
+         "[vecmat] got a matrix of shape (2, 3) and a vector of shape (3,)" + _MATRIX.format(-2)),
         ("nan_to_num", lambda f, i: tk.nan_to_num(f(2), nan=1j), ArgumentError,
          "[tk::nan_to_num] the argument 'nan' must be a float, got 1j of type complex."),
         ("isclose", lambda f, i: tk.isclose(f(2), i(3)), ValueError, "[isclose] the shapes (2,) and (3,)" + _BROADCAST),

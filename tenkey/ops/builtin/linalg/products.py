@@ -294,6 +294,45 @@ def dot(x1: Tensor, x2: Tensor) -> Tensor:
     return contract(x1, x2, (x1.ndim - 1,), (max(x2.ndim - 2, 0),))
 
 
+def _refuse_shapes(name: str, matrix: Tensor, vector: Tensor, length: int) -> None:
+    """Raise ValueError unless there is a matrix, and a vector of this length."""
+    if matrix.ndim < 2 or not vector.ndim or vector.shape[-1] != matrix.shape[length]:
+        raise ValueError(
+            f"[{name}] got a matrix of shape {matrix.shape} and a vector of shape {vector.shape}: the matrix needs two "
+            f"or more dimensions, and the vector the length of axis {length} of the matrix."
+        )
+
+
+@composite(
+    "matvec(Tensor x1, Tensor x2) -> Tensor",
+    sample_inputs=normal(([2, 3], [3]), ([2, 1, 4, 3], [5, 3]), ([0, 3], [3])),
+)
+def matvec(x1: Tensor, x2: Tensor) -> Tensor:
+    """Multiply matrices by vectors: shapes (..., M, N) and (..., N) give (..., M). Source: ``numpy.matvec``.
+
+    >>> tk.matvec(tk.asarray([[1, 2], [3, 4]]), tk.asarray([1, 1])).tolist()
+    [3, 7]
+    """
+    _refuse_shapes("matvec", x1, x2, -1)
+    return squeeze(matmul(x1, expand_dims(x2, -1)), -1)
+
+
+@composite(
+    "vecmat(Tensor x1, Tensor x2) -> Tensor",
+    sample_inputs=normal(([2], [2, 3]), ([5, 4], [2, 1, 4, 3]), ([3], [3, 0])),
+)
+def vecmat(x1: Tensor, x2: Tensor) -> Tensor:
+    """Multiply the conjugates of vectors by matrices: shapes (..., M) and (..., M, N) give (..., N).
+
+    Source: ``numpy.vecmat``.
+
+    >>> tk.vecmat(tk.asarray([1, 1]), tk.asarray([[1, 2], [3, 4]])).tolist()
+    [4, 6]
+    """
+    _refuse_shapes("vecmat", x2, x1, -2)
+    return squeeze(matmul(expand_dims(conjugated(x1), -2), x2), -2)
+
+
 @composite(
     "kron(Tensor x1, Tensor x2) -> Tensor",
     sample_inputs=normal(([2, 3], [3, 2]), ([2], [3]), ([2], [2, 2]), ([], [2]), ([2, 1, 2], [3, 1]), ([0, 2], [2, 2])),
