@@ -67,7 +67,25 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
             storage_of(x).version += 1
             return result
 
-        return first
+        def first_of_two(x: Tensor, other: Any) -> Any:  # for ``x += other``, without a tuple and a dict
+            storage: Any = x._storage
+            if storage.__class__ is not Storage:
+                return first(x, other)
+            result = function(x, other)
+            storage.version += 1
+            return result
+
+        def first_of_three(x: Tensor, index: Any, value: Any) -> Any:  # for ``x[index] = value``
+            storage: Any = x._storage
+            if storage.__class__ is not Storage:
+                return first(x, index, value)
+            result = function(x, index, value)
+            storage.version += 1
+            return result
+
+        if any(a.kwarg_only or a.has_default for a in arguments):
+            return first
+        return {2: first_of_two, 3: first_of_three}.get(len(arguments), first)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         changed: list[Tensor] = []

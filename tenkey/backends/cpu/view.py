@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy import ndarray
 
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, make_view
@@ -85,7 +86,7 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
         check("basic_index", x, index)
         own_error(refuse_shape, "index", (1,) * (x.ndim + index.count(None)))
         raise
-    if data.__class__ is not np.ndarray:  # NumPy returns an element as a scalar
+    if data.__class__ is not ndarray:  # NumPy returns an element as a scalar
         data = x._data[(*index, ...)]
     made: Tensor = _new(Tensor)
     made._data = data

@@ -216,8 +216,9 @@ def _entry_source(
         scope |= {"refer": foreign, "nothing": ABSENT}
     if hooks.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
         scope["number"] = hooks.number
-        for a in arguments:  # usually a number (a limit, a fill value): lifted here, without an exception
-            if a.type == OptionalType(BaseType("Tensor")):
+        for i, a in enumerate(arguments):  # usually a number (a limit, x += 1.0): lifted here, without an exception
+            beside_target = i > 0 and arguments[0].is_mutable and a.type == BaseType("Tensor")
+            if beside_target or a.type == OptionalType(BaseType("Tensor")):
                 test = f"{a.name}.__class__ is $float or {a.name}.__class__ is $int"
                 body.append(f"if {a.name} is not None and ({test}): {a.name} = $number({a.name})")
     for a in arguments:

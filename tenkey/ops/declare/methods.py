@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from numpy import float64
+
 from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.calling import codegen
@@ -28,9 +30,15 @@ _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 
 _TEMPLATE: Final = """def {method}({first}, {second}):
     kind = {second}.__class__
-    if kind is float or kind is int:
-        known = kept_float({second}) if kind is float else kept_int({second})
-        {second} = weak({second}) if known is None else known
+    if kind is not Tensor:
+        if kind is float:
+            known = kept_float({second})
+            {second} = weak({second}) if known is None else known
+        elif kind is int:
+            known = kept_int({second})
+            {second} = weak({second}) if known is None else known
+        elif kind is float64:
+            {second} = weak({second}.item())
     try:
         word = {first}._word | {second}._word
     except AttributeError:
@@ -58,7 +66,7 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     method = f"__{'r' if reflected else ''}{name}__"
     first, second = ("x2", "x1") if reflected else ("x1", "x2")
     scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
-    scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
+    scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor, "Tensor": Tensor, "float64": float64}
     if Tag.KEEPS_PYTHON_SCALARS in operator.tags:
         scope |= {"kept_float": lambda value: None, "kept_int": lambda value: None, "weak": lambda value: value}
     source = _TEMPLATE.format(method=method, first=first, second=second)

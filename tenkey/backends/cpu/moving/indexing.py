@@ -212,12 +212,13 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     a, values = x._data, source._data
     if values.__class__ is not np.ndarray:
         values = source._values("index_put")
-    if (values.dtype is not a.dtype and _needs_care(x, source, values)) or _odd(a, values):
+    same = values.dtype is a.dtype
+    if (not same and _needs_care(x, source, values)) or 0 in a.strides or (values.ndim and values.shape[0] == 1):
         check_basic_put(registry.find("tk::basic_put_"), x, index, source)
     try:
         if values.ndim == 1 and (values.base is not None or a.base is not None):  # else they do not share memory
             values = apart(values, a[index])
-        if values.dtype is a.dtype:
+        if same:
             if a.nbytes < COPIED:
                 a[index] = values
             else:

@@ -214,7 +214,7 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     shape = x._data.shape
     if x._data.__class__ is not np.ndarray and not _on_one_device(x, given):
         return None
-    if given.__class__ is Tensor:
+    if isinstance(given, Tensor) and given.__class__ is not Wrapper:
         data = given._data
         if data.dtype.kind in "iu":
             return [given] if data.shape and shape else None
@@ -226,7 +226,9 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     for item in given:
         if item.__class__ is slice and item.start is None and item.stop is None and item.step is None:
             arrays.append(None)
-        elif item.__class__ is Tensor and item._data.shape and item._data.dtype.kind in "iu":
+        elif isinstance(item, Tensor) and item._data.shape and item._data.dtype.kind in "iu":
+            if item.__class__ is Wrapper:
+                return None
             arrays.append(item)
             selects = True
         elif item.__class__ is int and x._data.__class__ is np.ndarray and -_MODERATE < item < _MODERATE:
@@ -253,7 +255,9 @@ def getitem(x: Tensor, given: Any) -> Tensor:
     See Note [Indexing].
     """
     kind = given.__class__
-    if kind is int or given is None or given is Ellipsis:
+    if kind is int:
+        given = (given, Ellipsis)  # NumPy gives an array for it even where an int alone selects an element
+    elif given is None or given is Ellipsis:
         given = (given,)
     elif kind is slice:
         plain = given.step is None and given.start.__class__ in PLAIN and given.stop.__class__ in PLAIN
@@ -261,6 +265,11 @@ def getitem(x: Tensor, given: Any) -> Tensor:
             return _planned(x, given)
         given = (given,)
     elif kind is tuple:
+        for item in given:
+            if item.__class__ is not int:
+                break
+        else:
+            given = (*given, Ellipsis)
         for item in given:
             kind = item.__class__
             if kind is int or item is None or item is Ellipsis or (kind is slice and is_plain(item)):

@@ -25,7 +25,7 @@ import numpy as np
 from ...._util.record import Record
 from ....core.dtypes.names import int64
 from ....core.exchange.interfaces import array_of
-from ....core.lift import refuse_out_of_range, weak_tensor
+from ....core.lift import kept_float, kept_int, refuse_out_of_range, weak_tensor
 from ....core.tensor import Tensor, from_host, strides_of
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ....dispatch.errors import shown
@@ -272,7 +272,8 @@ def setitem(x: Tensor, given: Any, value: Any) -> None:
         return _planned(x, given, value)
     kind = value.__class__
     if kind is float or kind is int:
-        value = weak_tensor(value)
+        known = kept_float(value) if kind is float else kept_int(value)
+        value = weak_tensor(value) if known is None else known
     elif kind is not Tensor or value._data.shape[:1] == (1,):
         value = as_source(value)
         if value.shape[:1] == (1,):
