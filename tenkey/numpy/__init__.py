@@ -8,7 +8,7 @@ with NumPy's rules: with gradients, on any device. ``docs/numpy.md`` explains th
 (array([0. , 0.5, 1. ]), array(2.5))
 """
 
-from . import creating, fft, linalg
+from . import creating, fft, linalg, short_ways
 from .array_class import ndarray
 from .arrays.methods import install
 from .converting import host_calls, operators_only
@@ -21,7 +21,7 @@ from .vectorizing import vectorize
 
 install()
 fill("", globals())
-del applying, creating, dimensions, fill, install, writing
+del applying, creating, dimensions, fill, install, short_ways, writing
 
 
 def __getattr__(name: str) -> object:

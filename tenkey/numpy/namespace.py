@@ -37,7 +37,7 @@ from .known import functions
 from .result_rules import ASKED, MEANS, SUMS, WIDE, as_numpys, in_dtypes, refuse_out, retaken, wanted_dtypes, wide
 from .universal import ufunc, universal_functions
 
-__all__ = ["HOST", "universal"]
+__all__ = ["functions", "HOST", "universal"]
 
 HOST: Final = """
 apply_over_axes array_equiv array_repr array_str array2string asarray_chkfinite bartlett base_repr binary_repr blackman

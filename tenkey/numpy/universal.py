@@ -18,10 +18,11 @@ from typing import Any, Final
 import numpy as np
 
 from ..backends.cpu.fp_warnings import quietly
+from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
-from ..core.tensor import Tensor, from_host
-from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
@@ -35,6 +36,7 @@ from .quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 __all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
+_PYTHON: Final = frozenset([int, float])
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
                    "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
@@ -134,6 +136,10 @@ class ufunc:  # NumPy's name for it
     def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
         """Compute for any operands and options."""
         source = self._numpy
+        if len(operands) == 1 and out is None and not options and operands[0].__class__ in _PYTHON:
+            found = source(operands[0]) if default_device() is CPU else None
+            if isinstance(found, np.generic) and found.dtype in DTYPE_TRAIT:
+                return as_ndarrays(make_tensor(np.asarray(found), cpu_word(found.dtype)))
         if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
             isinstance(out, tuple) and len(out) != source.nout
         ):

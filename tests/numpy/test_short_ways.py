@@ -103,6 +103,42 @@ def test_creation(name: str) -> None:
         assert all(type(x) is tnp.ndarray for x in (made if type(made) is tuple else (made,)))
 
 
+def test_where() -> None:
+    failures = Failures()
+    values: list[Any] = [0, 1.5, True, 2j, np.array([1, 2, 3]), [4, 5, 6]]
+    values += [np.array([1.0, 2.0, 3.0]).astype(dtype) for dtype in DTYPES]
+    for x, y in itertools.product(values, values):
+
+        def run(module: Any, x: Any = x, y: Any = y) -> Any:
+            return module.where(module.array([True, False, True]), *[
+                module.array(v) if isinstance(v, np.ndarray) else v for v in (x, y)
+            ])  # fmt: skip
+
+        with failures.of(f"{x!r}, {y!r}"):
+            assert _outcome(lambda run=run: run(tnp)) == _outcome(lambda run=run: run(np))
+    failures.check()
+
+
+@pytest.mark.parametrize("text", ["ij,jk->ik", "ij,jk", "ij,ij", "ij,kj->ikj", "ii", "ij,j->i", "ij,jk,k"])
+def test_einsum(text: str) -> None:
+    for dtype in ("f8", "c8", "i4", "f2"):
+        given = [np.arange(9.0).reshape(3, 3)[(0,) * (2 - len(t))] for t in text.partition("->")[0].split(",")]
+        given = [x.astype(dtype) for x in given]
+        found, wanted = tnp.einsum(text, *map(tnp.array, given)), np.einsum(text, *given)
+        assert (type(found), found.dtype, found.shape) == (tnp.ndarray, wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-3 if dtype == "f2" else 1e-6)
+    with pytest.raises(ValueError, match=r"terms|subscripts"):
+        tnp.einsum(text + "...,q,q", *map(tnp.array, given))
+
+
+@pytest.mark.parametrize("name", ["sqrt", "exp", "log", "negative", "abs", "invert", "isnan", "floor", "sign", "log2"])
+def test_ufuncs_of_numbers(name: str) -> None:
+    for number in (2, 0.25, -3, True):
+        with np.errstate(all="ignore"):
+            found, wanted = (_outcome(lambda m=m, x=number: getattr(m, name)(x)) for m in (tnp, np))
+        assert found == wanted or (found != "error" and np.isnan(found[0][0]) and np.isnan(wanted[0][0]))
+
+
 def test_a_list_with_tensors_keeps_the_gradient() -> None:
     x = tnp.array([1.0, 2.0]).requires_grad_()
     tnp.array([x[0] * 3, 5.0, x[1]]).sum().backward()

@@ -1,0 +1,94 @@
+"""Short ways for functions that have no signature in NumPy: ``where`` with numbers, ``einsum`` of arrays of one dtype.
+
+The entries of the other functions have theirs: Note [Entries with NumPy's signatures] in ``entries.py``. What does not
+fit here goes to the general function. Guarded by ``tests/numpy/test_short_ways.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
+from ..dispatch.registry import registry
+from ..ops.builtin.linalg.einsum import einsum_operator
+from .array_class import ndarray
+from .namespace import functions  # which are filled from the table there
+
+__all__ = ["einsum", "where"]
+
+_MASK: Final = DTYPE_MASK | WEAK_MASK
+_BOOL: Final = DTYPE_TRAIT[np.dtype("?")]
+_BY_KIND: Final = {
+    float: frozenset([trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc"]),
+    int: frozenset([trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iufc"]),
+}
+"""The words of arrays whose dtype a Python number of this kind takes."""
+_PRODUCTS: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f4", "f8", "c8", "c16")])
+_general_where: Final = functions["where"]
+_general_einsum: Final = functions["einsum"]
+_where: Final = registry.find("tk::where").call
+
+
+def _fit(x: Any, y: Any) -> bool:
+    """Tell whether the result has the dtype of the array, or of both arrays."""
+    if x.__class__ is not ndarray:
+        x, y = y, x
+    if x.__class__ is not ndarray:
+        return False
+    word = x._word & _MASK
+    if y.__class__ is ndarray:
+        return word == y._word & _MASK and not word & WEAK_MASK
+    return word in _BY_KIND.get(y.__class__, ())
+
+
+def where(*args: Any, **kwargs: Any) -> Any:
+    """Compute ``numpy.where``, with NumPy's arguments and result dtypes; the result is an ``ndarray``.
+
+    >>> import tenkey.numpy as tnp
+    >>> x = tnp.array([1.5, -2.0])
+    >>> tnp.where(x > 0, x, 0), tnp.where(x > 0)
+    (array([1.5, 0. ]), (array([0]),))
+    """
+    if len(args) == 3 and not kwargs:
+        condition, x, y = args
+        if condition.__class__ is ndarray and condition._word & _MASK == _BOOL and _fit(x, y):
+            made = _where(condition, x, y)
+            made.__class__ = ndarray
+            return made
+    return _general_where(*args, **kwargs)
+
+
+def einsum(*operands: Any, **options: Any) -> Any:
+    """Compute ``numpy.einsum``, with NumPy's arguments and result dtypes; the result is an ``ndarray``.
+
+    >>> import tenkey.numpy as tnp
+    >>> tnp.einsum("ij,j->i", tnp.ones((2, 3)), tnp.arange(3.0))
+    array([3., 3.])
+    """
+    if not options and len(operands) > 1 and operands[0].__class__ is str:
+        arrays = operands[1:]
+        word = arrays[0]._word & _MASK if arrays[0].__class__ is ndarray else 0
+        if word in _PRODUCTS and all(x.__class__ is ndarray and x._word & _MASK == word for x in arrays):
+            try:
+                made = einsum_operator(operands[0], arrays)
+            except (TypeError, ValueError):  # which the general function explains
+                return _general_einsum(*operands)
+            if made.__class__ is Tensor:
+                made.__class__ = ndarray
+            return made
+    return _general_einsum(*operands, **options)
+
+
+def _replace(function: Callable[..., Any], general: Any) -> None:
+    """Let the function take the place of the general one in the namespace."""
+    function.__module__ = general.__module__
+    function.__wrapped__ = general.__wrapped__  # type: ignore[attr-defined]  # the signature, for inspect
+    functions[function.__name__] = function
+
+
+_replace(where, _general_where)
+_replace(einsum, _general_einsum)
