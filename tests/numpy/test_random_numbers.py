@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
@@ -297,6 +298,41 @@ def test_few_numbers_are_those_of_operators(name: str) -> None:
     assert rng.bit_generator.generator.state == source.state
 
 
+class _Seen(tk.dispatch.DispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        self.names.append(op.name)
+        return op(*args, **kwargs)
+
+
+ARRAYS: dict[str, Any] = {
+    "normal": lambda r, at, s: r.normal(at([[0.0], [5.0]]), at([1, 2, 3]), s),
+    "normal of float32": lambda r, at, s: r.normal(at(np.float32([[0.1], [0.2]])), 3, s),
+    "uniform": lambda r, at, s: r.uniform(at([[0.0], [5.0]]), at([6, 7.5, 8]), s),
+    "exponential": lambda r, at, s: r.exponential(at([[1.0], [5.0]]), s),
+    "choice": lambda r, at, s: r.choice(at([3.0, 4.0, 5.0]), s),
+    "permutation": lambda r, at, s: r.permutation(at(np.arange(12.0).reshape(4, 3))),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_small_arrays_as_parameters(name: str) -> None:
+    """The values on the host and the operators, which a mode observes, give the same numbers."""
+    for size in (None, (2, 2, 3), (2, 3)):
+        drawn = []
+        for observed in (False, True):
+            rng = R.default_rng(7)
+            with _Seen() if observed else contextlib.nullcontext():
+                drawn.append((ARRAYS[name](rng, tnp.array, size), rng.bit_generator.generator.state))
+        (few, state), (general, other) = drawn
+        assert type(few) is type(general) is tnp.ndarray
+        np.testing.assert_array_equal(few.numpy(), general.numpy(), strict=True)
+        assert state == other
+
+
 ONE: dict[str, list[tuple[Any, ...]]] = {
     "beta": [(0.5, 2.0), (1e-3, 1e-3)], "chisquare": [(3,)], "f": [(3, 5.0)], "gamma": [(0.05, 2.0), (3, 1.5)],
     "standard_t": [(3.5,)], "poisson": [(0.0,), (4.0,), (50,)], "binomial": [(10, 0.3), (2.7, 0.5), (1000, 0.6)],
@@ -332,16 +368,6 @@ def test_orders_of_few_are_those_of_operators() -> None:
     rng, source = R.default_rng(7), tk.random.Generator(7)
     for n in (5, 1, 64, 2000):
         assert rng.permutation(n).tolist() == tk.random.permutation(n, generator=source).tolist()
-
-
-class _Seen(tk.dispatch.DispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        self.names.append(op.name)
-        return op(*args, **kwargs)
 
 
 def test_modes_see_small_draws() -> None:

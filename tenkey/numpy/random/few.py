@@ -15,7 +15,8 @@ import numpy as np
 from ...core.device import CPU, default_device
 from ...core.random import draws
 from ...core.random import exact_functions as exact
-from ...core.tensor import from_host
+from ...core.tensor import Tensor, from_host
+from ...core.word import WEAK_MASK
 from ...dispatch.local_state import SILENT, get_state
 from ..array_class import ndarray
 from .bit_generators import BitGenerator
@@ -53,14 +54,72 @@ def _count(size: Any) -> int:
 
 
 def _array(values: np.ndarray[Any, Any], size: Any) -> Any:
-    made = from_host(values.reshape(size))
+    made = from_host(np.asarray(values).reshape(size))
     made.__class__ = ndarray
     return made
 
 
+def _values(parameter: Any) -> Any:
+    """Return a number or the values of an array of real numbers on the host; None for anything else."""
+    if parameter.__class__ in _NUMBERS:
+        return parameter
+    if isinstance(parameter, Tensor):
+        if parameter.device is not CPU or parameter.requires_grad or parameter._word & WEAK_MASK:
+            return None
+        parameter = parameter.numpy()
+    elif not isinstance(parameter, np.ndarray) or not parameter.ndim:
+        return None
+    return parameter if parameter.dtype.kind in "iuf" else None
+
+
+def _planned(size: Any, first: Any, second: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """Return the values of two parameters, one at least an array, and the shape of the result; None to refuse."""
+    if is_observed():
+        return None, None, None
+    first, second = _values(first), _values(second)
+    if first is None or second is None:
+        return None, None, None
+    shapes = np.shape(first), np.shape(second)
+    try:
+        common = np.broadcast_shapes(*shapes)
+        if size is not None:
+            size = (size,) if size.__class__ is int else size
+            if _count(size) < 0 or np.broadcast_shapes(common, size) != size:
+                return None, None, None
+            common = size
+    except ValueError:
+        return None, None, None
+    return first, second, common if math.prod(common) <= _MOST else None
+
+
+def _uniform_of_arrays(bits: BitGenerator, size: Any, low: Any, high: Any) -> Any:
+    low, high, shape = _planned(size, low, high)
+    if shape is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    low, high = (np.asarray(x, np.float64) for x in (low, high))
+    with np.errstate(over="ignore"):
+        width = high - low
+    if not ((width > 0) & (width < math.inf)).all():
+        return None
+    units = (bits.ahead("words", math.prod(shape)) >> _DROP).astype(np.float64).reshape(shape) * _UNIT
+    drawn = units * width + low
+    return _array(np.where(drawn < high, drawn, low), shape)
+
+
+def _located_arrays(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
+    loc, scale, shape = _planned(size, loc, scale)
+    if shape is None or not np.isfinite(loc).all() or not (np.isfinite(scale) & (scale >= 0)).all():
+        return None
+    loc, scale = (np.asarray(x, np.float64) for x in (loc, scale))
+    with np.errstate(over="ignore"):
+        return _array(bits.ahead(kind, math.prod(shape)).reshape(shape) * scale + loc, shape)
+
+
 def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Draw as ``draws.uniform`` does, in float64."""
-    if low.__class__ not in _NUMBERS or high.__class__ not in _NUMBERS or not low < high:
+    if low.__class__ not in _NUMBERS or high.__class__ not in _NUMBERS:
+        return _uniform_of_arrays(bits, size, low, high)
+    if not low < high:
         return None
     count = _count(size)
     width = float(high) - float(low)
@@ -81,9 +140,9 @@ def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) 
 
 def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
     """Draw standard numbers of a kind of ``LAYOUTS``, times the scale, plus the location."""
-    if loc.__class__ not in _NUMBERS or scale.__class__ not in _NUMBERS or not 0 <= scale < math.inf:
-        return None
-    if not -math.inf < loc < math.inf:
+    if loc.__class__ not in _NUMBERS or scale.__class__ not in _NUMBERS:
+        return _located_arrays(bits, kind, size, loc, scale)
+    if not (0 <= scale < math.inf and -math.inf < loc < math.inf):
         return None
     count = _count(size)
     if count < 0:

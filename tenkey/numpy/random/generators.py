@@ -50,6 +50,12 @@ class Selections(Distributions):
                 made = few_categories(self._bits, size, p, population)
                 if made is not None:
                     return made
+        if p is None and replace and isinstance(population, Tensor) and self._is_small(population, axis):
+            chosen = few_integers(self._bits, () if size is None else size, 0, population.shape[axis], int)
+            if chosen is not None:
+                drawn = from_host(np.asarray(np.take(population.numpy(), chosen.numpy(), axis=axis)))
+                scalar = size is None and not isinstance(a, Tensor) and not drawn.ndim
+                return as_drawn(drawn, scalar=scalar, kind=drawn.dtype.type)
         foreign = isinstance(population, np.ndarray)
         given = population.shape[axis] if foreign else population
         drawn = _random.choice(
@@ -61,6 +67,10 @@ class Selections(Distributions):
             return np.take(population, drawn.numpy(), axis=axis)
         scalar = size is None and not isinstance(a, Tensor) and not drawn.ndim
         return as_drawn(drawn, scalar=scalar, kind=drawn.dtype.type if isinstance(given, Tensor) else None)
+
+    def _is_small(self, x: Tensor, axis: int) -> bool:
+        """Tell whether NumPy orders the slices: few numbers on the host, with no gradient and nothing that observes."""
+        return x.size <= 1024 and 0 <= axis < x.ndim and x.device is CPU and not x.requires_grad and not is_observed()
 
     def _order(self, n: int) -> np.ndarray[Any, Any]:
         order = order_of_few(self._bits, n)
@@ -76,12 +86,18 @@ class Selections(Distributions):
             return np.take(population, self._order(population.shape[axis]), axis=axis)
         if isinstance(population, float) or (isinstance(population, Tensor) and not population.ndim):
             raise IndexError(f"[permutation] x must be an integer or have at least one axis, got {x!r}.")
+        if isinstance(population, Tensor) and self._is_small(population, axis):
+            ordered = np.take(population.numpy(), self._order(population.shape[axis]), axis=axis)
+            return as_drawn(from_host(ordered), scalar=False)
         given = plain(population) if isinstance(population, Tensor) else population
         return as_drawn(_random.permutation(given, axis=axis, generator=self._source), scalar=False)
 
     def _shuffle(self, x: Any, axis: int) -> None:
         if isinstance(x, Tensor) and x.ndim:
-            _random.shuffle(plain(x), axis=axis, generator=self._source)
+            if self._is_small(x, axis):
+                x.copy_(from_host(np.take(x.numpy(), self._order(x.shape[axis]), axis=axis)))
+            else:
+                _random.shuffle(plain(x), axis=axis, generator=self._source)
         elif isinstance(x, np.ndarray) and x.ndim:
             x[...] = np.take(x, self._order(x.shape[axis]), axis=axis)
         elif isinstance(x, MutableSequence):
