@@ -262,6 +262,23 @@ def test_gradients_flow_to_tensors() -> None:
     assert (scalar.shape, scalar.requires_grad) == ((), True)
 
 
+def test_gradients_of_transforms() -> None:
+    x = tnp.array([1.0, 2.0])
+
+    def draw(loc: Any) -> Any:
+        return R.default_rng(1).normal(loc, 2.0, (5, 2)).sum(axis=0)
+
+    assert tk.jvp(draw, (x,), (tk.ones(2, dtype="float64"),))[1].tolist() == [5.0, 5.0]
+    assert tk.grad(lambda loc: draw(loc).sum())(x).tolist() == [5.0, 5.0]
+    with pytest.raises(NotImplementedError, match="derivative by"):
+        tk.grad(lambda shape: R.default_rng(1).gamma(shape).sum())(x)
+    numbers = vmap(lambda p: R.default_rng(1).uniform(p, p + 1) + R.default_rng(1).gamma(p), randomness="same")(x)
+    assert (numbers.shape, numbers.dtype) == ((2,), np.float64)
+    sure = tnp.array([[1.0, 0.0], [0.0, 1.0]])
+    rows = vmap(lambda p: R.default_rng(1).multinomial(9, p), randomness="different")(sure)
+    assert rows.tolist() == [[9, 0], [0, 9]]
+
+
 def test_inside_of_vmap_a_number_is_an_array() -> None:
     drawn = vmap(lambda x: x * R.default_rng(1).normal(), randomness="different")(tk.ones(4))
     assert len(set(drawn.tolist())) == 4
@@ -314,6 +331,13 @@ ARRAYS: dict[str, Any] = {
     "uniform": lambda r, at, s: r.uniform(at([[0.0], [5.0]]), at([6, 7.5, 8]), s),
     "exponential": lambda r, at, s: r.exponential(at([[1.0], [5.0]]), s),
     "choice": lambda r, at, s: r.choice(at([3.0, 4.0, 5.0]), s),
+    "poisson": lambda r, at, s: r.poisson(at([1.0, 20.0, 0.0]), s),
+    "binomial": lambda r, at, s: r.binomial(at([1, 20, 1000]), 0.3, s),
+    "gamma": lambda r, at, s: r.gamma(at([[0.1], [2.0]]), at([1.0, 2.0, 3.0]), s),
+    "beta": lambda r, at, s: r.beta(at([0.5, 2.0, 3]), 1.5, s),
+    "weibull": lambda r, at, s: r.weibull(at([0.5, 2.0, 3]), s),
+    "geometric": lambda r, at, s: r.geometric(at([0.5, 0.2, 1]), s),
+    "multinomial": lambda r, at, s: r.multinomial(1000, at([0.1, 0.6, 0.3]), s),
     "permutation": lambda r, at, s: r.permutation(at(np.arange(12.0).reshape(4, 3))),
 }
 

@@ -23,8 +23,8 @@ from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import astype, concat
 from .bit_generators import BitGenerator
 from .drawing import as_drawn, as_parameter, draw, shape_of, size_of
-from .few import few_located, few_uniform
-from .one import one_number
+from .few import few_located, few_uniform, is_observed, values_of
+from .one import one_multinomial, one_number
 
 __all__ = ["Distributions", "FLOAT", "gamma_from_zero", "uniform_between"]
 
@@ -53,11 +53,11 @@ class Distributions:
         return self._floats(function, size, **given) if made is None else made
 
     def _floats(self, function: Callable[..., Any], size: Any, /, *, one: str = "", **parameters: Any) -> Any:
-        made = one_number(self._bits, one, *parameters.values()) if one and size is None else None
+        made = one_number(self._bits, one, size, *parameters.values()) if one else None
         return draw(function, size, FLOAT, self._source, parameters) if made is None else made
 
     def _counts(self, function: Callable[..., Any], size: Any, /, *, one: str = "", **parameters: Any) -> Any:
-        made = one_number(self._bits, one, *parameters.values()) if one and size is None else None
+        made = one_number(self._bits, one, size, *parameters.values()) if one else None
         return draw(function, size, _COUNT, self._source, parameters) if made is None else made
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
@@ -66,7 +66,7 @@ class Distributions:
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Draw the number of successes in ``n`` trials of probability ``p``; fractions of ``n`` are dropped."""
-        made = one_number(self._bits, "binomial", n, p) if size is None else None
+        made = one_number(self._bits, "binomial", size, n, p)
         if made is not None:
             return made
         n = as_parameter(n)
@@ -134,18 +134,19 @@ class Distributions:
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """Draw how often each category occurs in ``n`` trials; the last probability is what the others leave."""
-        p = as_parameter(pvals)
-        if not isinstance(p, Tensor) or not p.ndim or not p.shape[-1]:
-            raise ValueError(
-                f"[multinomial] pvals must have at least one axis, of at least one element, got {pvals!r}."
-            )
-        if p.dtype != FLOAT:
-            p = astype(p, FLOAT)
-        first = p[..., :-1]
-        rest = 1.0 - sum_(first, axis=-1, keepdims=True)
-        if bool(any_(rest < -1e-12)):
+        tensor = isinstance(pvals, Tensor)
+        p = None if tensor and is_observed() else values_of(pvals if tensor else np.asarray(pvals))
+        if p is None or not p.ndim or not p.shape[-1]:  # on a device, or wrong
+            drawn = _multinomial(as_parameter(n), as_parameter(pvals), size_of(size), self._source)
+            return as_drawn(drawn, scalar=False)
+        first = p[..., :-1].astype(np.float64)
+        rest = 1.0 - first.sum(axis=-1, keepdims=True)
+        if (rest < -1e-12).any():
             raise ValueError("[multinomial] sum(pvals[:-1]) is above 1: divide pvals by their sum.")
-        p = concat([first, where(rest < 0.0, 0.0, rest)], axis=-1)
+        p = np.concatenate([first, np.maximum(rest, 0.0)], axis=-1)
+        made = one_multinomial(self._bits, n, p) if size is None else None
+        if made is not None:
+            return made
         drawn = _random.multinomial(as_parameter(n), p, size_of(size), generator=self._source)
         return as_drawn(drawn, scalar=False)
 
@@ -221,14 +222,20 @@ class Distributions:
         return self._counts(_random.zipf, size, a=a, one="zipf")
 
 
+def _multinomial(n: Any, p: Any, size: Any, source: Source) -> Any:
+    if not isinstance(p, Tensor) or not p.ndim or not p.shape[-1]:
+        raise ValueError(f"[multinomial] pvals must have at least one axis, of at least one element, got {p!r}.")
+    first = astype(p.detach(), FLOAT)[..., :-1]
+    rest = 1.0 - sum_(first, axis=-1, keepdims=True)
+    return _random.multinomial(n, concat([first, where(rest < 0.0, 0.0, rest)], axis=-1), size, generator=source)
+
+
 # ---- where NumPy allows more parameters than tk.random
 
 
 def _zero(a: Any, positive: Callable[[Any], Any]) -> Any:
     """Return ``positive(a)``, and zeros where ``a`` is zero."""
     if isinstance(a, Tensor):
-        if not bool(any_(a == 0)):
-            return positive(a)
         return where(a == 0, 0.0, positive(where(a == 0, 1, a)))
     return positive(a) if a != 0 else positive(1.0) * 0.0
 
@@ -251,7 +258,7 @@ def uniform_between(size: Any, *, low: Any, high: Any, ordered: bool = True, **r
     arrays = isinstance(low, Tensor) or isinstance(high, Tensor)
     if not arrays and not np.isfinite(high - low):
         raise OverflowError(f"[uniform] high - low must be finite, got low={low}, high={high}.")
-    if not bool(any_(low >= high)) if arrays else low < high:
+    if (is_observed() or not bool(any_(low >= high))) if arrays else low < high:
         return _random.uniform(size, low=low, high=high, **rest)
     width = high - low
     if ordered and (bool(any_(width < 0)) if arrays else width < 0):

@@ -45,7 +45,7 @@ _NAMES: Final = {
 
 def plain(x: Any) -> Any:
     """Return a tensor with the rules of ``tk``."""
-    return x if x.__class__ is Tensor else x.as_subclass(Tensor)
+    return x.as_subclass(Tensor) if x.__class__ is ndarray else x
 
 
 def as_parameter(value: Any) -> Any:

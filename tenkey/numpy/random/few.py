@@ -21,7 +21,10 @@ from ...dispatch.local_state import SILENT, get_state
 from ..array_class import ndarray
 from .bit_generators import BitGenerator
 
-__all__ = ["few_categories", "few_integers", "few_located", "few_uniform", "is_observed", "order_of_few"]
+__all__ = [
+    "array_of", "few_categories", "few_integers", "few_located", "few_uniform", "is_observed", "is_on_host",
+    "order_of_few", "shape_of_few", "values_of",
+]  # fmt: skip
 
 _MOST: Final = 1024
 _NUMBERS: Final[frozenset[Any]] = frozenset([float, int, np.float64])
@@ -53,18 +56,24 @@ def _count(size: Any) -> int:
     return count if count <= _MOST else -1
 
 
-def _array(values: np.ndarray[Any, Any], size: Any) -> Any:
+def array_of(values: np.ndarray[Any, Any], size: Any) -> Any:
+    """Return an ``ndarray`` of values that nothing else holds."""
     made = from_host(np.asarray(values).reshape(size))
     made.__class__ = ndarray
     return made
 
 
-def _values(parameter: Any) -> Any:
+def is_on_host(x: Tensor) -> bool:
+    """Tell whether NumPy may have the values: of a tensor on the CPU that is not a wrapper of a transform."""
+    return (x.__class__ is ndarray or x.__class__ is Tensor) and x.device is CPU
+
+
+def values_of(parameter: Any) -> Any:
     """Return a number or the values of an array of real numbers on the host; None for anything else."""
     if parameter.__class__ in _NUMBERS:
         return parameter
     if isinstance(parameter, Tensor):
-        if parameter.device is not CPU or parameter.requires_grad or parameter._word & WEAK_MASK:
+        if not is_on_host(parameter) or parameter.requires_grad or parameter._word & WEAK_MASK:
             return None
         parameter = parameter.numpy()
     elif not isinstance(parameter, np.ndarray) or not parameter.ndim:
@@ -72,24 +81,26 @@ def _values(parameter: Any) -> Any:
     return parameter if parameter.dtype.kind in "iuf" else None
 
 
+def shape_of_few(size: Any, *parameters: Any) -> tuple[int, ...] | None:
+    """Return the shape of a draw with these numbers or arrays; None where the general way is to be taken."""
+    try:
+        common = np.broadcast_shapes(*map(np.shape, parameters))
+        if size is not None:
+            size = (size,) if size.__class__ is int else size
+            if _count(size) < 0 or np.broadcast_shapes(common, size) != size:
+                return None
+            common = size
+    except ValueError:
+        return None
+    return common if math.prod(common) <= _MOST else None
+
+
 def _planned(size: Any, first: Any, second: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
     """Return the values of two parameters, one at least an array, and the shape of the result; None to refuse."""
     if is_observed():
         return None, None, None
-    first, second = _values(first), _values(second)
-    if first is None or second is None:
-        return None, None, None
-    shapes = np.shape(first), np.shape(second)
-    try:
-        common = np.broadcast_shapes(*shapes)
-        if size is not None:
-            size = (size,) if size.__class__ is int else size
-            if _count(size) < 0 or np.broadcast_shapes(common, size) != size:
-                return None, None, None
-            common = size
-    except ValueError:
-        return None, None, None
-    return first, second, common if math.prod(common) <= _MOST else None
+    first, second = values_of(first), values_of(second)
+    return first, second, None if first is None or second is None else shape_of_few(size, first, second)
 
 
 def _uniform_of_arrays(bits: BitGenerator, size: Any, low: Any, high: Any) -> Any:
@@ -103,7 +114,7 @@ def _uniform_of_arrays(bits: BitGenerator, size: Any, low: Any, high: Any) -> An
         return None
     units = (bits.ahead("words", math.prod(shape)) >> _DROP).astype(np.float64).reshape(shape) * _UNIT
     drawn = units * width + low
-    return _array(np.where(drawn < high, drawn, low), shape)
+    return array_of(np.where(drawn < high, drawn, low), shape)
 
 
 def _located_arrays(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
@@ -112,7 +123,7 @@ def _located_arrays(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: A
         return None
     loc, scale = (np.asarray(x, np.float64) for x in (loc, scale))
     with np.errstate(over="ignore"):
-        return _array(bits.ahead(kind, math.prod(shape)).reshape(shape) * scale + loc, shape)
+        return array_of(bits.ahead(kind, math.prod(shape)).reshape(shape) * scale + loc, shape)
 
 
 def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
@@ -135,7 +146,7 @@ def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) 
         values *= width
         values += low
         np.copyto(values, np.nextafter(float(high), -math.inf), where=values >= high)
-    return _array(values, size)
+    return array_of(values, size)
 
 
 def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
@@ -150,7 +161,7 @@ def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) 
     values = bits.ahead(kind, count)
     if size is None:
         return values.item(0) * float(scale) + float(loc)
-    return _array(values * float(scale) + float(loc), size)
+    return array_of(values * float(scale) + float(loc), size)
 
 
 def few_integers(bits: BitGenerator, size: Any, low: Any, high: Any, dtype: Any) -> Any:
@@ -166,7 +177,7 @@ def few_integers(bits: BitGenerator, size: Any, low: Any, high: Any, dtype: Any)
     if size is None:
         number = (int(words[0]) * (high - low) >> 64) + low
         return number if dtype is int else np.int64(number)
-    return _array(exact.scaled(words, np.uint64(high - low)).astype(np.int64) + low, size)
+    return array_of(exact.scaled(words, np.uint64(high - low)).astype(np.int64) + low, size)
 
 
 def few_categories(bits: BitGenerator, size: Any, p: np.ndarray[Any, Any], n: int) -> Any:
@@ -182,7 +193,7 @@ def few_categories(bits: BitGenerator, size: Any, p: np.ndarray[Any, Any], n: in
     units = (bits.ahead("words", count) >> _DROP).astype(np.float64) * _UNIT
     last = n - 1 - int(np.argmax(p[::-1] > 0.0))
     places = np.minimum(np.searchsorted(sums, units * sums[-1], side="right"), last)
-    return places.item() if size is None else _array(places.astype(np.int64), size)
+    return places.item() if size is None else array_of(places.astype(np.int64), size)
 
 
 def order_of_few(bits: BitGenerator, n: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from ... import random as _random
-from ...core.device import CPU
 from ...core.dtypes import names as dtypes
 from ...core.random.generator import Generator as Source
 from ...core.tensor import Tensor, from_host
@@ -24,7 +23,7 @@ from ...ops.builtin.shape.views import expand_dims
 from .bit_generators import BitGenerator, Philox
 from .distributions import FLOAT, Distributions, gamma_from_zero
 from .drawing import as_drawn, as_parameter, as_population, chosen_float, draw, into, plain, size_of
-from .few import few_categories, few_integers, few_uniform, is_observed, order_of_few
+from .few import few_categories, few_integers, few_uniform, is_observed, is_on_host, order_of_few
 
 __all__ = ["Generator", "Selections", "default_rng"]
 
@@ -70,7 +69,7 @@ class Selections(Distributions):
 
     def _is_small(self, x: Tensor, axis: int) -> bool:
         """Tell whether NumPy orders the slices: few numbers on the host, with no gradient and nothing that observes."""
-        return x.size <= 1024 and 0 <= axis < x.ndim and x.device is CPU and not x.requires_grad and not is_observed()
+        return x.size <= 1024 and 0 <= axis < x.ndim and is_on_host(x) and not x.requires_grad and not is_observed()
 
     def _order(self, n: int) -> np.ndarray[Any, Any]:
         order = order_of_few(self._bits, n)
@@ -163,7 +162,7 @@ class Selections(Distributions):
 
 def _shares(p: Any) -> Any:
     """Return probabilities in float64, divided by their sum if that is within NumPy's tolerance of 1."""
-    on_host = not isinstance(p, Tensor) or (p.device is CPU and not is_observed())
+    on_host = not isinstance(p, Tensor) or (is_on_host(p) and not is_observed())
     if on_host:
         p = p.detach().numpy() if isinstance(p, Tensor) else np.asarray(p)
     if p.ndim != 1 or p.dtype.kind not in "iuf":

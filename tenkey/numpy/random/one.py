@@ -1,4 +1,4 @@
-"""Single numbers of distributions that are drawn by rejection or computed from one number: a table.
+"""One or a few numbers of distributions that are drawn by rejection or computed from one number: a table.
 
 A row states how many addresses a number has (``samplers``, Note [Addresses of rejection samplers]), which parameters
 are valid, and how the number is computed, as the functions of ``tk.random`` do. Other parameters take the general way,
@@ -8,7 +8,7 @@ which raises the errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ import numpy as np
 from ...core.random.one_number import exp_of_one, log1p_of_one, rejection_of_one
 from ...core.random.samplers import BLOCKS_PER_ELEMENT
 from .bit_generators import BitGenerator
-from .few import is_observed
+from .few import array_of, is_observed, shape_of_few, values_of
 
-__all__ = ["one_number"]
+__all__ = ["one_multinomial", "one_number"]
 
 _NUMBERS: Final[frozenset[Any]] = frozenset([int, float, np.float64])
 _LARGEST: Final = 2.0**63 - 1024
@@ -105,19 +105,73 @@ _ROWS: Final[dict[str, _Rejected | _Computed]] = {
 }  # fmt: skip
 
 
-def one_number(bits: BitGenerator, name: str, *parameters: Any) -> Any:
-    """Draw one number of a row of the table, or return None where the general way is to be taken."""
-    row = _ROWS[name]
-    for parameter in parameters:
-        if parameter.__class__ not in _NUMBERS:
-            return None
-    if is_observed() or not row.is_valid(*parameters):
+_FEW: Final = 16
+"""With more numbers, the samplers on arrays are faster."""
+
+
+def one_number(bits: BitGenerator, name: str, size: Any, *parameters: Any) -> Any:
+    """Draw one or a few numbers of a row of the table, or return None where the general way is to be taken."""
+    if is_observed():
         return None
+    row = _ROWS[name]
+    if size is None:
+        for parameter in parameters:
+            if parameter.__class__ not in _NUMBERS:
+                break
+        else:
+            if not row.is_valid(*parameters):
+                return None
+            return _drawn(bits, row, [parameters])[0]
+    return _few_numbers(bits, row, size, [values_of(p) for p in parameters])
+
+
+def _drawn(bits: BitGenerator, row: _Rejected | _Computed, elements: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Draw a number for each tuple of parameters."""
     if isinstance(row, _Computed):
-        return row.draw(bits.ahead(row.kind, 1).item(0), *map(float, parameters))
-    key, start = bits.generator.next_key(BLOCKS_PER_ELEMENT * row.addresses)
+        noise = bits.ahead(row.kind, len(elements)).tolist()
+        return [row.draw(x, *map(float, given)) for x, given in zip(noise, elements, strict=True)]
+    stride = BLOCKS_PER_ELEMENT * row.addresses
+    key, start = bits.generator.next_key(stride * len(elements))
+    return [row.draw(_Taker(key, start + stride * i).take, *map(float, given)) for i, given in enumerate(elements)]
 
-    def take(kind: str, i: int, *values: float) -> float:
-        return rejection_of_one(kind, key, start + BLOCKS_PER_ELEMENT * i, *values)
 
-    return row.draw(take, *map(float, parameters))
+class _Taker:
+    """The addresses of one number."""
+
+    __slots__ = ("_key", "_start")
+
+    def __init__(self, key: tuple[int, int], start: int) -> None:
+        self._key = key
+        self._start = start
+
+    def take(self, kind: str, i: int, *parameters: float) -> float:
+        return rejection_of_one(kind, self._key, self._start + BLOCKS_PER_ELEMENT * i, *parameters)
+
+
+def _few_numbers(bits: BitGenerator, row: _Rejected | _Computed, size: Any, parameters: list[Any]) -> Any:
+    if any(p is None for p in parameters):
+        return None
+    shape = shape_of_few(size, *parameters)
+    if shape is None or not 0 < math.prod(shape) <= _FEW:
+        return None
+    elements = list(zip(*[np.broadcast_to(p, shape).reshape(-1).tolist() for p in parameters], strict=True))
+    if not all(row.is_valid(*given) for given in elements):
+        return None
+    drawn = _drawn(bits, row, elements)
+    return array_of(np.array(drawn, np.float64 if drawn[0].__class__ is float else np.int64), shape)
+
+
+def one_multinomial(bits: BitGenerator, n: Any, p: np.ndarray[Any, Any]) -> Any:
+    """Draw as ``samplers.multinomial`` does, for one vector of probabilities."""
+    if n.__class__ is not int or not 0 <= n < 2**53 or p.ndim != 1 or p.size > _FEW or not (p >= 0.0).all():
+        return None
+    if is_observed() or abs(p.sum() - 1.0) > 1e-9:
+        return None
+    remaining = np.cumsum(p[::-1])[::-1].tolist()
+    key, start = bits.generator.next_key(BLOCKS_PER_ELEMENT * p.size)
+    counts, left = [], float(n)
+    for j, weight in enumerate(p.tolist()):
+        share = min(max(weight / remaining[j], 0.0), 1.0) if remaining[j] > 0 else 0.0
+        counts.append(rejection_of_one("binomial", key, start + BLOCKS_PER_ELEMENT * j, left, share))
+        left -= counts[-1]
+    return array_of(np.array(counts, np.int64), (p.size,))
