@@ -33,6 +33,7 @@ from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_mathematics import MATHEMATICS
 from .numpy_names import NUMPY_NAMES
+from .numpy_polynomials import POLYNOMIALS
 from .numpy_reductions import WIDER
 from .numpy_shapes import SHAPES
 from .numpy_table import TABLE
@@ -72,6 +73,7 @@ def _is_complex(x: Any) -> bool:
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     **MATHEMATICS,
     **SHAPES,
+    **POLYNOMIALS,
     "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,

@@ -14,7 +14,6 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch import registry
 from ..functions import indexing, splitting
-from ..functions.calculating import polynomial_algebra
 from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
 from .numpy_order import ravel, reshaped
@@ -233,13 +232,6 @@ def _mask(condition: Any) -> Tensor:
     return found if found.dtype.kind == "b" else _tk("not_equal")(found, 0)
 
 
-def _roots(p: Any) -> Any:
-    found = polynomial_algebra.roots(p)
-    if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(_tk("any")(_tk("imag")(found) != 0)):
-        return _tk("real")(found)
-    return found
-
-
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     chosen = _mask(condition)
     if chosen.ndim != 1:
@@ -306,7 +298,6 @@ SHAPES: Final[dict[str, Callable[..., Any]]] = {
     "broadcast_to": _broadcast_to,
     "rollaxis": _rollaxis,
     "squeeze": _squeeze,
-    "roots": _roots,
     "tril": _triangle("tril"),
     "triu": _triangle("triu"),
     "meshgrid": _meshgrid,
@@ -326,7 +317,5 @@ SHAPES: Final[dict[str, Callable[..., Any]]] = {
     "diag_indices_from": lambda arr: grids.diag_indices_from(arr),
     "packbits": lambda a, axis=None, bitorder="big": bit_packing.packbits(a, axis, bitorder),
     "unpackbits": lambda a, axis=None, count=None, bitorder="big": bit_packing.unpackbits(a, axis, count, bitorder),
-    **{name: getattr(polynomial_algebra, name)
-       for name in ("poly", "polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint", "polyfit")},
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

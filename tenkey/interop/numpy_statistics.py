@@ -323,8 +323,9 @@ def _unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
     equal_nan: bool = True,
 ) -> Any:  # fmt: skip
-    if not equal_nan:
-        values, index, inverse, counts = distinct_slices(ar, axis, equal_nan=False)
+    merged = equal_nan and axis is None and ar.dtype.kind in "fc" and bool(_tk("any")(_tk("isnan")(ar)))
+    if merged or not equal_nan or not ar.size:
+        values, index, inverse, counts = distinct_slices(ar, axis, equal_nan=equal_nan)
     else:
         values, index, inverse, counts = _tk("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
     parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)

@@ -60,7 +60,7 @@ _NUMBERS: Final = (bool, int, float, complex)
 _FIRST: Final = frozenset(["a", "x", "m", "z", "val", "p", "y", "f", "A", "ary", "ar", "arr", "element", "v"])
 _EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t) in DTYPE_TRAIT)
 _SAME: Final = frozenset([  # functions whose array operands have one common dtype
-    "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "append", "dot", "inner",
+    "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "dot", "inner",
     "outer", "vdot", "tensordot", "kron", "cross", "einsum", "convolve", "correlate", "isin", "union1d", "intersect1d",
     "setdiff1d", "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select",
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from .converting import from_numpy, on_host
+from .known import define, functions
 
 __all__ = ["poly1d"]
 
@@ -93,3 +95,29 @@ def _operator(name: str) -> Any:
 
 for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "neg", "pos", "eq", "ne"):
     setattr(poly1d, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _coefficients(x: Any) -> Any:
+    return from_numpy(x._poly.coeffs) if isinstance(x, poly1d) else x
+
+
+def _of_polynomials(name: str) -> None:
+    """Let a function of coefficients take polynomials too, and return one if an operand is one."""
+    call: Any = functions[name]
+
+    @functools.wraps(call)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(x, poly1d) for x in args):
+            return call(*args, **kwargs)
+        if name == "polyval" and isinstance(args[1], poly1d):
+            return poly1d(np.polyval(_bare(args[0]), args[1]._poly))
+        made = call(*map(_coefficients, args), **kwargs)
+        if name in ("polyval", "roots"):
+            return made
+        return tuple(map(poly1d, made)) if isinstance(made, tuple) else poly1d(made)
+
+    define(function, name)
+
+
+for _name in ("polyadd", "polysub", "polymul", "polydiv", "polyder", "polyint", "polyval", "roots"):
+    _of_polynomials(_name)

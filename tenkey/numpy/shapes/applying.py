@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...functions import piecewise as calling
-from ..array_class import as_ndarray, as_ndarrays
 from ..creating import asarray
 from ..known import define, functions
 
@@ -25,16 +23,23 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     dtype: list[np.dtype] = []
 
     def call(row: Any) -> Any:
-        made = asarray(func1d(as_ndarray(row), *args, **kwargs))
+        made = asarray(func1d(row, *args, **kwargs))
         dtype.append(made.dtype)
         return made if made.dtype == dtype[0] else made.astype(dtype[0])  # that of the first result, as in NumPy
 
     given = asarray(arr)
     if not -given.ndim <= axis < given.ndim:
         raise np.exceptions.AxisError(axis, given.ndim)
-    if not given.size:
+    i = axis % given.ndim
+    lanes = functions["moveaxis"](given, i, -1)
+    outer = lanes.shape[:-1]
+    if 0 in outer:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    return as_ndarrays(calling.apply_along_axis(call, axis, given))
+    made = functions["stack"]([call(lanes[place]) for place in np.ndindex(*outer)])
+    inner = made.shape[1:]
+    made = functions["reshape"](made, (*outer, *inner))
+    places = [len(outer) + k for k in range(len(inner))]
+    return functions["moveaxis"](made, places, [i + k for k in range(len(inner))])
 
 
 @define

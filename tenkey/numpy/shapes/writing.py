@@ -16,6 +16,7 @@ from ...core.tensor import Tensor
 from ...core.tree import map_tensors
 from ...dispatch.registry import registry
 from ...functions.rearranging import grids, writing
+from ...ops.builtin.indexing.scatter import put_along_axis as put_along
 from ..creating import array
 from ..known import define
 
@@ -154,9 +155,10 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     if axis is None:
         if at.ndim != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
-        flat = _find("put_along_axis")(arr.reshape(-1), at, new, 0)
+        flat = arr.reshape(-1)
+        put_along(flat, at, new, 0)
         arr.copy_(flat.reshape(arr.shape))
         return
     if at.ndim != arr.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    arr.copy_(_find("put_along_axis")(arr, at, new, axis))
+    put_along(arr, at, new, axis)

@@ -1,0 +1,120 @@
+"""Polynomials as NumPy calls them, over the functions of tenkey; ``numpy_functions.py`` takes them up.
+
+Coefficients are given from the highest power down. Guarded by ``tests/interop/test_numpy_functions.py``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch import registry
+from ..functions.calculating import polynomial_algebra as algebra
+from ..functions.creation import asarray
+from ..functions.rearranging.joining import trim_zeros
+
+__all__ = ["POLYNOMIALS"]
+
+
+def _tk(name: str) -> Callable[..., Any]:
+    return registry.find(f"tk::{name}").call
+
+
+def _tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else asarray(np.asarray(x))
+
+
+def _cast(x: Tensor, dtype: Any) -> Tensor:
+    return x if x.dtype == dtype else _tk("astype")(x, np.dtype(dtype))
+
+
+def _in_common(*given: Any) -> list[Tensor]:
+    tensors = [_tensor(x) for x in given]
+    dtype = np.result_type(*[x.dtype for x in tensors])
+    return [_cast(x, dtype) for x in tensors]
+
+
+def _trimmed(p: Tensor) -> Tensor:
+    """Return the coefficients without leading zeros, of which NumPy's products are made."""
+    x = _tk("atleast_1d")(p)
+    found = trim_zeros(x, "f")
+    return found if found.shape[0] else _tk("zeros_like")(x[:1])
+
+
+def _polymul(a1: Any, a2: Any) -> Any:
+    return algebra.polymul(*map(_trimmed, _in_common(a1, a2)))
+
+
+def _polyval(p: Any, x: Any) -> Any:
+    p, x = _tensor(p), _tensor(x)
+    if not p.ndim:
+        raise TypeError("iteration over a 0-d array")
+    if not p.shape[0]:
+        return _tk("zeros_like")(x)
+    p, x = _in_common(p, x)
+    if p.ndim == 1:
+        return _tk("polyval")(p, x)
+    value = _tk("zeros_like")(x)
+    for k in range(p.shape[0]):
+        value = value * x + p[k]
+    return value
+
+
+def _roots(p: Any) -> Any:
+    if not p.ndim:
+        raise TypeError("[numpy.roots] the coefficients are a vector, got a 0-d array.")
+    if p.ndim > 1:
+        raise ValueError("Input must be a rank-1 array.")
+    places = np.flatnonzero(p.detach().numpy())
+    if not places.size or places[0] == places[-1]:
+        behind = p.shape[0] - 1 - int(places[-1]) if places.size else 0
+        return _tk("zeros")((behind,), dtype=np.dtype(float), device=p.device)
+    if p.dtype.char == "e":
+        raise TypeError("array type float16 is unsupported in linalg")
+    found = algebra.roots(p if p.dtype.kind in "fc" else _cast(p, float))
+    if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(_tk("any")(_tk("imag")(found) != 0)):
+        return _tk("real")(found)
+    return found
+
+
+def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    x, y = _tensor(x), _tensor(y)
+    if y.dtype.char == "e":
+        raise TypeError("array type float16 is unsupported in linalg")
+    if w is not None:
+        w = _tensor(w)
+        if w.dtype.kind == "c" and x.dtype.kind != "c":
+            raise TypeError("Cannot cast ufunc 'multiply' output from dtype('complex128') to dtype('float64')")
+    common = np.result_type(x.dtype, y.dtype, *([] if w is None else [w.dtype]), np.int64)  # as that of vander
+    wanted = common if common.kind == "c" else np.dtype(float)
+    if rcond is None:
+        rcond = x.shape[0] * float(np.finfo(x.dtype if x.dtype.kind in "fc" else float).eps)
+    given = [_cast(one, wanted) for one in (x, y)]
+    weights = None if w is None else _cast(w, wanted)
+    if cov:
+        return algebra.polyfit(*given, deg, rcond, False, weights, cov)
+    found = algebra.polyfit(*given, deg, rcond, True, weights)
+    if full:
+        return found
+    if int(found[2]) != int(deg) + 1:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    return found[0]
+
+
+POLYNOMIALS: Final[dict[str, Callable[..., Any]]] = {
+    "poly": algebra.poly,
+    "roots": _roots,
+    "polyadd": lambda a1, a2: algebra.polyadd(*_in_common(a1, a2)),
+    "polysub": lambda a1, a2: algebra.polysub(*_in_common(a1, a2)),
+    "polymul": _polymul,
+    "polydiv": lambda u, v: algebra.polydiv(*_in_common(u, v)),
+    "polyder": algebra.polyder,
+    "polyint": algebra.polyint,
+    "polyfit": _polyfit,
+    "polyval": _polyval,
+}
+"""Functions that are not quite those of ``tk``, by NumPy's names."""
