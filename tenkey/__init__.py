@@ -64,29 +64,8 @@ from .core.wrapper import install_levels as _install_levels
 from .dispatch import registry as _registry
 from .dispatch.modes import install_modes as _install_modes
 from .dispatch.subclasses import install_subclasses as _install_subclasses
-from .functions.calculating.number_tests import (
-    array_equiv,
-    iscomplex,
-    iscomplexobj,
-    isneginf,
-    isposinf,
-    isreal,
-    isrealobj,
-    real_if_close,
-)
-from .functions.calculating.orders import lexsort, sort_complex
-from .functions.calculating.polynomial_algebra import (
-    poly,
-    polyadd,
-    polyder,
-    polydiv,
-    polyfit,
-    polyint,
-    polymul,
-    polysub,
-    roots,
-)
-from .functions.calculating.windows import bartlett, blackman, hamming, hanning, kaiser
+from .functions import calculating as _calculating
+from .functions import rearranging as _rearranging
 from .functions.creation import asarray, from_dlpack, tensor
 from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .functions.filling import full, full_like
@@ -96,33 +75,6 @@ from .functions.inspection import array_namespace_info as __array_namespace_info
 from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
 from .functions.piecewise import apply_along_axis, apply_over_axes, piecewise
-from .functions.rearranging.bit_packing import packbits, unpackbits
-from .functions.rearranging.grids import (
-    diag_indices,
-    diag_indices_from,
-    diagflat,
-    fill_diagonal,
-    fromfunction,
-    indices,
-    ix_,
-    mask_indices,
-    tril_indices,
-    tril_indices_from,
-    triu_indices,
-    triu_indices_from,
-)
-from .functions.rearranging.joining import (
-    append,
-    column_stack,
-    delete,
-    dsplit,
-    hsplit,
-    insert,
-    resize,
-    trim_zeros,
-    vsplit,
-)
-from .functions.rearranging.writing import place, put, putmask
 from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
 from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .ops.autocast import autocast, is_autocast_enabled
@@ -155,7 +107,11 @@ with _registry.deferred_installers():  # Note [Installers that wait]
 
 
 _LATER = ("cuda", "numpy", "testing", *_names.MODULES)
-_TRANSFORMS = ("grad", "jvp", "value_and_grad", "vjp", "vmap")  # functions of tenkey.transforms, loaded at first use
+_DELAYED = {  # functions whose modules are loaded at first use
+    **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp", "vmap"), transforms),
+    **dict.fromkeys(_calculating.__all__, _calculating),
+    **dict.fromkeys(_rearranging.__all__, _rearranging),
+}
 
 
 def _load_checks() -> _Any:
@@ -184,8 +140,8 @@ def __getattr__(name: str) -> _Any:
     if name in _LATER:
         with _new_lock():  # as in Note [Delayed modules]
             return _import_module(f".{name}", __name__)  # sets the attribute
-    if name in _TRANSFORMS:
-        found = globals()[name] = getattr(transforms, name)
+    if name in _DELAYED:
+        found = globals()[name] = getattr(_DELAYED[name], name)
         return found
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
@@ -193,7 +149,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_TRANSFORMS})
+    return sorted({*globals(), *_LATER, *_DELAYED})
 
 
 globals().update(_names.expose(""))
@@ -202,6 +158,6 @@ from .interop import einops as _einops  # noqa: E402  # Note [einops finds its b
 from .interop import pytorch_methods as _pytorch_methods  # noqa: E402  # PyTorch's methods of Tensor
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
-__all__ = _names.list_public({**globals(), **dict.fromkeys((*_LATER, *_TRANSFORMS))})  # noqa: PLE0605
+__all__ = _names.list_public({**globals(), **dict.fromkeys((*_LATER, *_DELAYED))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -44,7 +44,10 @@ def tables() -> dict[str, tuple[dict[str, set[str]], dict[str, set[str]], list[s
     """Each package that calls ``lazy_import``: its table, its imports for type checkers, and its ``__all__``."""
     found = {}
     for path in sorted((ROOT / "tenkey").rglob("__init__.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        source = path.read_text(encoding="utf-8")
+        if "lazy_import(" not in source:
+            continue
+        tree = ast.parse(source)
         table: dict[str, set[str]] = {}
         typed: dict[str, set[str]] = {}
         names: list[str] = []
