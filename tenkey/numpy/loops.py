@@ -70,6 +70,8 @@ def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
 
 def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., Any] | None:
     """Return the function that computes a loop in these dtypes from operands that have them; None without one."""
+    if name == "float_power":
+        return _tk("pow")
     if len(ins) == 2 and ins[0].kind == "c":
         if name in _EXTREMES:
             return _extreme(name)

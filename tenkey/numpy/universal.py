@@ -13,6 +13,7 @@ Guarded by ``tests/numpy/test_ufuncs.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarrays, ndarray
 from .converting import cast, on_host, operand, write_out
 from .known import functions
+from .loops import composed, moved_axes
 from .quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 
 __all__ = ["ufunc", "universal_functions"]
@@ -140,6 +142,11 @@ class ufunc:  # NumPy's name for it
             found = source(operands[0]) if default_device() is CPU else None
             if isinstance(found, np.generic) and found.dtype in DTYPE_TRAIT:
                 return as_ndarrays(make_tensor(np.asarray(found), cpu_word(found.dtype)))
+        if source.signature is not None and options.keys() & {"axes", "axis"} and "keepdims" not in options:
+            rest = {k: v for k, v in options.items() if k not in ("axes", "axis")}
+            axes = options.get("axes", [options.get("axis", -1)] * len(operands))
+            made = _finished(moved_axes(partial(self, **rest), tuple([operand(x) for x in operands]), axes), operands)
+            return made if out is None else write_out(source.__name__, made, out, True, "same_kind", operands)
         if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
             isinstance(out, tuple) and len(out) != source.nout
         ):
@@ -184,9 +191,13 @@ class ufunc:  # NumPy's name for it
         ins, outs = found[: source.nin], found[source.nin :]
         if ins[0].kind == "b" and outs[0].kind == "b" and source.__name__ in _LOGICAL:
             operator = registry.find(f"tk::{_LOGICAL[source.__name__]}")
-        if operator is None or not _accepts(operator, ins) or outs[0].kind not in "biufc":
+        if any(d not in DTYPE_TRAIT for d in (*ins, *outs)):
             return lambda *values: on_host(source, values, {})
-        call = operator.call
+        call = operator.call if operator is not None and _accepts(operator, ins) else None
+        if call is None:
+            call = composed(source.__name__, "" if operator is None else operator.name.removeprefix("tk::"), ins)
+        if call is None:
+            return lambda *values: on_host(source, values, {})
 
         def compute(*values: Any) -> Any:
             made = call(*[cast(x, dtype) for x, dtype in zip(values, ins)])
@@ -299,8 +310,11 @@ def _of_several(function: ufunc, values: tuple[Any, ...]) -> Any:
     given = [weak_of(x._word & WEAK_MASK)[0] if x._word & WEAK_MASK else x.dtype for x in values]
     try:
         found = source.resolve_dtypes((*given, *(None,) * source.nout))
-    except TypeError:  # NumPy raises its own error
-        return on_host(source, values, {})
+    except TypeError as error:  # NumPy raises its own error
+        try:
+            return on_host(source, values, {})
+        except NotImplementedError:
+            raise error from None
     return function._loop(found)(*values)
 
 
