@@ -270,6 +270,7 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "roots": _eig_real(polynomial_algebra.roots),
     "lexsort": orders.lexsort,
     "sort_complex": _sort_complex,
+    "real": lambda val: _tk("real")(val) if val.dtype.kind == "c" else val,
     "i0": lambda x: _tk("special.i0")(x),
     "nan_to_num": _nan_to_num,
     **STATISTICS,

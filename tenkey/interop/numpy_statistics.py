@@ -134,7 +134,7 @@ def _histogram2d(
 ) -> Any:  # fmt: skip
     if len(x) != len(y):
         raise ValueError("x and y must have the same length.")
-    several = len(bins) if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) else 1
+    several = len(bins) if isinstance(bins, (list, tuple)) or (isinstance(bins, Tensor) and bins.ndim) else 1
     if several not in (1, 2):
         bins = [_joined(bins)] * 2
     hist, edges = _histogramdd([x, y], bins, range, density, weights)
@@ -261,7 +261,7 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     if len(given) not in (0, 1, len(axes)):
         raise TypeError("[gradient] invalid number of arguments.")
     if len(given) == 1:
-        if len(axes) > 1 and getattr(given[0], "ndim", 0):
+        if len(axes) > 1 and isinstance(given[0], Tensor) and given[0].ndim:
             raise ValueError("[gradient] a vector of coordinates is for one axis: give one for each.")
         given = given * len(axes)
     given = given or [1.0] * len(axes)

@@ -117,13 +117,13 @@ def _common(name: str, values: list[Any]) -> list[Any]:
     """Return the operands in NumPy's common dtype where their dtypes differ."""
     if name in _CONDITIONS:
         rest = values[1:]
-        found = _common("", rest)
-        return values if found is rest else [values[0], *found]
+        alike = _common("", rest)
+        return values if alike is rest else [values[0], *alike]
     if name == "einsum":  # beside the operands there are text and lists of integers
         listed = not isinstance(values[0] if values else "", str)
         places = range(0, len(values) - len(values) % 2, 2) if listed else range(1, len(values))
-        operands = iter(_common("", [values[i] for i in places]))
-        return [next(operands) if i in places else v for i, v in enumerate(values)]
+        terms = iter(_common("", [values[i] for i in places]))
+        return [next(terms) if i in places else v for i, v in enumerate(values)]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
     numbers = [x for x in flat if isinstance(x, (bool, int, float, complex))]
     found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}
@@ -169,7 +169,7 @@ def _general(
     if found is None:
         return on_host(source, args, {**options, **({} if out is None else {"out": out})})
     first, keywords = found
-    operands = _numbers_as_arrays(row, first)
+    operands, refused = _numbers_as_arrays(row, first), False
     if name in _SAME:
         operands = _common(name, operands)
     if name in WIDE:
@@ -178,7 +178,7 @@ def _general(
         made = in_float64(used.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
         made = _otherwise(used, wider, tensors, operands, keywords, wanted_dtypes(source, row, args, options))
-        operands = None
+        refused = True
         if made is None:
             if any(x.requires_grad for x in tensors):
                 raise
@@ -193,7 +193,7 @@ def _general(
     results = _dtypes_of(made)
     if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
-    plain = used is row and operands is not None and _are(operands, first)
+    plain = used is row and not refused and _are(operands, first)
     same = name not in ASKED - {"where", "einsum"} and plain and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`

@@ -382,7 +382,7 @@ def test_gradients_and_devices() -> None:
 
 def test_functions_that_are_not_in_the_table_give_arrays() -> None:
     x = tk.asarray(A)
-    for call in (np.atleast_1d, np.sort_complex):
+    for call in (np.atleast_1d, lambda t: np.lib.stride_tricks.sliding_window_view(t, 2, axis=1)):
         for mine, its in zip(_pieces(call(x)), _pieces(call(A)), strict=True):
             assert type(mine) is type(its)
             np.testing.assert_array_equal(mine, its)
