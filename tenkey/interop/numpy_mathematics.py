@@ -23,7 +23,6 @@ from ..functions.calculating import (
     number_tests,
     orders,
     planar_transforms,
-    polynomial_algebra,
     tensor_systems,
     windows,
 )
@@ -113,7 +112,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
 
 
 def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return NumPy's ``eig``, ``eigvals`` or ``roots``: real results for real numbers without complex eigenvalues."""
+    """Return NumPy's ``eig`` or ``eigvals``: real results for real numbers without complex eigenvalues."""
 
     def function(a: Any) -> Any:
         found = call(a)
@@ -266,8 +265,6 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "angle": _angle,
     **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
     **{name: getattr(windows, name) for name in windows.__all__},
-    **{name: getattr(polynomial_algebra, name) for name in polynomial_algebra.__all__},
-    "roots": _eig_real(polynomial_algebra.roots),
     "lexsort": orders.lexsort,
     "sort_complex": _sort_complex,
     "real": lambda val: _tk("real")(val) if val.dtype.kind == "c" else val,
