@@ -70,3 +70,12 @@ def _two_gradients(x: np.ndarray, power: Any) -> list[np.ndarray]:
         return [first.numpy()]
     (second,) = tk.autograd.grad(first.sum(), leaf)
     return [first.detach().numpy(), second.numpy()]
+
+
+@pytest.mark.parametrize("exponent", [2, 3, -1, -2, 7, 0, 0.5, 2j])
+@pytest.mark.parametrize("size", [3, 30_000])
+def test_powers_of_complex_numbers(exponent: complex, size: int) -> None:
+    angles = np.linspace(-3, 3, size)
+    x = np.linspace(0.5, 2, size) * np.exp(1j * angles)
+    wanted = np.exp(exponent * (np.log(np.linspace(0.5, 2, size)) + 1j * angles))
+    np.testing.assert_allclose((tk.asarray(x) ** exponent).numpy(), wanted, rtol=1e-13)

@@ -140,9 +140,11 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             if a.size >= special.limit:
                 return make_tensor(large(special, (a,), a.shape), word)
             return make_tensor(_calmly(special, a), word)
-        if a.size >= program.limit or b.size >= program.limit:
-            return make_tensor(large(program, (a, b), common_shape(name, (a, b))), word)
         squares = x2._word & WEAK_MASK and is_power and b == 2
+        # whole powers of complex numbers are products in NumPy, and logarithms and exponentials in our loop
+        products = is_power and dtype.kind == "c" and x2._word & WEAK_MASK and b.imag == 0 and b.real % 1 == 0
+        if not products and (a.size >= program.limit or b.size >= program.limit):
+            return make_tensor(large(program, (a, b), common_shape(name, (a, b))), word)
         return make_tensor(np.asarray(silenced(SQUARE, a) if squares else silenced(program.call, a, b)), word)
 
     return small_kernel("weak", "tt", operator, program, general, converted=converted)
