@@ -12,6 +12,7 @@ import tenkey as tk
 from tenkey.functions.calculating.cross_products import cross_along
 from tenkey.functions.calculating.masked_reductions import masked_reduction
 from tenkey.functions.calculating.orders import complex_argsort, complex_extreme, complex_place, larger_complex
+from tenkey.functions.calculating.weighted import reduced_slices, weighted_quantile
 from tenkey.functions.rearranging.distinct_slices import distinct_slices
 
 RNG = np.random.default_rng(7)
@@ -263,6 +264,28 @@ def test_inside_vmap() -> None:
         np.testing.assert_allclose(tk.vmap(function)(operand).numpy(), want, atol=1e-12)
 
 
+def test_weighted_quantiles() -> None:
+    weights = RNG.integers(0, 4, X.shape).astype(float)
+    weights[:, :, -1] += 1.0
+    for a, axis, w in ((X, None, weights), (X, 1, weights + (np.arange(4)[:, None] == 0)), (X, (0, 2), weights),
+                       (np.floor(X * 2), -1, weights[0, 0])):  # fmt: skip
+        for q in (0.5, 0.0, 1.0, np.array([[0.1, 0.25], [0.6, 0.99]])):
+            for keepdims in (False, True):
+                want = np.quantile(a, q, axis=axis, weights=w, method="inverted_cdf", keepdims=keepdims)
+                got = weighted_quantile(tk.asarray(a), q, tk.asarray(w), axis, keepdims=keepdims)
+                np.testing.assert_array_equal(got.numpy(), want)
+    assert np.isnan(weighted_quantile(tk.asarray([1.0, np.nan]), 0.5, tk.ones(2)).item())
+
+
+def test_reduced_slices() -> None:
+    x = tk.tensor(X, requires_grad=True)
+    for axis, places in ((0, [0, 2, 1]), (1, [3, 0, 0]), (-1, [1])):
+        for ufunc, ours in ((np.add, tk.sum), (np.multiply, tk.prod), (np.maximum, tk.max)):
+            got = reduced_slices(ours, x, places, axis)
+            np.testing.assert_allclose(got.detach().numpy(), ufunc.reduceat(X, places, axis))
+        assert tk.autograd.gradcheck(lambda x, i=places, a=axis: reduced_slices(tk.sum, x, i, a), x)
+
+
 ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "polydiv": (ZeroDivisionError, r"\[polydiv\] the leading", lambda x: tk.polydiv(x[0, 0], tk.zeros(1))),
     "polyadd": (ValueError, r"\[polyadd\] a polynomial is a vector", lambda x: tk.polyadd(x, x)),
@@ -286,6 +309,9 @@ ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "masked median": (ValueError, r"\[median\] does not", lambda x: masked_reduction("median", x, where=x > 0)),
     "apply_over_axes": (ValueError, r"\[apply_over_axes\] the function", lambda x: tk.apply_over_axes(
         lambda y, i: y.sum(), x, (0,))),
+    "reduceat": (IndexError, r"\[reduceat\] the indices must be in", lambda x: reduced_slices(tk.sum, x, [0, 3])),
+    "reduceat none": (ValueError, r"\[reduceat\] the indices have one", lambda x: reduced_slices(tk.sum, x, [])),
+    "weights": (ValueError, r"\[quantile\] weights of shape", lambda x: weighted_quantile(x, 0.5, x[0])),
     "isposinf": (TypeError, r"\[isposinf\] is not defined", lambda x: tk.isposinf(x * 1j)),
 }  # fmt: skip
 
