@@ -196,6 +196,7 @@ def _ascending(item: slice, length: int) -> slice:
 _VIEW: Final = operator_of(basic_index).cache
 _INDEX: Final = operator_of(index).cache
 _MODERATE: Final = 1 << 31
+_INT: Final = {int}
 _INT64_WORD: Final = cpu_word(np.array(0).dtype)
 
 
@@ -214,6 +215,14 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     shape = x._data.shape
     if x._data.__class__ is not np.ndarray and not _on_one_device(x, given):
         return None
+    kind = given.__class__
+    if kind is np.ndarray and given.dtype.kind in "iub" and x._data.__class__ is np.ndarray:
+        given = from_host(given)
+    elif kind is list and x._data.__class__ is np.ndarray and {*map(type, given)} == _INT:
+        try:
+            given = make_tensor(np.array(given, np.int64), _INT64_WORD)
+        except OverflowError:
+            return None
     if isinstance(given, Tensor) and given.__class__ is not Wrapper:
         data = given._data
         if data.dtype.kind in "iu":
@@ -265,16 +274,14 @@ def getitem(x: Tensor, given: Any) -> Tensor:
             return _planned(x, given)
         given = (given,)
     elif kind is tuple:
-        for item in given:
-            if item.__class__ is not int:
-                break
-        else:
+        if len(given) == 2 and given[0].__class__ is int and given[1].__class__ is int:
             given = (*given, Ellipsis)
-        for item in given:
-            kind = item.__class__
-            if kind is int or item is None or item is Ellipsis or (kind is slice and is_plain(item)):
-                continue
-            return _planned(x, given)
+        else:
+            for item in given:
+                kind = item.__class__
+                if kind is int or item is None or item is Ellipsis or (kind is slice and is_plain(item)):
+                    continue
+                return _planned(x, given)
     else:
         return _planned(x, given)
     word = x._word
