@@ -318,7 +318,7 @@ def _of_numbers(name: str) -> None:
 
 
 for _name in (
-    "arange", "eye", "identity", "tri", "bartlett", "blackman", "hamming", "hanning", "kaiser", "frombuffer",
+    "arange", "eye", "identity", "tri", "bartlett", "blackman", "hamming", "hanning", "frombuffer",
     "fromfile", "fromiter", "fromregex", "fromstring", "genfromtxt", "loadtxt", "load", "tril_indices", "triu_indices",
     "diag_indices",
 ):  # fmt: skip
