@@ -19,14 +19,6 @@ from .bit_generators import MT19937, PCG64, PCG64DXSM, SFC64, BitGenerator, Phil
 from .generators import Generator, default_rng
 from .random_state import RandomState, global_state
 
-_METHODS: Final = [
-    "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma", "geometric",
-    "get_state", "gumbel", "hypergeometric", "laplace", "logistic", "lognormal", "logseries", "multinomial",
-    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto",
-    "permutation", "poisson", "power", "rand", "randint", "randn", "random", "random_integers", "random_sample",
-    "rayleigh", "seed", "set_state", "shuffle", "standard_cauchy", "standard_exponential", "standard_gamma",
-    "standard_normal", "standard_t", "triangular", "uniform", "vonmises", "wald", "weibull", "zipf",
-]  # fmt: skip
 REFUSED: Final = {
     "bit_generator": "a module inside of NumPy: its classes are in tenkey.numpy.random itself",
     "mtrand": "a module inside of NumPy: its functions are in tenkey.numpy.random itself",
@@ -34,13 +26,18 @@ REFUSED: Final = {
 }
 """Names of ``numpy.random`` that are missing, with the reason."""
 
-globals().update({name: getattr(global_state, name) for name in _METHODS})
-ranf = sample = global_state.random_sample
-
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "MT19937", "PCG64", "PCG64DXSM", "SFC64", "BitGenerator", "Generator", "Philox", "RandomState", "SeedSequence",
-    "default_rng", "get_bit_generator", "ranf", "sample", "set_bit_generator", *_METHODS,
+    "beta", "binomial", "bytes", "chisquare", "choice", "default_rng", "dirichlet", "exponential", "f", "gamma",
+    "geometric", "get_bit_generator", "get_state", "gumbel", "hypergeometric", "laplace", "logistic", "lognormal",
+    "logseries", "multinomial", "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f",
+    "normal", "pareto", "permutation", "poisson", "power", "rand", "randint", "randn", "random", "random_integers",
+    "random_sample", "ranf", "rayleigh", "sample", "seed", "set_bit_generator", "set_state", "shuffle",
+    "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "triangular",
+    "uniform", "vonmises", "wald", "weibull", "zipf",
 ]  # fmt: skip
+globals().update({name: getattr(global_state, name) for name in __all__ if hasattr(global_state, name)})
+ranf = sample = global_state.random_sample
 
 
 def get_bit_generator() -> BitGenerator:
