@@ -99,14 +99,13 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
 WITHOUT = {
     "all", "any", "argmax", "argmin", "nanargmax", "nanargmin", "count_nonzero", "size", "tril_indices_from",
     "triu_indices_from", "diag_indices_from", "ix_", "ravel_multi_index", "unravel_index", "packbits", "unpackbits",
-    "iscomplexobj", "isrealobj", "unique_all", "unique_counts", "unique_inverse", "unique_values", "iscomplex", "isreal",
-    "isneginf", "isposinf", "fix", "real_if_close", "round", "isclose", "allclose", "array_equal", "array_equiv", "shape",
-    "ndim", "argwhere", "flatnonzero", "nonzero", "result_type", "isin", "argsort", "argpartition", "searchsorted",
+    "iscomplexobj", "isrealobj", "unique_all", "unique_counts", "unique_inverse", "unique_values", "iscomplex",
+    "isreal", "isneginf", "isposinf", "fix", "real_if_close", "round", "isclose", "allclose", "array_equal",
+    "array_equiv", "shape", "ndim", "argwhere", "flatnonzero", "nonzero", "result_type", "isin", "argsort", "argpartition", "searchsorted",
     "digitize", "histogram", "histogram_bin_edges", "histogram2d", "histogramdd", "lexsort", "intersect1d", "union1d",
-    "setxor1d", "bartlett", "blackman", "hamming", "hanning", "zeros_like", "ones_like", "empty_like", "arange", "zeros",
-    "ones", "empty", "eye", "linalg.matrix_rank", "fft.fftfreq", "fft.rfftfreq", "row_stack", "permute_dims",
+    "setxor1d", "bartlett", "blackman", "hamming", "hanning", "zeros_like", "ones_like", "empty_like", "arange",
+    "zeros", "ones", "empty", "eye", "linalg.matrix_rank", "fft.fftfreq", "fft.rfftfreq", "row_stack", "permute_dims",
 }  # fmt: skip
-)
 
 
 def _score(result: Any, total: Any = 0.0) -> Any:
