@@ -41,6 +41,7 @@ def _find(name: str) -> Callable[..., Any]:
 
 _PLAIN: Final = frozenset([bool, int, float, complex])
 _INT: Final = frozenset([int])
+_ARRAYS: Final = frozenset([ndarray])
 _SMALL: Final = 2**14  # elements; larger arrays are filled by the operators, on all threads
 
 
@@ -73,11 +74,14 @@ def array(
     kind = object.__class__
     if (
         (kind is list or kind is tuple) and order == "K" and dtype is None and copy is True and not ndmin
-        and device is None and default_device() is CPU and _only_numbers(object)
+        and device is None
     ):  # fmt: skip
-        data = np.array(object)
-        if data.dtype in DTYPE_TRAIT:
-            return _fresh(data)
+        if set(map(type, object)) == _ARRAYS:
+            return functions["stack"](object)
+        if default_device() is CPU and _only_numbers(object):
+            data = np.array(object)
+            if data.dtype in DTYPE_TRAIT:
+                return _fresh(data)
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in DTYPE_TRAIT:
         wanted = _native(wanted)

@@ -140,6 +140,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
+    if a.ndim == 2 and isinstance(val, (bool, int, float)) and (not wrap or a.shape[0] <= a.shape[1]):
+        a.diagonal()[...] = val  # a view
+        return
     a.copy_(grids.fill_diagonal(a, _values("fill_diagonal", a, val), wrap))
 
 
