@@ -294,8 +294,9 @@ def _placed(made: Any, device: Any) -> Any:
     """Return what NumPy made of numbers as an array on a device."""
     if isinstance(made, tuple):
         return tuple([_placed(x, device) for x in made])
-    if not isinstance(made, np.ndarray) or made.dtype not in DTYPE_TRAIT:
+    if not isinstance(made, (np.ndarray, np.generic)) or made.dtype not in DTYPE_TRAIT:
         return made
+    made = np.asarray(made)
     return as_ndarrays(from_host(made, default_device() if device is None else to_device(device)))
 
 
@@ -337,7 +338,7 @@ def linspace(
 
     >>> import tenkey.numpy as tnp
     >>> tnp.linspace(0, 1, 5, retstep=True)
-    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), 0.25)
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array(0.25))
     """
     num = operator.index(num)
     if not tensors_in((start, stop)):

@@ -25,7 +25,7 @@ from .operators import is_foreign, operators
 __all__ = ["install"]
 
 _FUNCTIONS: Final = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod", "cumsum",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "cumprod", "cumsum",
     "diagonal", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat", "round", "searchsorted", "std",
     "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -195,6 +195,10 @@ def _conj(self: Any) -> Any:
     return universal["conjugate"](self) if self.dtype.kind == "c" else self
 
 
+def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return functions["compress"](condition, self, axis, out)
+
+
 def _squeeze(self: Any, axis: Any = None) -> Any:
     return functions["squeeze"](self, axis)
 
@@ -302,7 +306,7 @@ def install() -> None:
         "sort": _sort, "partition": _partition, "resize": _resize, "fill": _fill, "item": _item, "itemset": _itemset,
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
-        "tobytes": _tobytes,
+        "compress": _compress, "tobytes": _tobytes,
         "T": property(lambda self: functions["transpose"](self)), "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
         "shape": property(_tensor.shape.fget, memory.set_shape),

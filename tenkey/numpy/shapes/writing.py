@@ -91,7 +91,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if not isinstance(a, Tensor):
         raise TypeError(f"[numpy.put] argument 1 must be an array, not {type(a).__name__}")
     at = array(ind, copy=None)
-    if not np.can_cast(at.dtype, np.int64, "safe") and at.size:
+    if isinstance(ind, (Tensor, np.ndarray)) and not np.can_cast(at.dtype, np.int64, "safe") and at.size:
         raise TypeError(
             f"[numpy.put] Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'"
         )
