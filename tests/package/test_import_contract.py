@@ -2,7 +2,7 @@
 
 Note [Import contract]
     _util <- dispatch <- core <- ops <- {backends | autograd <- transforms | library} <- functions
-          <- {interop, random, serialization} <- testing <- commands <- the composition root
+          <- {interop, random, serialization} <- numpy <- testing <- commands <- the composition root
 
     An arrow ``A <- B`` means that B may import A and everything below A. Siblings, divided by bars in the braces, do
     not import one another; they meet through facets and keys. ``profiler`` imports ``core`` and ``dispatch`` alone, and
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _BASE = frozenset({"_util", "dispatch", "core", "ops"})
 _SIBLINGS = frozenset({"backends", "autograd", "transforms", "library"})
-_ABOVE = frozenset({"functions", "random", "serialization", "interop"})
+_ABOVE = frozenset({"functions", "random", "serialization", "interop", "numpy"})
 ALLOWED: Mapping[str, frozenset[str]] = {
     "_util": frozenset(),
     "dispatch": frozenset({"_util"}),
@@ -48,6 +48,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "library": _BASE,
     "functions": _BASE | _SIBLINGS,
     **dict.fromkeys(("random", "serialization", "interop"), _BASE | _SIBLINGS | {"functions"}),
+    "numpy": _BASE | _SIBLINGS | _ABOVE,
     "testing": _BASE | _SIBLINGS | _ABOVE | {"profiler"},
     "commands": _BASE | _SIBLINGS | _ABOVE | {"profiler", "testing"},
 }
@@ -278,7 +279,7 @@ def test_import_of_the_package_loads_nothing_slow() -> None:
 SOUND = {
     "__init__.py": "from tenkey.library import op\ndef load():\n    from tenkey import testing\n",
     "linalg.py": "from tenkey.core.tensor import Tensor\n",
-    **{f"{layer}/__init__.py": "" for layer in ("_util", "functions", "interop", "random", "serialization")},
+    **{f"{layer}/__init__.py": "" for layer in ("_util", "functions", "interop", "numpy", "random", "serialization")},
     "commands/__init__.py": "from tenkey import backends\n",
     "profiler/__init__.py": "from tenkey.core import tensor\n",
     "dispatch/__init__.py": "from tenkey.dispatch.keys import Key\n",
