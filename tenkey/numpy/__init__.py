@@ -8,6 +8,8 @@ with NumPy's rules: with gradients, on any device. ``docs/numpy.md`` explains th
 (array([0. , 0.5, 1. ]), array(2.5))
 """
 
+from typing import Any as _Any
+
 from . import creating, fft, linalg, short_ways
 from .array_class import ndarray
 from .arrays.methods import install
@@ -24,6 +26,6 @@ fill("", globals())
 del applying, creating, dimensions, fill, install, short_ways, writing
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _Any:
     """Find ``random`` at its first use; explain why another name is not here."""
     return find(name)

@@ -13,7 +13,7 @@ of ``tk``, and this namespace, where they are NumPy's:
 - For arguments that have no counterpart and dtypes that an operator does not take, and in the functions of ``HOST``,
   NumPy computes from the values. A tensor that requires a gradient refuses that.
 
-Guarded by ``tests/numpy/test_functions.py``.
+Guarded by ``tests/numpy/test_entries.py``.
 """
 
 from __future__ import annotations
