@@ -228,15 +228,18 @@ def _slice(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    if not (y.dtype.kind == "u" or (x is not None and x.dtype.kind == "u")):
+    if not (y.dtype.kind in "bu" or (x is not None and x.dtype.kind in "bu")):
         return _tk("trapezoid")(y, x, dx, axis)
     if x is None:
         steps = dx
-    else:  # differences of unsigned integers wrap around
+    else:  # differences of unsigned integers wrap around, those of bools are bools
         steps = _tk("diff")(x, axis=axis if x.ndim > 1 else -1)
         if x.ndim == 1 and y.ndim > 1:
             steps = _tk("reshape")(steps, (1,) * (axis % y.ndim) + (-1,) + (1,) * (y.ndim - axis % y.ndim - 1))
-    areas = steps * (_slice(y, axis, 1, None) + _slice(y, axis, None, -1))
+    pair = _slice(y, axis, 1, None), _slice(y, axis, None, -1)
+    sums = _tk("logical_or")(*pair) if y.dtype.kind == "b" else pair[0] + pair[1]
+    bools = sums.dtype.kind == "b" and getattr(steps, "dtype", sums.dtype).kind == "b" and x is not None
+    areas = _tk("astype")(_tk("logical_and")(steps, sums), _DOUBLE) if bools else steps * sums
     return _tk("sum")(areas / 2.0, axis=axis)
 
 
@@ -286,10 +289,21 @@ def _vectors(name: str) -> Callable[..., Any]:
     return function
 
 
+def _quantiles(name: str) -> Callable[..., Any]:
+    def function(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+        if a.dtype.kind == "b":
+            raise TypeError(f"[{name}] is not defined for bools, between which there is nothing.")
+        return _tk(name)(a, q, axis, method=method, keepdims=keepdims)
+
+    return function
+
+
 def _around(a: Any, decimals: int = 0) -> Any:
     if a.dtype.kind in "iu":
         return a.clone() if decimals >= 0 else _tk("astype")(_around(_tk("astype")(a, _DOUBLE), decimals), a.dtype)
     if a.dtype.kind == "b":
+        if decimals:
+            raise TypeError("[round] bools are rounded to integers only.")
         a = _tk("astype")(a, np.dtype(np.float16))
     if decimals > 0:
         return _tk("round")(a * 10**decimals) / 10**decimals
@@ -361,10 +375,11 @@ def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
 
 
 def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    dtype, cast = np.result_type(ar1.dtype, ar2.dtype), _tk("astype")
     if not assume_unique:
-        return _tk("setdiff1d")(ar1, ar2)
+        return cast(_tk("setdiff1d")(cast(ar1, dtype), cast(ar2, dtype)), ar1.dtype)
     ar1 = _flat(ar1)
-    return ar1[_tk("isin")(ar1, ar2, invert=True)]  # in their order
+    return ar1[_tk("isin")(cast(ar1, dtype), cast(ar2, dtype), invert=True)]  # in their order
 
 
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
@@ -397,6 +412,7 @@ STATISTICS: Final[dict[str, Callable[..., Any]]] = {
     "convolve": _vectors("convolve"),
     "correlate": _vectors("correlate"),
     "round": _around,
+    **{name: _quantiles(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
     "argsort": _argsort,
     "partition": _partition("partition", "sort"),
     "argpartition": _partition("argpartition", "argsort"),

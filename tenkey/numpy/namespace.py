@@ -62,7 +62,7 @@ _EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t
 _SAME: Final = frozenset([  # functions whose array operands have one common dtype
     "where", "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "dot", "inner",
     "outer", "vdot", "tensordot", "kron", "cross", "einsum", "convolve", "correlate", "isin", "union1d", "intersect1d",
-    "setdiff1d", "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select",
+    "setxor1d", "allclose", "isclose", "array_equal", "searchsorted", "clip", "select",
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
     "linalg.multi_dot", "linalg.tensordot", "block", "polyval",
 ])  # fmt: skip
