@@ -37,7 +37,9 @@ OUT_OF_SCOPE: Final = {
 """What the namespace does not offer, and the names that belong to it."""
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
 """Other names that are missing, with the reason."""
-_INNER: Final = frozenset(["applying", "creating", "dimensions", "fill", "find", "names", "shapes", "writing"])
+_INNER: Final = frozenset(
+    ["applying", "creating", "dimensions", "fill", "find", "install", "names", "shapes", "short_ways", "writing"]
+)
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
