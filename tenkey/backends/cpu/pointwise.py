@@ -112,6 +112,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
     # By the identity of a scalar's tensor: the function to call, the converted scalar, and the tensor to keep it alive;
     # None in place of a function leaves the call to ``general``.
     converted: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
+    loops, signature, streamed = program.loops, program.signature, STREAMED // program.result.itemsize
     is_power = program.call is np.power and dtype.kind in "fc"
 
     def convert(weak: Tensor) -> np.ndarray:
@@ -135,6 +136,15 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
         except OverflowError:
             return _exact_comparison(operator, x1, x2)
+        whole = a if x2._word & WEAK_MASK else b
+        if is_power and whole is a and b == 2 and dtype.kind == "f" and a.size >= program.limit:
+            return operator.registry.find("tk::square").cache[cpu_word(dtype)](x1)  # type: ignore[no-any-return]
+        if not is_power and program.limit <= whole.size < streamed and whole.flags.c_contiguous:
+            loop = loops.get(signature)
+            if loop is not None:  # as in ``_uniform``, where every step of Python counts
+                out = allocate(whole.shape, program.result, name)
+                if not loop.run((a, b, out)):
+                    return make_tensor(out, word)
         special = power_program(dtype, float(b)) if is_power and dtype.kind == "f" and x2._word & WEAK_MASK else None
         if special is not None:
             if a.size >= special.limit:
