@@ -133,7 +133,15 @@ class ufunc:  # NumPy's name for it
                 word = (word | local.include) & local.keep
             assert self._operator is not None
             plan = self._operator.cache[word]
-        return _finished(plan(*operands), operands)
+        made = plan(*operands)
+        if made.__class__ is Tensor:
+            for x in operands:
+                if made is x:
+                    break
+            else:
+                made.__class__ = ndarray
+                return made
+        return _finished(made, operands)
 
     def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
         """Compute for any operands and options."""

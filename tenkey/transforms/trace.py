@@ -19,7 +19,7 @@ import numpy as np
 from ..autograd.engine.functional import grad, private_gradients
 from ..autograd.tape.node import AutogradMeta, mark_leaf, walk
 from ..core.dtypes.names import default_complex, default_float
-from ..core.tensor import Tensor, from_host, with_class
+from ..core.tensor import Tensor, from_host, storage_of, with_class
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
@@ -115,7 +115,7 @@ def _alias(x: Tensor, run: int) -> Tensor:
     """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient, for a run."""
     state, levels, kind = get_state(), open_levels(), x.__class__
     if state is None and not levels and not x._word & _UNUSUAL and (kind is Tensor or _is_kept(kind)):
-        made = x.detach()
+        made = Tensor.detach(x)
         made._word |= REQUIRES_GRAD
         meta = made._autograd = AutogradMeta()
         meta.run = run
@@ -132,7 +132,12 @@ def _is_kept(kind: type[Tensor]) -> bool:
 
 def in_class(x: Any, kind: type[Tensor]) -> Any:
     """Return a plain tensor in a class without a handler, which aliases and gradients have like their inputs."""
-    return x.as_subclass(kind) if kind is not Tensor and x.__class__ is Tensor and _is_kept(kind) else x
+    if kind is Tensor or x.__class__ is not Tensor or not _is_kept(kind):
+        return x
+    if x._word & REQUIRES_GRAD:
+        return x.as_subclass(kind)
+    storage_of(x)  # which the new handle shares
+    return with_class(kind, x)
 
 
 def class_of(leaves: Sequence[Any]) -> type[Tensor]:

@@ -23,7 +23,7 @@ from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare.facets import formula_names, role_of
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.raw import raw_saved
-from ..saved_tensors.saved import SavedOutput, SavedTensor, as_saved, save_input, unpack
+from ..saved_tensors.saved import SavedOutput, SavedTensor, as_saved, plain, save_input, unpack
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_hooks
 from ..tape.node import (
     DTYPE_OF_WORD,
@@ -42,7 +42,7 @@ __all__ = ["Writer", "node_name"]
 
 _NAMED: Final = (
     SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta, np.ndarray,
-    edge_of, leaf_edge, save_input, settle, unpack, version_of,
+    edge_of, leaf_edge, plain, save_input, settle, unpack, version_of,
 )  # fmt: skip
 _FIELDS: Final = ("_topological_nr", "_word", "next_edges", "sequence_nr", "shape")
 """The slots of generated nodes: assigning to an attribute with a default in the class is five times as slow."""
@@ -259,6 +259,8 @@ class Writer:
                     f"    value_{name} = saved.tensor",
                     "else:",
                     f"    value_{name} = unpack(saved, self, {name!r})",
+                    f"if value_{name}.__class__ is not Tensor:",
+                    f"    value_{name} = plain(value_{name})",
                 ]
                 lines += _under(f"value_{name} is None" if name in shared else "", value)
             elif name != "g":

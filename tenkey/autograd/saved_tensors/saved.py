@@ -25,7 +25,7 @@ import numpy as np
 
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
-from ...core.word import INFERENCE, INHERITED, WEAK_MASK
+from ...core.word import INFERENCE, INHERITED, REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.local_state import SILENT, get_state, innermost_guard, set_state
 from ...ops.aliases import Recording
@@ -33,8 +33,8 @@ from ..grad_mode import is_grad_enabled
 from ..tape.node import Edge, Node, edge_of, set_history
 
 __all__ = [
-    "FREED", "Saved", "SavedList", "SavedOutput", "SavedTensor", "alone", "as_saved", "refuse_to_save", "save_input",
-    "unpack",
+    "FREED", "Saved", "SavedList", "SavedOutput", "SavedTensor", "alone", "as_saved", "plain", "refuse_to_save",
+    "save_input", "unpack",
 ]  # fmt: skip
 
 FREED: Final = (
@@ -226,6 +226,24 @@ def unpack(saved: Any, node: Node, name: str) -> Any:
     if node._released:
         raise RuntimeError(FREED.format(node=node.name()))
     return None
+
+
+def plain(value: Any) -> Any:
+    """Return tensors of classes without a handler as plain ones: formulas compute by the rules of ``Tensor``.
+
+    ``tenkey.numpy.ndarray`` is such a class. The new handles have the memory and the history of the old ones.
+    """
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if not isinstance(value, Tensor) or value.__class__ is Wrapper or value.__class__._asks:
+        return value
+    if value._word & REQUIRES_GRAD:
+        edge_of(value)  # of a leaf, which its accumulator refers to
+    made = make_tensor(value._data, value._word)
+    silent = get_state() is SILENT  # then nothing saves the new handle, which a change of the old one would miss
+    made._storage = value._storage if silent else storage_of(value)
+    made._autograd = value._autograd
+    return made
 
 
 def alone(tensor: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ _COMPARISONS: Final = {
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
 _UNARY: Final = {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}
+_USUAL: Final = frozenset([ndarray, Tensor, float, int, np.ndarray])
 _OTHERS: Final = (str, dict, set, type(None))  # which are not operands
 
 
@@ -47,7 +48,7 @@ def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
     call = universal[name]
 
     def method(self: Any, other: Any) -> Any:
-        if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
+        if other.__class__ not in _USUAL and (is_foreign(other) or isinstance(other, _OTHERS)):
             return NotImplemented
         return call(other, self) if reflected else call(self, other)
 
@@ -58,7 +59,7 @@ def _comparison(name: str) -> Callable[..., Any]:
     call, unequal = universal[name], name == "not_equal"
 
     def method(self: Any, other: Any) -> Any:
-        if other.__class__ is not ndarray:
+        if other.__class__ not in _USUAL:
             if is_foreign(other):
                 return NotImplemented
             if isinstance(other, _OTHERS):
