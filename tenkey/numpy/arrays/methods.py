@@ -48,6 +48,10 @@ _NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() i
 # ---- elements
 
 
+_tensor_reshape: Final[Any] = Tensor.reshape
+_tensor_reversed: Final[Any] = vars(Tensor)["T"].fget
+
+
 def _getitem(self: Tensor, index: Any) -> Any:
     try:
         made = _tensor_getitem(self, index)
@@ -146,7 +150,13 @@ def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
 
 def _reshape(self: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     given = shape[0] if len(shape) == 1 else shape
+    if order == "C" and copy is None and (given.__class__ is tuple or given.__class__ is int):
+        return as_ndarrays(_tensor_reshape(self, (given,) if given.__class__ is int else given), (self,))
     return functions["reshape"](self, given, order=order, copy=copy)
+
+
+def _reversed(self: Any) -> Any:
+    return as_ndarrays(_tensor_reversed(self), (self,))
 
 
 def _transpose(self: Any, *axes: Any) -> Any:
@@ -307,7 +317,7 @@ def install() -> None:
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
         "compress": _compress, "tobytes": _tobytes,
-        "T": property(lambda self: functions["transpose"](self)), "mT": property(_matrix_transpose),
+        "T": property(_reversed), "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
         "shape": property(_tensor.shape.fget, memory.set_shape),
         "strides": property(lambda self: self._data.strides),
