@@ -47,7 +47,7 @@ def tensorinv(x: Tensor, ind: int = 2) -> Tensor:
 def tensorsolve(x1: Tensor, x2: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Solve ``tensordot(x1, x, x.ndim) = x2`` for x.
 
-    Args: x1: shape (*x2.shape, *shape), where the product of the lengths of ``shape`` is the number of elements of x2.
+    Args: x1: shape ``(*x2.shape, *shape)``, where the product of the lengths of ``shape`` is the number of elements of x2.
     axes: axes of x1 to move behind the others first. Returns x of shape ``shape``. Raises ValueError for other shapes,
     LinAlgError for a singular tensor. Source: ``numpy.linalg.tensorsolve``.
 
