@@ -159,7 +159,8 @@ def _sequence(operator: Operator, value: Any, strong: list[Any], *, exact: bool)
             array = np.asarray(value) if len(value) else np.asarray(value, np.int64)
         except ValueError as error:
             raise ValueError(
-                f"[{operator.name}] a sequence in the place of a tensor has rows of different lengths: {error}."
+                f"[{operator.name}] a sequence in the place of a tensor has rows of different lengths: "
+                f"{str(error).rstrip('.')}."
             ) from None
         if array.dtype.kind not in "biufc":
             return value

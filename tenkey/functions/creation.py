@@ -310,7 +310,7 @@ def _as_array(source: Any, dtype: DType | None, function: str) -> np.ndarray:
     try:
         array = np.asarray(source)
     except (ValueError, RuntimeError) as error:
-        raise ValueError(_RAGGED.format(function=function, error=error)) from None
+        raise ValueError(_RAGGED.format(function=function, error=str(error).rstrip("."))) from None
     kind = array.dtype.kind
     if kind == "O" and dtype is not None and dtypes.is_inexact(dtype):
         if array.size and all(isinstance(item, (int, float, complex)) for item in array.flat):

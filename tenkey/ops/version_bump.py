@@ -85,7 +85,8 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
 
         if any(a.kwarg_only or a.has_default for a in arguments):
             return first
-        return {2: first_of_two, 3: first_of_three}.get(len(arguments), first)
+        shorter: dict[int, Callable[..., Any]] = {2: first_of_two, 3: first_of_three}
+        return shorter.get(len(arguments), first)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         changed: list[Tensor] = []

@@ -207,8 +207,8 @@ def _entry_source(
     option = operator.facets.get("EntryOption")
     further = _further(operator, foreign)
     if foreign is not None:
-        names = [*[a.name for a in arguments], *([] if option is None else [option.name])]
-        given = ", ".join(f"{name!r}: {name}" for name in names)
+        every = [*[a.name for a in arguments], *([] if option is None else [option.name])]
+        given = ", ".join(f"{name!r}: {name}" for name in every)
         if further == _OUT:
             body.append(f"if out is not $nothing: return $refer({{{given}}}, (), {{'out': out}})")
         else:
