@@ -47,8 +47,8 @@ def tensorinv(x: Tensor, ind: int = 2) -> Tensor:
 def tensorsolve(x1: Tensor, x2: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Solve ``tensordot(x1, x, x.ndim) = x2`` for x.
 
-    Args: x1: shape ``(*x2.shape, *shape)``, where the product of the lengths of ``shape`` is the number of elements of x2.
-    axes: axes of x1 to move behind the others first. Returns x of shape ``shape``. Raises ValueError for other shapes,
+    Args: x1: shape ``(*x2.shape, *shape)``, where the product of the lengths of ``shape`` is the size of x2. axes:
+    axes of x1 to move behind the others first. Returns x of shape ``shape``. Raises ValueError for other shapes,
     LinAlgError for a singular tensor. Source: ``numpy.linalg.tensorsolve``.
 
     >>> x1 = tk.reshape(2.0 * tk.eye(6), (2, 3, 6))
