@@ -111,6 +111,7 @@ _DELAYED = {  # functions whose modules are loaded at first use
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp", "vmap"), transforms),
     **dict.fromkeys(_calculating.__all__, _calculating),
     **dict.fromkeys(_rearranging.__all__, _rearranging),
+    **dict.fromkeys(("rand", "randint", "randn"), random),
 }
 
 

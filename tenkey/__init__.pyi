@@ -135,6 +135,7 @@ from tenkey.ops.builtin.elementwise.number_parts import DivmodResult, FrexpResul
 from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
+from tenkey.random._pytorch import rand as rand, randint as randint, randn as randn
 from tenkey.serialization import load as load, save as save
 from tenkey.transforms.batching.mapping import vmap as vmap
 from tenkey.transforms.forward import jvp as jvp
@@ -192,6 +193,7 @@ __all__ = [
     "broadcast_shapes",
     "broadcast_to",
     "can_cast",
+    "cat",
     "cbrt",
     "ceil",
     "choose",
@@ -422,6 +424,9 @@ __all__ = [
     "putmask",
     "quantile",
     "rad2deg",
+    "rand",
+    "randint",
+    "randn",
     "random",
     "ravel",
     "ravel_multi_index",
@@ -621,6 +626,8 @@ def bitwise_xor(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
 def broadcast_to(x: ArrayLike, shape: int | Sequence[int]) -> Tensor:
     """Return a view that repeats dimensions of length 1 and new leading dimensions, without copying."""
+def cat(arrays: Sequence[ArrayLike], axis: int | None = 0) -> Tensor:
+    """Join tensors along an existing axis; ``axis=None`` flattens them first."""
 def cbrt(x: ArrayLike) -> Tensor:
     """Return the real cube root, for negative numbers too; integers give floats."""
 def ceil(x: ArrayLike) -> Tensor:

@@ -16,7 +16,7 @@ from .dispatch.calling.bindings import open_entry
 from .dispatch.operator import Operator
 from .dispatch.tags import Tag
 from .interop import foreign_arguments as _foreign_arguments  # noqa: F401  # which explains foreign arguments
-from .interop.numpy_names import counterpart
+from .interop.numpy_names import FUNCTIONS, counterpart
 from .ops.builtin import load
 
 __all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
@@ -68,6 +68,9 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
         place, name = _place(operator)
         if place == module:
             found[name] = _public_function(operator, module, name)
+    for name, ours in FUNCTIONS.items() if not module else ():
+        alias = found[name] = open_entry(registry.find(f"tk::{ours}"), name, "PyTorch")
+        alias.__module__ = "tenkey"
     return dict(sorted(found.items()))
 
 

@@ -15,6 +15,8 @@ Guarded by ``tests/autograd/test_data_attribute.py``.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..core.departures import departed
 from ..core.storage import Storage
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
@@ -58,7 +60,7 @@ def data(self: Tensor) -> Tensor:
     return self.detach() if self.__class__ is Wrapper else _detached(self, "x.data")
 
 
-def _set_data(self: Tensor, value: Tensor) -> None:
+def _set_data(self: Tensor, value: Any) -> None:
     if not isinstance(value, Tensor) or value._word & WEAK_MASK:
         raise TypeError(
             f"[data] takes a Tensor, got {type(value).__name__}: convert it with tk.asarray(...), or write the values "

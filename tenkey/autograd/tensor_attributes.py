@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.answers import NO, YES, Answer
 from ..core.tensor import Tensor, make_tensor, version_of
 from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
 from ..dispatch.local_state import current_state
@@ -111,23 +112,9 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     meta_of(self).grad = value
 
 
-class _Answer(int):
-    """A bool that can also be called, since PyTorch has a method of this name."""
-
-    def __call__(self) -> bool:
-        return bool(self)
-
-    def __repr__(self) -> str:
-        return repr(bool(self))
-
-
-_YES: Final = _Answer(1)
-_NO: Final = _Answer(0)
-
-
-def is_inference(self: Tensor) -> _Answer:
+def is_inference(self: Tensor) -> Answer:
     """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
-    return _YES if self._word & INFERENCE else _NO
+    return YES if self._word & INFERENCE else NO
 
 
 def _version(self: Tensor) -> int:

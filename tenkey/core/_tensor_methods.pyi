@@ -6,7 +6,7 @@ from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
 from tenkey.autograd.tape.node import HookHandle
-from tenkey.autograd.tensor_attributes import _Answer
+from tenkey.core.answers import Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index
@@ -294,7 +294,7 @@ class TensorMethods:
     def cpu(self) -> Tensor:
         """Return the values on the CPU."""
     def cuda(self, index: _int | None = None, *, non_blocking: _bool = False) -> Tensor:
-        """Return the values on a GPU, by default the current one; ``x.to("cuda")`` does the same."""
+        """Move the tensor to the device 'cuda', or cuda:index; return itself if it is there already."""
     def cummax(self, axis: _int | None = None) -> CummaxResult:
         """Return the largest element so far along an axis, which may be omitted for 1-d tensors, and its index
         (int64).
@@ -311,7 +311,7 @@ class TensorMethods:
     def data(self) -> Tensor:
         """The values without history, as ``x.detach()`` gives them; assign a tensor to replace them."""
     @data.setter
-    def data(self, value: Tensor) -> None: ...
+    def data(self, value: Any) -> None: ...
     def data_ptr(self) -> _int:
         """Return the address of the first element in the memory of its device."""
     def deg2rad_(self) -> Self:
@@ -486,11 +486,11 @@ class TensorMethods:
         """Return whether the dtype is complex."""
     @property
     def is_cuda(self) -> _bool:
-        """Whether the tensor is on a GPU."""
+        """Whether the tensor is on a device 'cuda'."""
     def is_floating_point(self) -> _bool:
         """Return whether the dtype is a real floating-point dtype."""
     @property
-    def is_inference(self) -> _Answer:
+    def is_inference(self) -> Answer:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
     def is_leaf(self) -> _bool:

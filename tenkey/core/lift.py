@@ -159,7 +159,7 @@ def _sequence(operator: Operator, value: Any, strong: list[Any], *, exact: bool)
             array = np.asarray(value) if len(value) else np.asarray(value, np.int64)
         except ValueError as error:
             raise ValueError(
-                f"[{operator.name}] a sequence in the place of a tensor has rows of different lengths: "
+                f"[{operator.label}] a sequence in the place of a tensor has rows of different lengths: "
                 f"{str(error).rstrip('.')}."
             ) from None
         if array.dtype.kind not in "biufc":
@@ -181,7 +181,7 @@ def _sequence(operator: Operator, value: Any, strong: list[Any], *, exact: bool)
 def _strong(operator: Operator, value: Any) -> Any:
     """Return a number or a sequence as ``tk.asarray`` makes a tensor of it; as it is if that is not possible."""
     try:
-        return operator.registry.hooks.operand(value, operator.name)
+        return operator.registry.hooks.operand(value, operator.label)
     except TypeError:
         return value  # explained when the arguments are checked
 
@@ -260,7 +260,7 @@ def _joined(operator: Operator, tensors: list[Any]) -> list[Any]:
         weak = value._word & WEAK_MASK if isinstance(value, Tensor) else 0
         if weak:
             dtype = result_dtype(dtypes, weak_of(weak))
-            refuse_out_of_range(operator.name, value, dtype)
+            refuse_out_of_range(operator.label, value, dtype)
             value = from_host(value._data.astype(dtype), device)
         made.append(value)
     return made

@@ -18,6 +18,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import current_state
 from ..dispatch.registry import registry
 from ..dispatch.subclasses import ASKING, run_unasked
+from .answers import NO, YES, Answer, Count, count_of
 from .departures import departed
 from .device import CPU, Device, base_word
 from .storage import HostMemory, Storage, is_contiguous
@@ -31,8 +32,8 @@ else:
     _Attached = object
 
 __all__ = [
-    "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "replaceable", "shares_storage", "storage_of",
-    "strides_of", "with_class",
+    "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "replaceable", "shares_storage",
+    "storage_of", "strides_of", "with_class",
 ]  # fmt: skip
 
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -157,9 +158,9 @@ class Tensor(_Attached):
         return len(self._data.shape)
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._data.size  # type: ignore[no-any-return]
+    def size(self) -> Count:
+        """Number of elements; ``x.size()`` and ``x.size(axis)`` give ``x.shape`` and one length, as in PyTorch."""
+        return count_of(self._data)
 
     @property
     def itemsize(self) -> int:
@@ -169,7 +170,7 @@ class Tensor(_Attached):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+        return self._data.size * self.dtype.itemsize  # type: ignore[no-any-return]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -178,10 +179,11 @@ class Tensor(_Attached):
         return tuple([stride // itemsize for stride in self._data.strides])
 
     @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+    def is_contiguous(self) -> Answer:
+        """Whether the elements lie in row-major order without gaps; ``x.is_contiguous()`` says the same."""
         data = self._data  # the strides of an empty NumPy array mean nothing
-        return data.size == 0 or is_contiguous(data.shape, data.strides, data.dtype.itemsize)
+        packed = data.size == 0 or is_contiguous(data.shape, data.strides, data.dtype.itemsize)
+        return YES if packed else NO
 
     @property
     def keyset(self) -> DispatchKeySet:
@@ -242,7 +244,7 @@ class Tensor(_Attached):
 
     def item(self) -> Any:
         """Return the only element as a Python bool, int, float or complex."""
-        if self.size != 1:
+        if self._data.size != 1:
             raise ValueError(
                 f"[item] only a tensor of one element converts to a Python scalar, got shape {self.shape}: index it "
                 "first."
@@ -260,7 +262,7 @@ class Tensor(_Attached):
         return (values.astype(np.float32) if values.dtype.kind == "V" else values).tolist()
 
     def __bool__(self) -> bool:
-        if self.size != 1:
+        if self._data.size != 1:
             raise ValueError(
                 f"[bool] the truth of a tensor with shape {self.shape} is ambiguous: use tk.any(x) or tk.all(x), or "
                 "index one element."

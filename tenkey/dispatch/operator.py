@@ -150,6 +150,12 @@ class Operator:
         self.__doc__ = doc
 
     @property
+    def label(self) -> str:
+        """The name in errors about a call: of an internal operator, the facet ``Label``, its public function."""
+        found: str = self.facets.get("Label", self.name)
+        return found
+
+    @property
     def kernels(self) -> dict[DispatchKey, list[Kernel]]:
         """The registered kernels by key; reading them runs the installers that wait."""
         if self.outstanding:

@@ -14,11 +14,15 @@ from ..ops.builtin.shape import manipulation
 from ..ops.builtin.shape.copying import clone, concat, stack
 from ..ops.builtin.shape.splitting import meshgrid_of, split_at
 from ..ops.builtin.shape.views import reshape
+from ..ops.declare.declaration import operator_of
 from ..ops.shapes import checked_axes, checked_axis
 from .creation import asarray, to_operand
 from .dtypes import result_type
 
 __all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gradient", "meshgrid", "split"]
+
+for _entry, _function in ((split_at, "split"), (meshgrid_of, "meshgrid"), (gradient_on_grid, "gradient")):
+    operator_of(_entry).facets["Label"] = _function
 
 _MOST: Final = 1 << 24  # parts, each of which is a tensor
 

@@ -40,11 +40,11 @@ def foreign_arguments(
 ) -> Any:
     """Call a method with PyTorch's keywords, or raise ArgumentError (Note [Open entries])."""
     names = list(given)
-    if place != "Tensor":
+    if place not in ("Tensor", "PyTorch"):
         raise refusal(_place(name, place), names, rest, unknown)
     defaults = {a.name: a.default if a.has_default else ABSENT for a in operator.schema.arguments}
     given = {key: value for key, value in given.items() if key not in defaults or value is not defaults[key]}
-    return operator.call(**_translated(name, names, given, rest, unknown))
+    return operator.call(**_translated(name, names[place == "Tensor" :], given, rest, unknown))
 
 
 def _place(name: str, place: str) -> str:
@@ -59,11 +59,11 @@ def _translated(
     if len(rest) == 1 and rest[0].__class__ is bool and "keepdims" in names and name not in OTHER_RESULTS:
         meant["keepdim"], rest = rest[0], ()
     if rest:
-        raise refusal(name, names[1:], rest, unknown)
+        raise refusal(name, names, rest, unknown)
     for keyword, value in meant.items():
-        ours = accepted_keyword(name, keyword, names[1:])
+        ours = accepted_keyword(name, keyword, names)
         if ours is None:
-            raise refusal(name, names[1:], (), {keyword: value})
+            raise refusal(name, names, (), {keyword: value})
         if ours in values:
             raise ArgumentError(f"[{name}] got {ours}={shown(values[ours])} and {keyword}={shown(value)}: give one.")
         values[ours] = value
@@ -113,7 +113,7 @@ def unfit(
         raise refusal(_place(name, place), names, rest, unknown)
     starred = args[len(positional) :] if not rest else ()
     given = dict(zip(positional, args, strict=False)) | {key: kwargs[key] for key in kwargs if key not in unknown}
-    values = _translated(name, names, given, rest, unknown)
+    values = _translated(name, names[1:], given, rest, unknown)
     return function(values.pop(names[0]), *starred, **values)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "ADVICE", "DTYPE_METHODS", "INPLACE_METHODS", "KEYWORDS", "METHODS", "NUMPY_NAMES", "OF_METHODS", "OTHER_RESULTS",
-    "counterpart",
+    "ADVICE", "DTYPE_METHODS", "FUNCTIONS", "INPLACE_METHODS", "KEYWORDS", "METHODS", "NUMPY_NAMES", "OF_METHODS",
+    "OTHER_RESULTS", "counterpart",
 ]  # fmt: skip
 
 NUMPY_NAMES: Final = {
@@ -38,6 +38,9 @@ _SIMILAR: Final = {
     "unique": "tk.unique_values, tk.unique_counts, tk.unique_inverse or tk.unique_all", "unsqueeze": "tk.expand_dims",
     "vdot": "tk.vecdot",
 }  # fmt: skip
+
+FUNCTIONS: Final = {"cat": "concat"}
+"""PyTorch's name of a function that ``tk`` has as well, with PyTorch's keywords, and the operator that it calls."""
 
 METHODS: Final = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",

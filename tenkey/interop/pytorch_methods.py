@@ -235,12 +235,12 @@ def _converter(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
 
 
 def _cuda(self: Tensor, index: int | None = None, *, non_blocking: bool = False) -> Tensor:
-    """Return the values on a GPU, by default the current one; ``x.to("cuda")`` does the same."""
+    """Move the tensor to the device 'cuda', or cuda:index; return itself if it is there already."""
     return to(self, device=to_device("cuda" if index is None else f"cuda:{index}"), non_blocking=non_blocking)
 
 
 def _is_cuda(self: Tensor) -> bool:
-    """Whether the tensor is on a GPU."""
+    """Whether the tensor is on a device 'cuda'."""
     return self.device.type == "cuda"
 
 
@@ -292,7 +292,7 @@ def _new_full(
 
 def _nelement(self: Tensor) -> int:
     """Return the number of elements, ``x.size``."""
-    return self.size
+    return int(self._data.size)
 
 
 def _element_size(self: Tensor) -> int:
@@ -394,7 +394,8 @@ def _clamp_max(self: Tensor, max: Any) -> Tensor:
 
 def _lerp(self: Tensor, end: Tensor, weight: Any) -> Tensor:
     """Return ``x + weight * (end - x)``."""
-    return self + weight * (end - self)
+    made: Tensor = self + weight * (end - self)
+    return made
 
 
 def _detach_(self: Tensor) -> Tensor:
@@ -410,7 +411,8 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     method = getattr(Tensor, name[:-1])
 
     def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self.copy_(method(self, *args, **kwargs))
+        made: Tensor = self.copy_(method(self, *args, **kwargs))
+        return made
 
     change.__doc__ = f"Write the result of ``x.{name[:-1]}(...)`` into the tensor, which is returned."
     return change

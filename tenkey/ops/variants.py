@@ -306,4 +306,5 @@ def _imatmul(self: Any, other: Any) -> Any:
     return write_out(matmul.operator, self, other, out=self)  # type: ignore[attr-defined]
 
 
+_imatmul.__name__, _imatmul.__qualname__ = "__imatmul__", "Tensor.__imatmul__"
 Tensor.__imatmul__ = _imatmul  # type: ignore[method-assign]

@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         shuffle,
         zipf,
     )
+    from ._pytorch import rand, randint, randn  # noqa: F401  # of the namespace tk alone
     from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
 
 __all__ = [
@@ -93,6 +94,7 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
                 "multinomial", "multivariate_hypergeometric", "negative_binomial", "permutation", "permuted", "poisson",
                 "shuffle", "zipf",
             ),
+            "_pytorch": ("rand", "randint", "randn"),
             "_rejecting": ("beta", "chisquare", "dirichlet", "gamma", "standard_t", "truncated_normal"),
         },
     )  # fmt: skip

@@ -123,7 +123,7 @@ def test_every_function_with_an_axis_names_it() -> None:
             function = getattr(module, name)
             names = inspect.signature(function).parameters if inspect.isfunction(function) else {}
             for theirs, ours in (("dim", "axis"), ("keepdim", "keepdims")):
-                if ours not in names:
+                if ours not in names or name in numpy_names.FUNCTIONS:
                     continue
                 try:
                     function(tk.ones((2, 2)), **{theirs: 0})

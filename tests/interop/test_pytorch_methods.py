@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,45 @@ def test_every_name_is_a_method_of_pytorch() -> None:
     assert set(missing) <= ours_alone
     assert all(callable(getattr(tk.Tensor, name)) for name in PYTORCH_METHODS)
     assert set(numpy_names.METHODS) <= set(PYTORCH_METHODS)
+
+
+def test_functions_with_pytorchs_names() -> None:
+    x, y = tk.asarray(A), torch.tensor(A)
+    for call in (
+        lambda xp, x: xp.cat([x, x]), lambda xp, x: xp.cat((x, x), 1), lambda xp, x: xp.cat([x, x], dim=-1),
+        lambda xp, x: xp.cat(tensors=[x], dim=0),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(call(tk, x).numpy(), call(torch, y).numpy(), strict=True)
+    for call in (
+        lambda xp: xp.rand(2, 3), lambda xp: xp.rand((4,)), lambda xp: xp.randn(3), lambda xp: xp.randn(2, 0),
+        lambda xp: xp.randn(2, dtype=xp.float64, requires_grad=True), lambda xp: xp.randint(3, (2, 3)),
+        lambda xp: xp.randint(5, 7, (4,)), lambda xp: xp.randint(low=5, high=7, size=(4,)), lambda xp: xp.randn(()),
+    ):  # fmt: skip
+        ours, theirs = call(tk), call(torch)
+        assert (ours.shape, ours.requires_grad) == (tuple(theirs.shape), theirs.requires_grad)
+        assert str(theirs.dtype) == f"torch.{ours.dtype}"
+    tk.random.seed(3)
+    first = (tk.rand(3).tolist(), tk.randn(2).tolist(), tk.randint(9, (2,)).tolist())
+    tk.random.seed(3)
+    again = (tk.random.uniform(3).tolist(), tk.random.normal(2).tolist(), tk.random.integers(9, shape=2).tolist())
+    assert first == again
+    with pytest.raises(TypeError, match=r"\[randint\] needs the size of the result"):
+        tk.randint(3)
+    with pytest.raises(TypeError, match=r"\[cat\] has no argument 'foo'"):
+        tk.cat([x], foo=1)
+
+
+def test_attributes_that_are_methods_in_pytorch() -> None:
+    x, y = tk.asarray(A), torch.tensor(A)
+    assert (x.size(), x.size(0), x.size(dim=-1)) == (tuple(y.size()), y.size(0), y.size(dim=-1))
+    assert x.is_contiguous()
+    assert not x.mT.is_contiguous()
+    assert x.size == 24
+    assert pickle.loads(pickle.dumps(x.size)) == 24
+    assert tk.zeros(x.size).shape == np.zeros(x.size).shape == (24,)
+    assert (repr(x.size), repr(x.is_contiguous)) == ("24", "True")
+    with pytest.raises(IndexError):
+        x.size(3)
 
 
 def test_views_are_views() -> None:

@@ -97,7 +97,11 @@ def _add_methods(name: str) -> Handle:
 
     move.__name__ = move.__qualname__ = name
     move.__doc__ = f"Move the tensor to the device {name!r}, or {name}:index; return itself if it is there already."
-    is_here = property(lambda self: self.device.type == name, doc=f"Whether the tensor is on a device {name!r}.")
+
+    def is_there(self: Tensor) -> bool:
+        return self.device.type == name
+
+    is_here = property(is_there, doc=f"Whether the tensor is on a device {name!r}.")
     setattr(Tensor, name, move)
     setattr(Tensor, f"is_{name}", is_here)
 

@@ -63,7 +63,7 @@ def run_on_cpu(
         register = f"register a kernel with tk.library.register_kernel({operator.name!r}, {backend.name!r})"
         either = "" if remedy.startswith("register") else f"{remedy}, or "
         raise MissingKernelError(
-            f"[{operator.name}] would fall back to the CPU on {backend.name!r}, which strict_fallback() forbids "
+            f"[{operator.label}] would fall back to the CPU on {backend.name!r}, which strict_fallback() forbids "
             f"({found}): {either}{register}."
         )
     tensors = tensors_in((args, kwargs))
@@ -186,6 +186,6 @@ def check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, A
     if len(devices) > 1:
         named = " and ".join(map(str, devices))
         raise DeviceMismatchError(
-            f"[{operator.name}] got tensors on different devices ({named}): all tensors of a call live on one device. "
+            f"[{operator.label}] got tensors on different devices ({named}): all tensors of a call live on one device. "
             "Move them with x.to_device(device)."
         )

@@ -102,7 +102,7 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
         try:
             value = pack(value)
         except TypeError as error:
-            raise ArgumentError(f"[{operator.name}] {error}.") from None
+            raise ArgumentError(f"[{operator.label}] {error}.") from None
     return convert(operator, argument.name, argument.type, value)
 
 
@@ -131,11 +131,11 @@ def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> 
             text = text.removeprefix("[device] ").removeprefix("[dtype] ")
             if value.__class__ is int and operator.schema.arguments[0].name == "shape":  # as in NumPy's ones(2, 3)
                 text = f"got {value}. Give the shape as one tuple, as in tk.{operator.schema.base_name}((2, 3))."
-            raise type(error)(f"[{operator.name}] the argument {argument!r}: {text}") from None
+            raise type(error)(f"[{operator.label}] the argument {argument!r}: {text}") from None
     try:
         checked = _check(kind.name, value)
     except OverflowError as error:
-        raise OutOfRangeError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
+        raise OutOfRangeError(f"[{operator.label}] the argument {argument!r}: {error}.") from None
     if checked is NotImplemented:
         raise wrong_type(operator, argument, kind.name, value)
     return checked

@@ -208,7 +208,7 @@ def _entry_source(
     further = _further(operator, foreign)
     if foreign is not None:
         every = [*[a.name for a in arguments], *([] if option is None else [option.name])]
-        given = ", ".join(f"{name!r}: {name}" for name in every)
+        given = ", ".join(f"{each!r}: {each}" for each in every)
         if further == _OUT:
             body.append(f"if out is not $nothing: return $refer({{{given}}}, (), {{'out': out}})")
         else:

@@ -73,7 +73,7 @@ def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
     where = " and ".join(map(device_name, present)) or "a call without tensors"
     remedy = _remedy(operator, present[-1] if present else None, device)
     kernels = "\n".join(["", *_lines(operator)]) if _lines(operator) else " none"
-    return MissingKernelError(f"[{operator.name}] has no kernel for {where}. {remedy}\nKernels there are:{kernels}")
+    return MissingKernelError(f"[{operator.label}] has no kernel for {where}. {remedy}\nKernels there are:{kernels}")
 
 
 def has_kernel(operator: Operator, backend: str) -> bool:
@@ -96,7 +96,7 @@ def check_devices(operator: Operator, word: int, key: DispatchKey, slot: Slot) -
     mixed = mixed_devices(operator, word, key, slot)
     if mixed:
         raise DeviceMismatchError(
-            f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a call live "
+            f"[{operator.label}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a call live "
             "on one device. Move them with x.to(device)."
         )
 
@@ -111,6 +111,6 @@ def unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError |
     if slot.rule != "2.2 ambiguous":
         return missing_kernel(operator, word)
     return RegistrationError(
-        f"[{operator.name}] is ambiguous for AutogradOther: it has a composite kernel, and "
+        f"[{operator.label}] is ambiguous for AutogradOther: it has a composite kernel, and "
         f"{', '.join(ambiguous_backends(operator))} has a kernel of its own. Register a kernel for AutogradOther."
     )

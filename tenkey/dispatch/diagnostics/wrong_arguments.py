@@ -35,16 +35,16 @@ def wrong_type(operator: Operator, argument: str, kind: str, value: Any, remedy:
     """Return the error for a value that is not of the type ``kind``."""
     if value is ABSENT:
         names = ", ".join([a.name for a in operator.schema.arguments])
-        return ArgumentError(f"[{operator.name}] needs the argument {argument!r}: its arguments are {names}.")
+        return ArgumentError(f"[{operator.label}] needs the argument {argument!r}: its arguments are {names}.")
     return ArgumentError(
-        f"[{operator.name}] the argument {argument!r} must be {_WORDS.get(kind, kind)}, got {shown(value)} of type "
+        f"[{operator.label}] the argument {argument!r} must be {_WORDS.get(kind, kind)}, got {shown(value)} of type "
         f"{type(value).__name__}.{remedy}"
     )
 
 
 def wrong_length(operator: Operator, argument: str, size: int, value: Any) -> ArgumentError:
     """Return the error for a value that does not have ``size`` elements."""
-    return ArgumentError(f"[{operator.name}] the argument {argument!r} must have {size} elements, got {shown(value)}.")
+    return ArgumentError(f"[{operator.label}] the argument {argument!r} must have {size} elements, got {shown(value)}.")
 
 
 def check_tensors(operator: Operator, values: tuple[Any, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...dispatch.calling.public import public
+from ...dispatch.calling.public import public_in
 from ...ops.builtin import load
 from ..creation import to_operand
 
@@ -23,7 +23,7 @@ def _planar(operator: Callable[..., Tensor], name: str, x: Any, s: Any, axes: An
     return operator(x, s=s, axes=tuple(axes), norm="backward" if norm is None else norm)
 
 
-@public
+@public_in("tenkey.fft")
 def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform along two axes: ``tk.fft.fftn`` with the last two axes as default.
 
@@ -33,7 +33,7 @@ def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -
     return _planar(transforms.fftn, "fft2", x, s, axes, norm)
 
 
-@public
+@public_in("tenkey.fft")
 def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the inverse of ``tk.fft.fft2``.
 
@@ -43,7 +43,7 @@ def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, 
     return _planar(transforms.ifftn, "ifft2", x, s, axes, norm)
 
 
-@public
+@public_in("tenkey.fft")
 def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform of real values along two axes; along the last one, its first half.
 
@@ -53,7 +53,7 @@ def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, 
     return _planar(transforms.rfftn, "rfft2", x, s, axes, norm)
 
 
-@public
+@public_in("tenkey.fft")
 def irfft2(
     x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Tensor:

@@ -243,7 +243,7 @@ def _nonzero(self: Tensor) -> tuple[Tensor, ...]:
 
 def _numel(self: Tensor) -> int:
     """Return the number of elements, ``x.size``."""
-    return self.size
+    return int(self._data.size)
 
 
 def _dim(self: Tensor) -> int:
