@@ -135,7 +135,7 @@ from tenkey.ops.builtin.elementwise.number_parts import DivmodResult, FrexpResul
 from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
-from tenkey.random._pytorch import rand as rand, randint as randint, randn as randn
+from tenkey.random import rand as rand, randint as randint, randn as randn
 from tenkey.serialization import load as load, save as save
 from tenkey.transforms.batching.mapping import vmap as vmap
 from tenkey.transforms.forward import jvp as jvp

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         shuffle,
         zipf,
     )
-    from ._pytorch import rand, randint, randn  # noqa: F401  # of the namespace tk alone
+    from ._pytorch import rand, randint, randn
     from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
 
 __all__ = [
@@ -55,8 +55,8 @@ __all__ = [
     "default_generator", "dirichlet", "exponential", "f", "gamma", "geometric", "get_state", "gumbel", "hypergeometric",
     "integers", "laplace", "logistic", "lognormal", "logseries", "multinomial", "multivariate_hypergeometric",
     "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto",
-    "permutation", "permuted", "poisson", "power", "rayleigh", "seed", "set_state", "shuffle", "standard_t",
-    "triangular", "truncated_normal", "uniform", "vonmises", "wald", "weibull", "zipf",
+    "permutation", "permuted", "poisson", "power", "rand", "randint", "randn", "rayleigh", "seed", "set_state",
+    "shuffle", "standard_t", "triangular", "truncated_normal", "uniform", "vonmises", "wald", "weibull", "zipf",
 ]  # fmt: skip
 
 
