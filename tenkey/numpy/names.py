@@ -45,7 +45,7 @@ _INNER: Final = frozenset(
 def fill(module: str, namespace: dict[str, Any]) -> None:
     """Add the functions of a module of NumPy's, "" for the main namespace, to the globals of ours, with ``__all__``."""
     source = getattr(np, module) if module else np
-    own = _OWN if not module else ["LinAlgError"] if module == "linalg" else []
+    own = [name for name in _OWN if name != "lib"] if not module else ["LinAlgError"] if module == "linalg" else []
     found = {name: getattr(source, name) for name in own if hasattr(source, name)}
     for name, function in functions.items():
         before, _, short = name.rpartition(".")
@@ -91,8 +91,8 @@ _OTHER: Final = {
 
 def find(name: str) -> object:
     """Return a module that is loaded at its first use; raise the AttributeError that explains another name."""
-    if name == "random":
-        return importlib.import_module("tenkey.numpy.random")
+    if name in ("random", "lib"):
+        return importlib.import_module(f"tenkey.numpy.{name}")
     raise missing(name)
 
 
