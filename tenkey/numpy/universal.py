@@ -28,8 +28,9 @@ from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
+from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarray, as_ndarrays, ndarray
 from .converting import cast, on_host, operand, write_out
 from .known import functions
 from .loops import composed, moved_axes
@@ -238,11 +239,17 @@ class ufunc:  # NumPy's name for it
         """Return the running results along ``axis``."""
         name = _SCANS.get(self.__name__)
         if name is None:
+            running = {"maximum": "cummax", "minimum": "cummin"}.get(self.__name__)
+            if running is not None and dtype is None and out is None and _records(array):
+                return as_ndarray(registry.find(f"tk::{running}").call(array, axis)[0])
             return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
         return functions[name](array, axis=axis, dtype=dtype, out=out)
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Combine the slices of ``axis`` that begin at ``indices``; NumPy computes it from the values."""
+        """Combine the slices of ``axis`` that begin at ``indices``; without gradients from the values, by NumPy."""
+        name = _REDUCTIONS.get(self.__name__)
+        if name is not None and dtype is None and out is None and _records(array):
+            return as_ndarray(reduced_slices(functions[name], array, indices, axis))
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
@@ -263,6 +270,11 @@ class ufunc:  # NumPy's name for it
         rest = () if b is None else (b,)
         on_host(lambda *xs: self._numpy.at(values, *xs), (indices, *rest), {})
         a.copy_(from_host(values, a.device))
+
+
+def _records(array: Any) -> bool:
+    """Tell whether an operand is a tensor that requires a gradient."""
+    return isinstance(array, Tensor) and array.requires_grad
 
 
 def _accepts(operator: Operator, ins: tuple[np.dtype, ...]) -> bool:

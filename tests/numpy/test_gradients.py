@@ -104,3 +104,23 @@ def test_gradients_of_ufuncs_of_two(name: str) -> None:
     np.testing.assert_allclose(
         np.asarray(x.grad), (both(values + STEP) - both(values - STEP)) / (2 * STEP), rtol=1e-6, atol=1e-8
     )
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum"])
+def test_running_and_sliced_ufuncs(name: str) -> None:
+    values = np.array([[0.5, -1.5, 2.0, 0.25], [1.5, 0.75, -0.5, 3.0]])
+    for call in (
+        lambda xp, x: getattr(xp, name).accumulate(x, axis=1),
+        lambda xp, x: getattr(xp, name).reduceat(x, [0, 2, 1], axis=1),
+    ):
+        x = tnp.array(values).requires_grad_()
+        made = call(tnp, x)
+        np.testing.assert_allclose(made.detach().numpy(), call(np, values))
+        weights = np.cos(np.arange(made.size)).reshape(made.shape)
+        (made * weights).sum().backward()
+        slopes = np.zeros_like(values)
+        for at in np.ndindex(*values.shape):
+            shift = np.zeros_like(values)
+            shift[at] = STEP
+            slopes[at] = ((call(np, values + shift) - call(np, values - shift)) * weights).sum() / (2 * STEP)
+        np.testing.assert_allclose(x.grad.numpy(), slopes, atol=1e-7)
