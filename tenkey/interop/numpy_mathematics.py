@@ -192,6 +192,17 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
 
 
+def _planes(name: str) -> Callable[..., Any]:
+    """Return a transform along two axes, which for ``axes=None`` are all."""
+
+    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+        if axes is None:
+            return _tk(f"fft.{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
+        return getattr(planar_transforms, name)(a, s, axes, norm)
+
+    return function
+
+
 # ---- parts, tests and rounding
 
 
@@ -258,10 +269,10 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "cross": cross_products.cross_along,
     "trace": _trace,
     "outer": _outer,
-    "fft.fft2": planar_transforms.fft2,
-    "fft.ifft2": planar_transforms.ifft2,
-    "fft.rfft2": planar_transforms.rfft2,
-    "fft.irfft2": planar_transforms.irfft2,
+    "fft.fft2": _planes("fft2"),
+    "fft.ifft2": _planes("ifft2"),
+    "fft.rfft2": _planes("rfft2"),
+    "fft.irfft2": _planes("irfft2"),
     "angle": _angle,
     **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
     **{name: getattr(windows, name) for name in windows.__all__},

@@ -44,7 +44,7 @@ _MANY: Final = """def {}(*args, **kwargs):
             if word in direct:
                 try:
                     return finished(target(*args), args)
-                except (TypeError, IndexError, ValueError):
+                except (TypeError, IndexError, ValueError, NotImplementedError):
                     pass
     return general(args, kwargs)
 """
@@ -227,7 +227,7 @@ def _short_way(
         f"{lines}    if {' and '.join(tests)}:\n"
         f"        try:\n"
         f"            $made = $target({', '.join(passed)})\n"
-        f"        except (TypeError, IndexError, ValueError):\n"
+        f"        except (TypeError, IndexError, ValueError, NotImplementedError):\n"
         f"            pass\n"
         f"        else:\n"
         f"            if $made.__class__ is $Tensor{fresh}:\n"

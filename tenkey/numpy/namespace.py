@@ -158,6 +158,8 @@ def _general(
         (out,) = out
     if name in SUMS and isinstance(out, (Tensor, np.ndarray)) and options.get("dtype") is None:
         options["dtype"] = out.dtype
+    if name == "clip" and ("a_min" in options) is not ("a_max" in options):
+        raise TypeError("[numpy.clip] takes both a_min and a_max: give None for no limit, or use min= and max=.")
     if name == "where" and "y" in options and "x" in options:  # NumPy takes them by position only
         args = (*args, options.pop("x"), options.pop("y"))
     tensors = tensors_in((args, options))
