@@ -31,10 +31,10 @@ from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
+from .calls.loops import composed, moved_axes
+from .calls.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 from .converting import cast, on_host, operand, write_out
 from .known import functions
-from .loops import composed, moved_axes
-from .quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 
 __all__ = ["ufunc", "universal_functions"]
 

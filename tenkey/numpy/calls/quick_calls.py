@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.device import base_word
-from ..core.tensor import cpu_word
-from ..core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
-from ..dispatch.operator import Operator
-from ..dispatch.table import steps
+from ...core.device import base_word
+from ...core.tensor import cpu_word
+from ...core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
+from ...dispatch.operator import Operator
+from ...dispatch.table import steps
 
 __all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "quick_entry", "result_word"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..dispatch.registry import registry
-from ..functions.calculating.orders import larger_complex
+from ...dispatch.registry import registry
+from ...functions.calculating.orders import larger_complex
 
 __all__ = ["composed", "moved_axes"]
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.tensor import Tensor
-from ..core.tree import map_tensors, tensors_in
-from ..core.word import DTYPE_TRAIT, WEAK_MASK
-from ..interop.numpy_functions import ARRAYS, Row
-from .array_class import as_ndarrays
-from .converting import cast
+from ...core.tensor import Tensor
+from ...core.tree import map_tensors, tensors_in
+from ...core.word import DTYPE_TRAIT, WEAK_MASK
+from ...interop.numpy_functions import ARRAYS, Row
+from ..array_class import as_ndarrays
+from ..converting import cast
 
 __all__ = ["ASKED", "MEANS", "SUMS", "WIDE", "as_numpys", "in_dtypes", "refuse_out", "retaken", "wanted_dtypes", "wide"]
 
