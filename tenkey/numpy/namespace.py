@@ -30,7 +30,8 @@ from ..core.tensor import Tensor
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..interop.numpy_functions import Row, arguments, named_rows, wider_row
-from .array_class import as_ndarrays
+from ..ops.builtin.shape.copying import cast as in_dtype
+from .array_class import as_ndarrays, ndarray
 from .calls.result_rules import ASKED, MEANS, SUMS, WIDE, as_numpys, in_dtypes, refuse_out, retaken, wanted_dtypes, wide
 from .converting import cast, in_float64, on_host, operand, write_out
 from .entries import make_entry, words_of
@@ -152,6 +153,10 @@ def _general(
     name: str, source: Any, row: Row, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:  # fmt: skip
     """Call the counterpart of a NumPy function with any of NumPy's arguments."""
+    if name in _JOINING and not kwargs.keys() - {"axis"} and kwargs.get("axis", 0) is not None:
+        made = _joined(row, args, kwargs)
+        if made is not None:
+            return made
     out = kwargs.get("out")
     options = {k: v for k, v in kwargs.items() if k != "out"}
     if isinstance(out, tuple):
@@ -204,6 +209,27 @@ def _general(
     if name in ("take", "choose") and out is not None and not np.can_cast(out.dtype, made.dtype):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {made.dtype!r} according to the rule 'safe'")
     return made if out is None else write_out(name, made, out, True, "unsafe" if name in MEANS else "same_kind")
+
+
+_JOINING: Final = frozenset(["concatenate", "concat", "stack", "vstack", "hstack"])
+
+
+def _joined(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return joined arrays of several dtypes, the usual reason to come here; None for anything else, errors too."""
+    if len(args) != 1 or args[0].__class__ not in (list, tuple) or not args[0]:
+        return None
+    for x in args[0]:
+        if x.__class__ is not ndarray:
+            return None
+    dtypes = {x._data.dtype for x in args[0]}
+    if len(dtypes) == 1:
+        return None
+    dtype = np.result_type(*dtypes)
+    try:
+        parts = [x if x._data.dtype == dtype else in_dtype(x, dtype) for x in args[0]]
+        return as_ndarrays(row.target(parts, **kwargs), args[0])
+    except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
+        return None
 
 
 def _otherwise(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,19 @@ def test_the_rows_of_an_array_are_a_sequence() -> None:
     for name in ("vstack", "hstack", "concatenate", "stack", "dstack"):
         for given in (tnp.array(a), a):
             np.testing.assert_array_equal(getattr(tnp, name)(given), getattr(np, name)(a), strict=True)
+
+
+def test_joined_arrays_of_several_dtypes() -> None:
+    dtypes = ("?", "i8", "u8", "f4", "f8", "c8")
+    for one, other in itertools.combinations([np.ones((2, 3), dtype) for dtype in dtypes], 2):
+        for name in ("concatenate", "stack", "vstack", "hstack"):
+            for _ in range(2):  # the second call knows the dtypes
+                found = getattr(tnp, name)([tnp.array(one), tnp.array(other)])
+                np.testing.assert_array_equal(found, getattr(np, name)([one, other]), strict=True)
+    x, codes = tnp.ones(2).requires_grad_(), tnp.array([3, 4])
+    assert tnp.concatenate((x, codes), axis=0).requires_grad
+    with pytest.raises(np.exceptions.AxisError):
+        tnp.concatenate((x, codes), axis=1)
 
 
 @pytest.mark.parametrize("uplo", ["L", "U"])
