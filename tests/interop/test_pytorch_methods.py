@@ -11,6 +11,7 @@ import pytest
 import tenkey as tk
 from tenkey.interop import numpy_names
 from tenkey.interop.pytorch_methods import PYTORCH_METHODS
+from tools import pytorch_names
 
 torch = pytest.importorskip("torch")
 A = np.arange(24.0).reshape(2, 3, 4) % 7 - 2
@@ -142,6 +143,10 @@ def test_attributes_that_are_methods_in_pytorch() -> None:
     assert (repr(x.size), repr(x.is_contiguous)) == ("24", "True")
     with pytest.raises(IndexError):
         x.size(3)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert pytorch_names.page() == pytorch_names.PAGE.read_text(), "run `python -m tools.pytorch_names`"
 
 
 def test_views_are_views() -> None:
