@@ -69,6 +69,8 @@ def operand(x: Any, *, weak: bool = False) -> Any:
     if isinstance(x, Tensor):
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
     if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
+        if weak and x.__class__ not in _NUMBERS:  # of a class derived from int
+            x = next(kind(x) for kind in (int, float, complex) if isinstance(x, kind))
         return weak_tensor(x) if weak else from_host(np.asarray(x))
     if tensors_in([x]) and isinstance(x, (list, tuple)):
         return in_float64(asarray, (x,), {})

@@ -201,6 +201,7 @@ def _general(
     if name in ASKED or "dtype" in options or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
     plain = used is row and not refused and _are(operands, first)
+    plain = plain and not (exact and name == "clip")  # whose limits may be floats
     same = name not in ASKED - {"where", "einsum"} and plain and results == _dtypes_of(made)
     if same and (name in _FREE or not exact or all(d is not None and d.kind in "biu" for d in results)):
         direct.add(words_of(row, args))  # integers that give floats do so by the default dtype, which differs in `tk`
