@@ -70,7 +70,7 @@ def operand(x: Any, *, weak: bool = False) -> Any:
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
     if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
         if weak and x.__class__ not in _NUMBERS:  # of a class derived from int
-            x = next(kind(x) for kind in (int, float, complex) if isinstance(x, kind))
+            x = int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x)
         return weak_tensor(x) if weak else from_host(np.asarray(x))
     if tensors_in([x]) and isinstance(x, (list, tuple)):
         return in_float64(asarray, (x,), {})
