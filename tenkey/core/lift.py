@@ -7,6 +7,7 @@ from math import copysign, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy import float64, ndarray
 
 from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.schema import ListType
@@ -201,25 +202,24 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     lifted: list[Any] = []
     tensors = False
     keeps = operator.keeps_numbers
-    arguments = operator.tensor_arguments
     for value in values:  # most calls have tensors, numbers and arrays
         kind = value.__class__
         if kind is Tensor:
             tensors = tensors or not value._word & WEAK_MASK
             lifted.append(value)
-        elif kind is np.ndarray and value.dtype in DTYPE_TRAIT:
+        elif (kind is float or kind is int) and not keeps:
+            lifted.append(weak_tensor(value))
+        elif kind is ndarray and value.dtype in DTYPE_TRAIT:
             tensors = True
             lifted.append(from_host(value))
-        elif keeps:
-            break
-        elif kind is float or kind is int:
-            lifted.append(weak_tensor(value))
-        elif kind is np.float64:
+        elif kind is float64 and not keeps:
             lifted.append(weak_tensor(value.item()))
         else:
             break
-    if tensors and len(lifted) == len(values) and (lifted[0] is values[0] or not arguments[0].is_mutable):
-        return tuple(lifted)
+    else:
+        if tensors and (lifted[0] is values[0] or not operator.tensor_arguments[0].is_mutable):
+            return tuple(lifted)
+    arguments = operator.tensor_arguments
     lists = [_is_list(argument) for argument in arguments]
     given = [value if many and _is_several(value) else (value,) for value, many in zip(values, lists)]
     items = [item for several in given for item in several]
