@@ -204,3 +204,18 @@ def test_values_written_by_index_keep_gradients() -> None:
         x[0] = 1j
     with pytest.raises(IndexError, match=r"arrays used as indices must be of integer"):
         x[tnp.array([0.5])]
+
+
+def test_optimizers_of_scipy_take_values_and_gradients() -> None:
+    """Their compiled code gets NumPy's arrays, into which NumPy's own ``atleast_1d`` converts."""
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def rosenbrock(x: Any) -> Any:
+        return 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+
+    fun = tk.value_and_grad(lambda x: rosenbrock(x))
+    for method in ("L-BFGS-B", "BFGS", "CG"):
+        found = optimize.minimize(lambda x: fun(tnp.asarray(x)), np.array([0.3, -0.2]), jac=True, method=method)
+        np.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-3)
+    assert type(np.atleast_2d(tnp.ones(2))) is np.ndarray
+    assert type(tnp.atleast_2d(tnp.ones(2))) is tnp.ndarray

@@ -13,6 +13,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
+from ...interop.numpy_fallback import run_numpy
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, ndarray
 from ..converting import from_numpy, on_host, operand
@@ -258,10 +259,14 @@ def _array_ufunc(self: Any, source: np.ufunc, method: str, *inputs: Any, **optio
 def _array_function(self: Any, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
+    if func in _CONVERSIONS:
+        return run_numpy(func.__name__, func, args, kwargs)
     ours = _by_source().get(func)
     return on_host(func, args, kwargs) if ours is None else ours(*args, **kwargs)
 
 
+_CONVERSIONS: Final = frozenset([np.atleast_1d, np.atleast_2d, np.atleast_3d])
+"""Functions of NumPy's that give NumPy's arrays: libraries call them before compiled code (``scipy.optimize``)."""
 _sources: dict[Any, Any] = {}
 
 
