@@ -83,6 +83,7 @@ def _roots(p: Any) -> Any:
 
 def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
     x, y = _tensor(x), _tensor(y)
+    deg = int(deg) if np.ndim(deg) == 0 else deg
     if y.dtype.char == "e":
         raise TypeError("array type float16 is unsupported in linalg")
     if w is not None:
@@ -100,7 +101,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
     found = algebra.polyfit(*given, deg, rcond, True, weights)
     if full:
         return found
-    if int(found[2]) != int(deg) + 1:
+    if int(found[2]) != (deg + 1 if isinstance(deg, int) else len(deg)):
         warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
     return found[0]
 

@@ -188,16 +188,16 @@ def _in_range(function: str, indices: Tensor, length: int, mode: str) -> Tensor:
     return indices
 
 
-def _indices(function: str, indices: Any) -> Tensor:
+def _indices(function: str, indices: Any, casting: Any = "safe") -> Tensor:
     found = _tensor(indices)
     if found.dtype.kind == "f" and not found.size:
         return _cast(found, np.dtype(np.int64))
-    if not np.can_cast(found.dtype, np.int64, "safe"):
+    if not np.can_cast(found.dtype, np.int64, casting):
         raise TypeError(
             f"[numpy.{function}] Cannot cast array data from {found.dtype!r} to dtype('int64') according to the rule "
-            "'safe': indices are integers."
+            f"{casting!r}: indices are integers."
         )
-    return _cast(found, np.dtype(np.int64)) if found.dtype.kind == "b" else found
+    return _cast(found, np.dtype(np.int64)) if found.dtype.char in "?QL" else found
 
 
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
@@ -253,7 +253,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    given = [_indices("ravel_multi_index", x) for x in multi_index]
+    given = [_indices("ravel_multi_index", x, "same_kind") for x in multi_index]
     lengths = (dims,) if isinstance(dims, (int, np.integer)) else tuple(dims)
     modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
     if len(given) != len(lengths) or len(modes) != len(lengths):
@@ -266,7 +266,7 @@ def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: 
 
 
 def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
-    found = _indices("unravel_index", indices)
+    found = _indices("unravel_index", indices, "same_kind")
     lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if order not in ("C", "F"):
         raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")

@@ -20,7 +20,7 @@ from ..functions.creation import asarray
 from .array_class import as_ndarrays, ndarray
 
 __all__ = [
-    "cast", "from_numpy", "host_calls", "in_float64", "on_host", "operand", "operators_only", "write_out",
+    "cast", "from_numpy", "host_calls", "in_float64", "is_strict", "on_host", "operand", "operators_only", "write_out",
 ]  # fmt: skip
 
 _can_cast: Final[Any] = np.can_cast
@@ -51,6 +51,11 @@ class operators_only:  # used like a function
 
     def __exit__(self, *exception: object) -> None:
         _strict.reset(self._token)
+
+
+def is_strict() -> bool:
+    """Return whether ``operators_only`` is in force."""
+    return _strict.get()
 
 
 def in_float64(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

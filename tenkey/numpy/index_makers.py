@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.tree import tensors_in
 from ..core.wrapper import Wrapper
-from .converting import on_host
+from .converting import from_numpy, is_strict, on_host
 from .known import functions
 
 __all__ = ["c_", "mgrid", "ndenumerate", "ogrid", "r_"]
@@ -24,6 +24,8 @@ class _Indexed:
         self._source = source
 
     def __getitem__(self, index: Any) -> Any:
+        if not tensors_in([index]):
+            return from_numpy(self._source[index])
         return on_host(self._source.__getitem__, (index,), {})
 
 
@@ -42,13 +44,22 @@ class _Joined(_Indexed):
     def __getitem__(self, index: Any) -> Any:
         items = index if isinstance(index, tuple) else (index,)
         layout = self._layout
-        if not any(x.requires_grad or x.__class__ is Wrapper for x in tensors_in(items)):
+        tensors = tensors_in(items)
+        recorded = is_strict() or any(x.requires_grad or x.__class__ is Wrapper for x in tensors)
+        if not tensors or not recorded or (isinstance(items[0], str) and items[0] in ("r", "c")):
             return super().__getitem__(index)
         if isinstance(items[0], str):
             given = tuple([int(number) for number in items[0].split(",")])
             layout, items = (given + layout[len(given) :])[:3], items[1:]  # type: ignore[assignment]
         axis, ndmin, place = layout
-        return functions["concatenate"]([self._item(x, ndmin, place) for x in items], axis)
+        parts = [self._item(x, ndmin, place) for x in items]
+        numbers = [isinstance(x, (bool, int, float, complex)) for x in items]
+        if any(numbers) and not all(numbers):  # whose dtype is weak
+            dtype = np.result_type(
+                *[x if is_number else part.dtype for x, part, is_number in zip(items, parts, numbers)]
+            )
+            parts = [part.astype(dtype) if is_number else part for part, is_number in zip(parts, numbers)]
+        return functions["concatenate"](parts, axis)
 
     def _item(self, item: Any, ndmin: int, place: int) -> Any:
         x = functions["asarray"](self._source[item] if isinstance(item, slice) else item)

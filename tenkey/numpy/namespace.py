@@ -192,7 +192,7 @@ def _general(
             try:
                 return on_host(source, args, {**options, **({} if out is None else {"out": out})})
             except NotImplementedError:
-                raise error from None
+                raise as_numpys(error, source, args, options) from None
     except (ValueError, IndexError, RuntimeError) as error:
         raise as_numpys(error, source, args, options) from None
     made = as_ndarrays(made, tuple(tensors))

@@ -23,6 +23,7 @@ from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
 from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
+from ..core.tree import tensors_in
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
@@ -33,8 +34,9 @@ from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
 from .calls.loops import composed, moved_axes
 from .calls.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
-from .converting import cast, on_host, operand, write_out
+from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
+from .shapes.accumulating import apply_at, reduce_slices
 
 __all__ = ["ufunc", "universal_functions"]
 
@@ -250,6 +252,9 @@ class ufunc:  # NumPy's name for it
         name = _REDUCTIONS.get(self.__name__)
         if name is not None and dtype is None and out is None and _records(array):
             return as_ndarray(reduced_slices(functions[name], array, indices, axis))
+        given = tensors_in((array,))
+        if out is None and (is_strict() or any(x.requires_grad or x.device.type != "cpu" for x in given)):
+            return reduce_slices(self, array, indices, axis, dtype)
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
@@ -261,11 +266,10 @@ class ufunc:  # NumPy's name for it
         """Apply the function in place at ``indices``, also several times to one element."""
         if not isinstance(a, Tensor):
             raise TypeError(f"[numpy.{self.__name__}.at] takes an array to change, got {type(a).__name__}.")
-        if self.__name__ == "add" and isinstance(b, Tensor) and b.requires_grad:
-            raise RuntimeError(
-                "[numpy.add.at] the values require a gradient, which this call does not record: use tk.index_add or "
-                "x[indices] += values for indices that differ."
-            )
+        given = [x for x in tensors_in((a, indices, b)) if not x._word & WEAK_MASK]
+        if is_strict() or any(x.requires_grad or x.device.type != "cpu" for x in given):
+            apply_at(self, a, indices, b)
+            return
         values = a.numpy().copy()
         rest = () if b is None else (b,)
         on_host(lambda *xs: self._numpy.at(values, *xs), (indices, *rest), {})

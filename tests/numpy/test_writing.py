@@ -121,3 +121,31 @@ def test_polynomials_as_objects() -> None:
     same(tnp.roots(p), np.roots(q))
     same(tnp.polyval(p, tnp.array(A)), np.polyval(q, A))
     assert str(tnp.polyval(p, tnp.poly1d([1, 1]))) == str(np.polyval(q, np.poly1d([1, 1])))
+
+
+def test_ufuncs_at_indices_and_in_slices() -> None:
+    at = [0, 2, 0, 0]
+    for name, values in (("add", 2.0), ("subtract", A.ravel()[:4]), ("multiply", 3.0), ("maximum", A.ravel()[:4])):
+        for strict in (False, True):
+            its = np.arange(4.0)
+            getattr(np, name).at(its, at, values)
+            x = tnp.arange(4.0)
+            with tnp.operators_only() if strict else tk.enable_grad():
+                getattr(tnp, name).at(x, at, tnp.array(values) if strict else values)
+            same(x, its)
+
+    def function(v: Any) -> Any:
+        made = tnp.ones(3)
+        tnp.add.at(made, [0, 1, 0], v)
+        tnp.multiply.at(made, [0, 0], v[:2])
+        return made.sum() + tnp.multiply.reduceat(v, [0, 2])[0]
+
+    same(tk.grad(function)(tnp.array([1.0, 2.0, 3.0])), np.array([2 + 5 * 2 + 2.0, 5 + 1 + 1.0, 2.0]))
+    with pytest.raises(TypeError, match=r"same_kind"), tnp.operators_only():
+        tnp.add.at(tnp.array([1, 2]), [0], 1.5)
+
+
+def test_vectorized_functions_have_gradients() -> None:
+    call = tnp.vectorize(lambda a, b: a * b if a > 1 else b)
+    same(call(A, 2.0), np.vectorize(lambda a, b: a * b if a > 1 else b)(A, 2.0))
+    same(tk.grad(lambda v: call(v, 2.0).sum())(tnp.array(A)), np.where(A > 1, 2.0, 0.0))
