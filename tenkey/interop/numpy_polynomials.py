@@ -94,11 +94,11 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
     wanted = common if common.kind == "c" else np.dtype(float)
     if rcond is None:
         rcond = x.shape[0] * float(np.finfo(x.dtype if x.dtype.kind in "fc" else float).eps)
-    given = [_cast(one, wanted) for one in (x, y)]
+    x, y = _cast(x, wanted), _cast(y, wanted)
     weights = None if w is None else _cast(w, wanted)
     if cov:
-        return algebra.polyfit(*given, deg, rcond, False, weights, cov)
-    found = algebra.polyfit(*given, deg, rcond, True, weights)
+        return algebra.polyfit(x, y, deg, rcond, False, weights, cov)
+    found = algebra.polyfit(x, y, deg, rcond, True, weights)
     if full:
         return found
     if int(found[2]) != (deg + 1 if isinstance(deg, int) else len(deg)):

@@ -33,6 +33,9 @@ from .known import define, functions
 __all__ = ["array", "asarray", "lengths_of"]
 
 
+_np: Final[Any] = np  # whose overloads do not know what users may pass
+
+
 def _find(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
@@ -344,7 +347,7 @@ def linspace(
     """
     num = operator.index(num)
     if not tensors_in((start, stop)):
-        return _placed(np.linspace(start, stop, num, endpoint, retstep, dtype, axis), device)
+        return _placed(_np.linspace(start, stop, num, endpoint, retstep, dtype, axis), device)
     first, last = operand(start), operand(stop)
     wanted = np.result_type(first.dtype, last.dtype, float(num))
     ends = [cast(x, wanted) for x in (first, last)]
@@ -365,7 +368,7 @@ def logspace(
 ) -> Any:  # fmt: skip
     """Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
     if not tensors_in((start, stop, base)):
-        return _placed(np.logspace(start, stop, num, endpoint, base, dtype, axis), device)
+        return _placed(_np.logspace(start, stop, num, endpoint, base, dtype, axis), device)
     first, last, root = (operand(x) for x in (start, stop, base))
     dims = max(x.ndim for x in (first, last, root))
     first, last, root = (x.reshape((1,) * (dims - x.ndim) + x.shape) for x in (first, last, root))
@@ -380,7 +383,7 @@ def geomspace(
 ) -> Any:  # fmt: skip
     """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
     if not tensors_in((start, stop)):
-        return _placed(np.geomspace(start, stop, num, endpoint, dtype, axis), device)
+        return _placed(_np.geomspace(start, stop, num, endpoint, dtype, axis), device)
     first, last = (_find("add")(operand(x), 0.0) for x in (start, stop))
     exponents = linspace(0.0, 1.0, num, endpoint, device=first.device)
     shape = functions["broadcast_arrays"](first, last)[0].shape
@@ -397,7 +400,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, like: Any = N
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, device: Any = None) -> Any:
     """Return the coordinates of all places of a shape, in one array, or in several that broadcast (``sparse``)."""
-    made = np.indices(lengths_of(dimensions), dtype, sparse)
+    made = _np.indices(lengths_of(dimensions), dtype, sparse)
     return tuple([_placed(x, device) for x in made]) if sparse else _placed(made, device)
 
 

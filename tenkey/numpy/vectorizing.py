@@ -30,8 +30,8 @@ class vectorize:  # NumPy's name for it
         self, pyfunc: Any = None, otypes: Any = None, doc: Any = None, excluded: Any = None, cache: bool = False,
         signature: Any = None,
     ) -> None:  # fmt: skip
-        given = () if pyfunc is None else (pyfunc,)
-        self._call = np.vectorize(*given, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature)
+        options: Any = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
+        self._call: Any = np.vectorize(**options) if pyfunc is None else np.vectorize(pyfunc, **options)
         self.pyfunc = pyfunc
         self._is_plain = pyfunc is not None and not excluded and signature is None
         self.__doc__ = self._call.__doc__

@@ -15,14 +15,18 @@ from .test_array_class import A, C, I, same
 Z = np.arange(24.0).reshape(2, 3, 4)
 
 
+def _module(x: Any) -> Any:
+    return np if isinstance(x, np.ndarray) else tnp
+
+
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 def test_orders(order: Any) -> None:
     for turn in ((0, 1, 2), (2, 0, 1), (2, 1, 0)):
         x, its = tnp.array(Z).transpose(turn), Z.transpose(turn)
         for call in (
             lambda v: v.copy(order), lambda v: v.astype("f4", order), lambda v: v.flatten(order),
-            lambda v: v.ravel(order), lambda v: (np if v is its else tnp).array(v, order=order),
-            lambda v: (np if v is its else tnp).zeros_like(v, order=order),
+            lambda v: v.ravel(order), lambda v: _module(v).array(v, order=order),
+            lambda v: _module(v).zeros_like(v, order=order),
         ):  # fmt: skip
             made, want = call(x), call(its)
             same(made, want)
@@ -54,13 +58,17 @@ def test_views_share_memory() -> None:
     x, its = tnp.array(A), A.copy()
     for make in (lambda v: v[0], lambda v: v.T, lambda v: v.reshape(3, 2), lambda v: v.ravel(), lambda v: v[:, ::2]):
         view = make(x)
-        assert view.base is x and not view.flags.owndata
+        assert view.base is x
+        assert not view.flags.owndata
         make(x)[...] = 9.0
         make(its)[...] = 9.0
         same(x, its)
         x[...], its[...] = A, A
-    assert x.base is None and x.flags.owndata and x.copy().base is None
-    assert tnp.may_share_memory(x, x.T) and not tnp.shares_memory(x[0], x[1])
+    assert x.base is None
+    assert x.flags.owndata
+    assert x.copy().base is None
+    assert tnp.may_share_memory(x, x.T)
+    assert not tnp.shares_memory(x[0], x[1])
 
 
 def test_views_of_other_dtypes() -> None:
@@ -105,7 +113,8 @@ def test_flags() -> None:
 
 def test_flat() -> None:
     x, its = tnp.array(I), I.copy()
-    assert [int(v) for v in x.flat] == list(its.flat) and len(x.flat) == 6
+    assert [int(v) for v in x.flat] == list(its.flat)
+    assert len(x.flat) == 6
     for index in (2, -1, slice(1, None, 2), [0, 5], ..., np.arange(6) > 3):
         same(x.flat[index], its.flat[index])
         value: Any = 70 if isinstance(index, int) else [70, 80]
@@ -113,7 +122,8 @@ def test_flat() -> None:
         same(x, its)
     iterator = x.flat
     next(iterator)
-    assert (iterator.index, iterator.coords) == (1, (0, 1)) and iterator.base is x
+    assert (iterator.index, iterator.coords) == (1, (0, 1))
+    assert iterator.base is x
     same(x.flat == 70, its.flat == 70)
     x.flat = 5
     assert x.tolist() == [[5, 5, 5], [5, 5, 5]]

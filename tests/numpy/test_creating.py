@@ -54,7 +54,9 @@ def test_memory_is_shared_where_numpy_shares_it() -> None:
     tnp.array(its)[0, 0] = 5.0
     assert its[0, 0] == 77.0
     x = tnp.array(A)
-    assert tnp.asarray(x) is x and tnp.array(x, copy=None) is x and tnp.array(x) is not x
+    assert tnp.asarray(x) is x
+    assert tnp.array(x, copy=None) is x
+    assert tnp.array(x) is not x
     for given in ([1, 2], x.T):
         with pytest.raises(ValueError, match=r"Unable to avoid copy"):
             tnp.array(given, copy=False, order="C")

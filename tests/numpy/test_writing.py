@@ -36,14 +36,15 @@ def test_writers(name: str) -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     for call in (
-        lambda m, x: m.copyto(x, 1.5), lambda m, x: m.copyto(x, m.array([1.5])), lambda m, x: m.put(x, m.array([0.5]), 1),
-        lambda m, x: m.putmask(x, x > 1, m.array([1.5])), lambda m, x: m.copyto([1], 2), lambda m, x: m.place([1], [True], 2),
+        lambda m, x: m.copyto(x, 1.5), lambda m, x: m.copyto(x, m.array([1.5])),
+        lambda m, x: m.put(x, m.array([0.5]), 1), lambda m, x: m.putmask(x, x > 1, m.array([1.5])),
+        lambda m, x: m.copyto([1], 2), lambda m, x: m.place([1], [True], 2),
     ):  # fmt: skip
         for m, x in ((np, I.copy()), (tnp, tnp.array(I))):
             with pytest.raises(TypeError):
                 call(m, x)  # type: ignore[no-untyped-call]
         same(x, I)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"at least 2-d"):
         tnp.fill_diagonal(tnp.ones(3), 1)
     with pytest.raises(IndexError):
         tnp.put(tnp.ones(3), [5], 1)
@@ -87,15 +88,14 @@ def test_functions_of_the_user() -> None:
     def spread(row: Any) -> Any:
         return row.max() - row.min()
 
-    for m, x in ((np, A), (tnp, tnp.array(A))):
-        made = (
+    def applied(m: Any, x: Any) -> Any:
+        return (
             m.apply_along_axis(spread, 1, x), m.apply_along_axis(lambda v: [v[0], v[1], 1.0], 0, x),
             m.apply_along_axis(lambda v: m.stack([v, v * 2]), 0, x), m.apply_over_axes(m.sum, x, (0, 1)),
             m.piecewise(x, [x < 1, x >= 4], [lambda v: -v, 7.0]), m.piecewise(x, [x > 2], [lambda v: v * 10, 0.5]),
         )  # fmt: skip
-        if m is np:
-            want = made
-    same(made, want)
+
+    same(applied(tnp, tnp.array(A)), applied(np, A))
     found = tk.grad(lambda v: tnp.apply_along_axis(lambda row: row * row[0], 1, v).sum())(tnp.array(A))
     same(found, np.array([[9.0, 3.0, 3.0], [10.0, 0.5, 0.5]]))
     found = tk.grad(lambda v: tnp.piecewise(v, [v < 2, v >= 2], [lambda r: r * r, lambda r: -r]).sum())(tnp.array(A))
@@ -110,7 +110,7 @@ def test_broadcast() -> None:
     both, its = tnp.broadcast([[1], [2]], [10, 20, 30]), np.broadcast([[1], [2]], [10, 20, 30])
     assert (both.shape, both.nd, both.size, both.numiter) == (its.shape, its.nd, its.size, its.numiter)
     assert [(int(x), int(y)) for x, y in both] == [(int(x), int(y)) for x, y in its]
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"shape mismatch"):
         tnp.broadcast([1, 2], [1, 2, 3])
 
 

@@ -99,8 +99,10 @@ class broadcast:  # NumPy's name for it
     """
 
     def __init__(self, *args: Any) -> None:
-        arrays = [one for x in args for one in (x._arrays if isinstance(x, broadcast) else (asarray(x),))]
-        self._arrays = arrays
+        arrays: list[Any] = []
+        for x in args:
+            arrays += x._arrays if isinstance(x, broadcast) else [asarray(x)]
+        self._arrays: list[Any] = arrays
         self.shape: tuple[int, ...] = np.broadcast_shapes(*[x.shape for x in arrays])
         self.numiter = len(arrays)
         self.reset()
