@@ -12,18 +12,18 @@ from typing import Any as _Any
 
 from . import creating, fft, linalg, short_ways
 from .array_class import ndarray
-from .arrays.methods import install
+from .array_parts.array_methods import install
 from .converting import host_calls, operators_only
-from .index_makers import c_, mgrid, ndenumerate, ogrid, r_
 from .names import fill, find
-from .polynomials import poly1d
-from .shapes import applying, dimensions, writing
+from .own_functions import applying, dimensions, overwriting
+from .own_functions.index_makers import c_, mgrid, ndenumerate, ogrid, r_
+from .own_functions.polynomial_class import poly1d
+from .own_functions.vectorizing import vectorize
 from .universal import ufunc
-from .vectorizing import vectorize
 
 install()
 fill("", globals())
-del applying, creating, dimensions, fill, install, short_ways, writing
+del applying, creating, dimensions, fill, install, overwriting, short_ways
 
 
 def __getattr__(name: str) -> _Any:

@@ -38,7 +38,19 @@ OUT_OF_SCOPE: Final = {
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
 """Other names that are missing, with the reason."""
 _INNER: Final = frozenset(
-    ["applying", "creating", "dimensions", "fill", "find", "install", "names", "shapes", "short_ways", "writing"]
+    [
+        "applying",
+        "array_parts",
+        "own_functions",
+        "creating",
+        "dimensions",
+        "fill",
+        "find",
+        "install",
+        "names",
+        "overwriting",
+        "short_ways",
+    ]
 )
 
 

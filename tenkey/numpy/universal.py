@@ -36,7 +36,7 @@ from .calls.loops import composed, moved_axes
 from .calls.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
-from .shapes.accumulating import apply_at, reduce_slices
+from .own_functions.accumulating import apply_at, reduce_slices
 
 __all__ = ["ufunc", "universal_functions"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .converting import from_numpy, on_host
-from .known import define, functions
+from ..converting import from_numpy, on_host
+from ..known import define, functions
 
 __all__ = ["poly1d"]
 

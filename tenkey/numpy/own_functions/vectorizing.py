@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tree import tensors_in
-from ..core.word import WEAK_MASK
-from .converting import is_strict, on_host
-from .known import functions
+from ...core.tree import tensors_in
+from ...core.word import WEAK_MASK
+from ..converting import is_strict, on_host
+from ..known import functions
 
 __all__ = ["vectorize"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tree import tensors_in
-from ..core.wrapper import Wrapper
-from .converting import from_numpy, is_strict, on_host
-from .known import functions
+from ...core.tree import tensors_in
+from ...core.wrapper import Wrapper
+from ..converting import from_numpy, is_strict, on_host
+from ..known import functions
 
 __all__ = ["c_", "mgrid", "ndenumerate", "ogrid", "r_"]
 
