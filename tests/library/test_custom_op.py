@@ -79,7 +79,7 @@ class TestCall:
 
         x = tk.asarray([1.0])
         calls: list[Any] = [lambda: anything(), lambda: anything(x, 1.0, 2.0), lambda: anything(x, scale=1.0)]
-        calls += [lambda: anything(x, x=x), lambda: anything("a"), lambda: anything(x, "a"), lambda: anything(3)]
+        calls += [lambda: anything(x, x=x), lambda: anything("a"), lambda: anything(x, "a"), lambda: anything({})]
         calls += [lambda: tk.ops.custom_op_test.official()]
         for call in calls:
             with pytest.raises(TypeError) as caught:
