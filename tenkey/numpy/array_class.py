@@ -7,7 +7,10 @@ one by a change of its class, which costs 50 ns. The class decides by which rule
 of ``Tensor`` follow the array API standard and PyTorch, those of ``ndarray`` NumPy (dtypes of results, ``x.sort()`` in
 place, ``x += y`` on a 0-d array makes a new one, as on NumPy's scalars). Functions of ``tenkey.numpy`` return
 instances, whatever tensors they are given; functions of ``tk`` return plain tensors. Memory, storage, history and
-dispatch are those of any tensor: an ``ndarray`` can be given wherever a tensor is expected.
+dispatch are those of any tensor: an ``ndarray`` can be given wherever a tensor is expected. Methods that only tensors
+have (``x.exp()``, ``x.detach()``) return arrays too. A function given to ``tk.grad`` and its relatives gets arrays
+where the caller passed arrays, and the derivatives and ``x.grad`` are arrays. Inside ``tk.vmap`` and ``tk.jvp`` an
+array is wrapped: there its operators and methods are those of ``Tensor``, and functions of ``tenkey.numpy`` NumPy's.
 Guarded by ``tests/numpy/test_array_class.py``.
 """
 

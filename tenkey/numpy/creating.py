@@ -322,7 +322,7 @@ def _of_numbers(name: str) -> None:
         return _placed(source(*given, **options), device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = source.__doc__
+    function.__doc__ = f"Return what ``numpy.{name}`` makes of its arguments, as an ``ndarray`` on ``device``."
     function.__wrapped__ = source  # type: ignore[attr-defined]
     define(function)
 
