@@ -177,7 +177,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     """Return a copy, which the gradient passes through."""
-    if a.__class__ is ndarray and order in ("C", "K"):
+    if a.__class__ is ndarray and (order == "C" or (order == "K" and a.is_contiguous)):
         return as_ndarrays(a.clone())
     return array(a, order=order)
 

@@ -26,7 +26,7 @@ def test_orders(order: Any) -> None:
         for call in (
             lambda v: v.copy(order), lambda v: v.astype("f4", order), lambda v: v.flatten(order),
             lambda v: v.ravel(order), lambda v: _module(v).array(v, order=order),
-            lambda v: _module(v).zeros_like(v, order=order),
+            lambda v: _module(v).zeros_like(v, order=order), lambda v: _module(v).copy(v, order),
         ):  # fmt: skip
             made, want = call(x), call(its)
             same(made, want)

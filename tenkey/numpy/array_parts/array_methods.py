@@ -152,7 +152,11 @@ def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
 def _reshape(self: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     given = shape[0] if len(shape) == 1 else shape
     if order == "C" and copy is None and (given.__class__ is tuple or given.__class__ is int):
-        return as_ndarrays(_tensor_reshape(self, (given,) if given.__class__ is int else given), (self,))
+        try:
+            made = _tensor_reshape(self, (given,) if given.__class__ is int else given)
+        except ValueError:
+            return functions["reshape"](self, given)  # which explains it in NumPy's words
+        return as_ndarrays(made, (self,))
     return functions["reshape"](self, given, order=order, copy=copy)
 
 

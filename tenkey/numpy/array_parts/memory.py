@@ -44,7 +44,7 @@ class Flags:
     @property
     def c_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        return self._array.is_contiguous  # type: ignore[no-any-return]
+        return bool(self._array.is_contiguous)
 
     @property
     def f_contiguous(self) -> bool:
