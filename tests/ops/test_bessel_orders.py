@@ -69,6 +69,7 @@ def test_derivatives(name: str) -> None:
     x = tk.tensor([1.5, 3.0, 7.0, 11.0], dtype=tk.float64, requires_grad=True)
     assert tk.autograd.gradcheck(lambda x: function(orders, x), x)
     assert tk.autograd.gradgradcheck(lambda x: function(orders, x), x)
+    assert tk.autograd.gradcheck(lambda x: function(2, x), x, check_forward_ad=True)
     if name != "yn":
         assert tk.autograd.gradcheck(lambda x: function(tk.asarray([0, 1, 2, 6]), -x), x)
     v = tk.tensor([2.0], requires_grad=True)

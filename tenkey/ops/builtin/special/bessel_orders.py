@@ -149,11 +149,16 @@ def _order_samples(low: float, high: float) -> Any:
     ]
 
 
+def _half_difference(function: Any, n: Tensor, x: Tensor) -> Tensor:
+    order, _ = to_one_shape(function.__name__, n, x)  # n may be a Python number
+    return (function(order - 1, x) - function(order + 1, x)) * 0.5  # type: ignore[no-any-return]
+
+
 @composite(
     "special_jn(Tensor n, Tensor x) -> Tensor",
     vjp={
         "n": no_derivative("special_jn", "n", "x"),
-        "x": lambda g, n, x: g * ((special_jn(n - 1, x) - special_jn(n + 1, x)) * 0.5),
+        "x": lambda g, n, x: g * _half_difference(special_jn, n, x),
     },
     sample_inputs=_order_samples(0.3, 9.0),
     batch=broadcast,
@@ -176,7 +181,7 @@ def special_jn(n: Tensor, x: Tensor) -> Tensor:
     "special_yn(Tensor n, Tensor x) -> Tensor",
     vjp={
         "n": no_derivative("special_yn", "n", "x"),
-        "x": lambda g, n, x: g * ((special_yn(n - 1, x) - special_yn(n + 1, x)) * 0.5),
+        "x": lambda g, n, x: g * _half_difference(special_yn, n, x),
     },
     sample_inputs=_order_samples(0.8, 9.0),
     batch=broadcast,
@@ -293,11 +298,16 @@ def _slope(v: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return where(zero, limit, out * (v / where(zero, 1, x)))
 
 
+def _modified_slope(function: Any, v: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    order, _ = to_one_shape(function.__name__, v, x)  # v may be a Python number
+    return function(order + 1, x) + _slope(order, x, out)  # type: ignore[no-any-return]
+
+
 @composite(
     "special_iv(Tensor v, Tensor x) -> Tensor",
     vjp={
         "v": no_derivative("special_iv", "v", "x"),
-        "x": lambda g, v, x, out: g * (special_iv(v + 1, x) + _slope(v, x, out)),
+        "x": lambda g, v, x, out: g * _modified_slope(special_iv, v, x, out),
     },
     sample_inputs=_order_samples(0.3, 9.0),
     batch=broadcast,
@@ -321,7 +331,7 @@ def special_iv(v: Tensor, x: Tensor) -> Tensor:
     "special_ive(Tensor v, Tensor x) -> Tensor",
     vjp={
         "v": no_derivative("special_ive", "v", "x"),
-        "x": lambda g, v, x, out: g * (special_ive(v + 1, x) + _slope(v, x, out) - sign(x) * out),
+        "x": lambda g, v, x, out: g * (_modified_slope(special_ive, v, x, out) - sign(x) * out),
     },
     sample_inputs=_order_samples(0.3, 9.0),
     batch=broadcast,
