@@ -54,13 +54,15 @@ _PAGE: Final = """{title}
 {line}
 
 .. automodule:: {module}
-   :members:
+   :members: {members}
    :undoc-members:
    :show-inheritance:
    :exclude-members: {names}
 
 {data}
 """
+_MEMBERS: Final = {"tenkey.numpy": "ndarray, operators_only, poly1d, ufunc, vectorize"}
+"""The members of a module that its page shows, for modules that do not show all: NumPy documents its own names."""
 _DATUM: Final = """.. py:data:: {name}
    :module: {module}
    :type: {kind}
@@ -86,10 +88,17 @@ def write_pages(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     pages = find_modules()
     for module in pages:
-        data = _data_of(module)
+        data = _data_of(module) if module not in _MEMBERS else {}
         entries = "\n".join(_datum(module, name, value) for name, value in data.items())
         names = ", ".join(data) or "__none__"
-        page = _PAGE.format(title=module, line="=" * len(module), module=module, names=names, data=entries)
+        page = _PAGE.format(
+            title=module,
+            line="=" * len(module),
+            module=module,
+            names=names,
+            data=entries,
+            members=_MEMBERS.get(module, ""),
+        )
         _write(folder / f"{module}.rst", page)
     listed = "\n".join(f"   {module}" for module in pages)
     _write(folder / "index.rst", f"API reference\n=============\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n")

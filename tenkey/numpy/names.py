@@ -37,21 +37,7 @@ OUT_OF_SCOPE: Final = {
 """What the namespace does not offer, and the names that belong to it."""
 REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
 """Other names that are missing, with the reason."""
-_INNER: Final = frozenset(
-    [
-        "applying",
-        "array_parts",
-        "own_functions",
-        "creating",
-        "dimensions",
-        "fill",
-        "find",
-        "install",
-        "names",
-        "overwriting",
-        "short_ways",
-    ]
-)
+_MORE: Final = ("host_calls", "operators_only")  # names that NumPy does not have
 
 
 def fill(module: str, namespace: dict[str, Any]) -> None:
@@ -66,8 +52,8 @@ def fill(module: str, namespace: dict[str, Any]) -> None:
     if not module:
         found.update(universal)
     namespace.update(found)
-    public = [name for name in namespace if not name.startswith("_") or name == "__version__"]
-    namespace["__all__"] = sorted({*public} - _INNER)
+    public = [name for name in namespace if not name.startswith("_") and (hasattr(source, name) or name in _MORE)]
+    namespace["__all__"] = sorted({*public, "random"} if not module else public)
 
 
 def kind_of(module: str, name: str) -> str:

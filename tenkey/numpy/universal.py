@@ -85,7 +85,7 @@ class ufunc:  # NumPy's name for it
         self._plans = _Plans(self)
         self._shortcuts: dict[int, int] = {} if operator is None else operator.shortcuts
         self.__name__ = self.__qualname__ = name
-        self.__doc__ = source.__doc__ if operator is None else operator.doc
+        self.__doc__ = f"Compute ``numpy.{name}`` element by element, with NumPy's arguments and result dtypes."
         for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature"):
             setattr(self, attribute, getattr(source, attribute))
         names = ["x"] if source.nin == 1 else [f"x{i + 1}" for i in range(source.nin)]
