@@ -228,7 +228,7 @@ def _joined(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = np.result_type(*dtypes)
     try:
         parts = [x if x._data.dtype == dtype else in_dtype(x, dtype) for x in args[0]]
-        return as_ndarrays(row.target(parts, **kwargs), args[0])
+        return as_ndarrays(row.target(parts, **kwargs), tuple(args[0]))
     except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
         return None
 
