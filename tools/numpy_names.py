@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import tenkey.numpy as tnp
-from tenkey.numpy.names import kind_of
+from tenkey.numpy.public_names import kind_of
 
 __all__ = ["main", "names_of", "place_of", "table"]
 

@@ -14,11 +14,11 @@ from . import creating, fft, linalg, short_ways
 from .array_class import ndarray
 from .array_parts.array_methods import install
 from .converting import host_calls, operators_only
-from .names import fill, find
 from .own_functions import applying, dimensions, overwriting
 from .own_functions.index_makers import c_, mgrid, ndenumerate, ogrid, r_
 from .own_functions.polynomial_class import poly1d
 from .own_functions.vectorizing import vectorize
+from .public_names import fill, find
 from .universal import ufunc
 
 install()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenkey.numpy as tnp
-from tenkey.numpy.names import OUT_OF_SCOPE, REFUSED
+from tenkey.numpy.public_names import OUT_OF_SCOPE, REFUSED
 from tools.numpy_names import MARKS, PAGE, names_of, place_of, table
 
 

@@ -208,7 +208,7 @@ def _cases() -> list[Case]:
         ("index", lambda f, i: o.index(f(3), [f(2)]), IndexError,
          ("[index] an index consists of ints, slices, None, '...', and tensors of integers or bools; got a tensor of "
          "dtype float32.")),
-        ("index", lambda f, i: o.index(f(3, 3), [i(2), i(3)]), ValueError,
+        ("index", lambda f, i: o.index(f(3, 3), [i(2), i(3)]), IndexError,
          "[index] the shapes (2,) and (3,)" + _BROADCAST),
         ("gather", lambda f, i: tk.gather(f(2, 3), f(2, 3)), TypeError,
          "[gather] indices must be integers, got float32."),
