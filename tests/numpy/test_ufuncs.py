@@ -11,7 +11,7 @@ import pytest
 
 import tenkey as tk
 import tenkey.numpy as tnp
-from tenkey.numpy.public_namespace import universal
+from tenkey.numpy.namespace import universal
 from tests._tiers import only_full
 
 DTYPES = ["?", "i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]

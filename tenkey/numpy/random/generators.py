@@ -21,8 +21,8 @@ from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import astype
 from ...ops.builtin.shape.views import expand_dims
 from .bit_generators import BitGenerator, Philox
+from .distribution_methods import FLOAT, Distributions, gamma_from_zero
 from .drawing import as_drawn, as_parameter, as_population, chosen_float, draw, into, plain, size_of
-from .draws import FLOAT, Distributions, gamma_from_zero
 from .few import few_categories, few_integers, few_uniform, is_observed, is_on_host, order_of_few
 
 __all__ = ["Generator", "Selections", "default_rng"]

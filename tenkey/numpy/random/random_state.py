@@ -11,8 +11,8 @@ import numpy as np
 from ... import random as _random
 from ...core.random.generator import GeneratorState, default_generator
 from .bit_generators import BitGenerator, Philox, source_of_seed, state_of
+from .distribution_methods import FLOAT, uniform_between
 from .drawing import as_population, draw
-from .draws import FLOAT, uniform_between
 from .few import few_uniform
 from .generators import Selections
 
