@@ -32,10 +32,21 @@ from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..interop.numpy_functions import Row, arguments, named_rows, wider_row
 from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, ndarray
+from .call_rules.result_rules import (
+    ASKED,
+    MEANS,
+    SUMS,
+    WIDE,
+    as_numpys,
+    in_dtypes,
+    refuse_out,
+    retaken,
+    wanted_dtypes,
+    wide,
+)
 from .converting import cast, in_float64, on_host, operand, write_out
 from .entries import make_entry, words_of
 from .known import functions
-from .rules.result_rules import ASKED, MEANS, SUMS, WIDE, as_numpys, in_dtypes, refuse_out, retaken, wanted_dtypes, wide
 from .universal import ufunc, universal_functions
 
 __all__ = ["functions", "HOST", "universal"]

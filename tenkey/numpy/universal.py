@@ -32,11 +32,11 @@ from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
+from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
+from .call_rules.ufunc_loops import composed, moved_axes
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
 from .own_functions.accumulating import apply_at, reduce_slices
-from .rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
-from .rules.ufunc_loops import composed, moved_axes
 
 __all__ = ["ufunc", "universal_functions"]
 
