@@ -69,7 +69,7 @@ def _inference(ctx: Any, g: tk.Tensor) -> tk.Tensor:
 
 
 LEAVING = [
-    _sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _array, _copied, _unrecorded, _switched_off,
+    _sin_in_numpy, _numpy_factor, _item, _float, _tolist, _data, _array, _unrecorded, _switched_off,
     _decorated, _inference,
 ]  # fmt: skip
 
@@ -96,6 +96,15 @@ def _operator(backward: Backward, forward: Callable[[Any], Any] = np.sin) -> Cal
 
 def _leaf() -> tk.Tensor:
     return tk.tensor(1.0, dtype=tk.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("make", [_function, _operator])
+def test_a_copy_stays_connected(make: Callable[[Backward], Callable[..., tk.Tensor]]) -> None:
+    """``tk.tensor(x)`` copies the values and keeps the history."""
+    x = _leaf()
+    (first,) = tk.autograd.grad(make(_copied)(x), x, create_graph=True)
+    (second,) = tk.autograd.grad(first, x)
+    assert second.item() == pytest.approx(-np.sin(1))
 
 
 @pytest.mark.parametrize("make", [_function, _operator])
