@@ -53,7 +53,7 @@ def data(self: Tensor) -> Tensor:
     >>> p.data += 1
     >>> p.data = p.data * 10
     >>> p
-    tensor([20., 30.], requires_grad=True)
+    tensor([20., 30.], shape=(2,), dtype=float32, device='cpu', requires_grad=True)
     """
     return self.detach() if self.__class__ is Wrapper else _detached(self, "x.data")
 

@@ -371,8 +371,8 @@ def _norm(
 ) -> Tensor:
     """Return the norm of all elements, or along axes. See ``tk.linalg.vector_norm``.
 
-    >>> tk.asarray([[3.0, 0.0], [0.0, 4.0]]).norm(), tk.asarray([[3.0, 4.0]]).norm(1, dim=1).tolist()
-    (tensor(5.), [7.0])
+    >>> tk.asarray([[3.0, 0.0], [0.0, 4.0]]).norm().item(), tk.asarray([[3.0, 4.0]]).norm(1, dim=1).tolist()
+    (5.0, [7.0])
     """
     if ord == "fro" or ord is None:
         ord = 2

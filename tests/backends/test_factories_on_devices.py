@@ -119,17 +119,17 @@ def test_one_kernel_serves_all_calls(backend: TemplateHost) -> None:
 
 def test_a_device_without_the_dtype_falls_back(backend: TemplateHost) -> None:
     class Narrow(TemplateHost):
-        name = "narrow"
+        name = "narrowed"
 
         def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
             return None if "64" in f"{scalar.dtype} {result}" else super().pointwise(scalar, operands, result)
 
     with tk.backends.register(Narrow()):
         np.testing.assert_array_equal(
-            tk.linspace(0, 1, 5, device="narrow").numpy(), np.linspace(0, 1, 5, dtype="float32")
+            tk.linspace(0, 1, 5, device="narrowed").numpy(), np.linspace(0, 1, 5, dtype="float32")
         )
-        np.testing.assert_array_equal(tk.eye(3, device="narrow").numpy(), np.eye(3, dtype="float32"))
-        assert tk.backends.coverage("narrow").fallback.keys() == {"tk::linspace"}
+        np.testing.assert_array_equal(tk.eye(3, device="narrowed").numpy(), np.eye(3, dtype="float32"))
+        assert tk.backends.coverage("narrowed").fallback.keys() == {"tk::linspace"}
 
 
 def test_complex_numbers() -> None:

@@ -10,8 +10,13 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import TensorSpec, composite, same_dim, structured
-from ..elementwise.complex import conj
+from ...declare.facets import Decomposition
+from ..elementwise.arithmetic import abs as abs_
+from ..elementwise.comparison import signbit, where
+from ..elementwise.complex import complex_from, conj, imag, real
 from ..elementwise.exponential import exp
+from ..elementwise.trigonometry import cos, hypot, sin
+from ..shape.copying import cast
 from .error_functions import real_erf, real_erfc
 
 # Note [Error functions of complex numbers]
@@ -68,6 +73,51 @@ def _on_numpy(x: Any, complement: bool) -> Any:
     return (found if x.dtype.kind == "c" else found.real).astype(x.dtype)
 
 
+def _near_parts(x: Tensor, y: Tensor) -> Tensor:
+    """Compute ``_near`` by operators."""
+    zero = x == 0.0
+    safe = where(zero, 1.0, x)
+    phase = x * y * 2.0
+    cosine, sine = cos(phase), sin(phase)
+    half = sin(x * y)
+    first = where(zero, 0.0, half * half / (safe * math.pi))
+    second = where(zero, y / math.pi, sine / (safe * (2 * math.pi)))
+    for n in range(1, _TERMS + 1):
+        up, down = exp(y * float(n) - n * n / 4), exp(y * float(-n) - n * n / 4)
+        even, odd = (up + down) * 0.5, (up - down) * 0.5
+        weight = 2 / math.pi / (x * x * 4.0 + float(n * n))
+        first = first + weight * (x * 2.0 * (math.exp(-n * n / 4) - even * cosine) + odd * sine * float(n))
+        second = second + weight * (x * 2.0 * even * sine + odd * cosine * float(n))
+    scale = exp(-(x * x))
+    return complex_from(scale * first, scale * second)
+
+
+def _parts(x: Tensor, complement: bool) -> Tensor:
+    """Compute ``_on_numpy`` by operators."""
+    z = cast(x, np.dtype(np.complex128))
+    a, b = real(z), imag(z)
+    right, up = abs_(a), abs_(b)
+    far = hypot(right, up) > _RADIUS
+    more = _near_parts(where(far, 1.0, right), where(far, 1.0, up))
+    near = (real_erfc(right) - more) if complement else (real_erf(right) + more)
+    beyond = _far_parts(complex_from(where(far, right, _RADIUS), where(far, up, 0.0)))
+    found = where(far, beyond if complement else 1.0 - beyond, near)
+    found = where(signbit(b), conj(found), found)
+    mirrored = conj(found)
+    found = where(signbit(a), 2.0 - mirrored if complement else -mirrored, found)
+    return cast(found if x.dtype.kind == "c" else real(found), x.dtype)
+
+
+def _far_parts(z: Tensor) -> Tensor:
+    """Compute ``_far`` by operators."""
+    inverse = -0.5 / (z * z)
+    term = total = z * 0.0 + 1.0
+    for k in range(1, 26):
+        term = term * inverse * float(2 * k - 1)
+        total = total + term
+    return exp(-(z * z)) * total / (z * math.sqrt(math.pi))
+
+
 def _meta(x: Tensor, complement: bool) -> TensorSpec:
     if x.dtype.kind not in "cfV":
         raise TypeError(f"[special.erf] got {x.dtype}: the function of complex numbers takes floating dtypes.")
@@ -79,6 +129,7 @@ complex_erf = structured(
     meta=_meta,
     numpy=_on_numpy,
     quiet=True,
+    decomposition=Decomposition(_parts),
     vjp={"x": lambda g, x, complement: g * conj(exp(-x * x)) * ((-2 if complement else 2) / math.sqrt(math.pi))},
     sample_inputs=lambda rng: [
         ((rng.standard_normal(shape) + 1j * rng.standard_normal(shape), complement), {})
