@@ -51,22 +51,11 @@ from .universal import ufunc, universal_functions
 
 __all__ = ["functions", "HOST", "universal"]
 
-HOST: Final = """
-apply_over_axes array_equiv array_repr array_str array2string asarray_chkfinite bartlett base_repr binary_repr blackman
-broadcast_arrays choose column_stack common_type copyto cov corrcoef delete diag_indices diag_indices_from diagflat
-dsplit ediff1d einsum_path extract fill_diagonal fix format_float_positional format_float_scientific frombuffer fromfile
-fromfunction fromiter fromregex fromstring genfromtxt geomspace hamming hanning histogram histogram2d
-histogram_bin_edges histogramdd hsplit i0 identity indices insert interp iscomplex isfortran isneginf isposinf isreal
-isscalar iterable ix_ kaiser lexsort load loadtxt logspace mask_indices may_share_memory min_scalar_type packbits
-piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub polyval put put_along_axis putmask
-ravel_multi_index real_if_close require resize roots save savetxt savez savez_compressed shares_memory sort_complex tri
-tril_indices tril_indices_from trim_zeros triu_indices triu_indices_from typename mintypecode unique unpackbits
-unravel_index vander vsplit apply_along_axis atleast_1d atleast_2d atleast_3d append rollaxis array_split block
-lexsort unwrap asanyarray ascontiguousarray asfortranarray
-linalg.cond linalg.tensorinv linalg.tensorsolve linalg.tensordot linalg.matrix_transpose
-fft.fftfreq fft.rfftfreq fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2
-"""
-"""Names of functions that NumPy computes from the values."""
+HOST: Final = (
+    "array_repr", "array_str", "array2string", "base_repr", "binary_repr", "einsum_path", "format_float_positional",
+    "format_float_scientific", "save", "savetxt", "savez", "savez_compressed", "typename", "mintypecode",
+)  # fmt: skip
+"""Names of functions that NumPy computes from the values: text and files."""
 
 _NUMBERS: Final = (bool, int, float, complex)
 _FIRST: Final = frozenset(["a", "x", "m", "z", "val", "p", "y", "f", "A", "ary", "ar", "arr", "element", "v"])
@@ -78,50 +67,13 @@ _SAME: Final = frozenset([  # functions whose array operands have one common dty
     "linalg.solve", "linalg.lstsq", "linalg.cross", "linalg.outer", "linalg.matmul", "linalg.vecdot",
     "linalg.multi_dot", "linalg.tensordot", "block", "polyval",
 ])  # fmt: skip
-_FREE: Final = frozenset(
-    [  # functions whose results have the dtype of the operand, or do not depend on it
-        "bincount",
-        "reshape",
-        "transpose",
-        "ravel",
-        "squeeze",
-        "expand_dims",
-        "broadcast_to",
-        "moveaxis",
-        "swapaxes",
-        "flip",
-        "roll",
-        "tile",
-        "repeat",
-        "split",
-        "array_split",
-        "concatenate",
-        "stack",
-        "where",
-        "take",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "arange",
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "eye",
-        "linspace",
-        "shape",
-        "ndim",
-        "size",
-        "result_type",
-        "meshgrid",
-        "copy",
-        "astype",
-        "asarray",
-        "array",
-        "einsum",
-    ]
-)
+# functions whose results have the dtype of the operand, or do not depend on it
+_FREE: Final = frozenset([
+    "bincount", "reshape", "transpose", "ravel", "squeeze", "expand_dims", "broadcast_to", "moveaxis", "swapaxes",
+    "flip", "roll", "tile", "repeat", "split", "array_split", "concatenate", "stack", "where", "take", "zeros_like",
+    "ones_like", "empty_like", "full_like", "arange", "zeros", "ones", "empty", "full", "eye", "linspace", "shape",
+    "ndim", "size", "result_type", "meshgrid", "copy", "astype", "asarray", "array", "einsum",
+])  # fmt: skip
 _CONDITIONS: Final = frozenset(["where", "select"])
 
 
@@ -308,7 +260,7 @@ def _source(name: str) -> Any:
 
 def _make() -> dict[str, Callable[..., Any]]:
     made: dict[str, Callable[..., Any]] = {}
-    for name in HOST.split():
+    for name in HOST:
         source = _source(name)
         if source is not None:
             made[name] = _host_function(name, source)
