@@ -66,12 +66,13 @@ def special_erfcx(T: Any, x: Any) -> Any:
     return s.where(x < 0, 2 * _exp_of_square(T, x, 1.0) - positive, positive)
 
 
-def _tail(T: Any, p: Any, *, gap: bool = False) -> Any:
+def _tail(T: Any, p: Any, *, gap: bool = False, twice: bool = False) -> Any:
     """Return the distance beyond which a standard normal variable lies with probability p, for p up to 1/8.
 
     ``gap``: p is half the difference between a number and 1, which is never so small in float32 that r is 5.
+    ``twice``: p is twice the probability, so that the least number does not become zero.
     """
-    square = -s.log(p)
+    square = math.log(2) - s.log(p) if twice else -s.log(p)
     inverse = s.rsqrt(square)
     r = square * inverse
     near_low, near_high, far_low = 1 / 5, 1 / 1.4, 1 / 27.5
@@ -108,9 +109,9 @@ def special_erfcinv(T: Any, x: Any) -> Any:
     q = 1 - x
     inner = s.abs(q) <= T(0.75)
     central = q * horner(T, c.ERFINV, q * q * (32 / 9) - 1)
-    rest = s.where(x < 1, x, 2 - x) * 0.5
+    rest = s.where(x < 1, x, 2 - x)
     inside = s.logical_and(rest > 0, s.logical_not(inner))
-    outer = s.copysign(_tail(T, s.where(inside, rest, T(0.125))) * _SQRT_HALF, q)
+    outer = s.copysign(_tail(T, s.where(inside, rest, T(0.25)), twice=True) * _SQRT_HALF, q)
     ends = s.where(rest == 0, s.copysign(T(math.inf), q), T(math.nan))
     return s.where(inner, central, s.where(inside, outer, ends))
 
