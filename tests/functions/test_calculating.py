@@ -269,6 +269,8 @@ def test_weighted_quantiles() -> None:
     weights[:, :, -1] += 1.0
     for a, axis, w in ((X, None, weights), (X, 1, weights + (np.arange(4)[:, None] == 0)), (X, (0, 2), weights),
                        (np.floor(X * 2), -1, weights[0, 0])):  # fmt: skip
+        if isinstance(axis, tuple) and np.lib.NumpyVersion(np.__version__) < "2.2.0":
+            continue  # NumPy 2.1 gives the weights of several axes to other elements
         for q in (0.5, 0.0, 1.0, np.array([[0.1, 0.25], [0.6, 0.99]])):
             for keepdims in (False, True):
                 want = np.quantile(a, q, axis=axis, weights=w, method="inverted_cdf", keepdims=keepdims)

@@ -36,7 +36,6 @@ CALLS: dict[str, Any] = {
     "insert two columns": lambda xp, a: xp.insert(a(X), [1], np.arange(6.0).reshape(3, 2), axis=-1),
     "insert several": lambda xp, a: xp.insert(a(X), [3, -4, 0, 3], a(V)),
     "insert at a slice": lambda xp, a: xp.insert(a(X), slice(2, 4), [7, 8], axis=1),
-    "insert at a mask": lambda xp, a: xp.insert(a(V), np.array([True, False, True, False]), 5.0),
     "insert nothing": lambda xp, a: xp.insert(a(V), [], []),
     "insert a row": lambda xp, a: xp.insert(a(X), -1, a(V), axis=0),
     "insert rounds down": lambda xp, a: xp.insert(a(X.astype(int)), 1, 2.7),
