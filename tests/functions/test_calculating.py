@@ -265,12 +265,14 @@ def test_inside_vmap() -> None:
 
 
 def test_weighted_quantiles() -> None:
-    weights = RNG.integers(0, 4, X.shape).astype(float)
+    # NumPy 2.1 takes elements of weight 0, and gives the weights of several axes to other elements
+    recent = np.lib.NumpyVersion(np.__version__) >= "2.2.0"
+    weights = RNG.integers(0 if recent else 1, 4, X.shape).astype(float)
     weights[:, :, -1] += 1.0
     for a, axis, w in ((X, None, weights), (X, 1, weights + (np.arange(4)[:, None] == 0)), (X, (0, 2), weights),
                        (np.floor(X * 2), -1, weights[0, 0])):  # fmt: skip
-        if isinstance(axis, tuple) and np.lib.NumpyVersion(np.__version__) < "2.2.0":
-            continue  # NumPy 2.1 gives the weights of several axes to other elements
+        if isinstance(axis, tuple) and not recent:
+            continue
         for q in (0.5, 0.0, 1.0, np.array([[0.1, 0.25], [0.6, 0.99]])):
             for keepdims in (False, True):
                 want = np.quantile(a, q, axis=axis, weights=w, method="inverted_cdf", keepdims=keepdims)
