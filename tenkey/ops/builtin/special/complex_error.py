@@ -94,6 +94,7 @@ def _near_parts(x: Tensor, y: Tensor) -> Tensor:
 
 def _parts(x: Tensor, complement: bool) -> Tensor:
     """Compute ``_on_numpy`` by operators."""
+    _meta(x, complement)  # refuses other dtypes
     z = cast(x, np.dtype(np.complex128))
     a, b = real(z), imag(z)
     right, up = abs_(a), abs_(b)
