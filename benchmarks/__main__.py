@@ -50,7 +50,7 @@ BENCHMARKS: Final = (
     Benchmark("pool", "The launch of a parallel region"),
     Benchmark("programs", "Whole programs"),
     Benchmark("numpy_programs", "NumPy programs with one import changed"),
-    Benchmark("numpy_calls", "Small calls of NumPy's names"),
+    Benchmark("numpy_calls", "Small calls of tenkey.numpy"),
     Benchmark("dispatch", "The cost of a call", ["--rounds", "30"]),
     Benchmark("arrays", "Small arrays", ["--rounds", "15"]),
     Benchmark("autograd", "Backward passes", ["--rounds", "15"]),

@@ -28,7 +28,7 @@ CALLS: Final = (
     "np.tile(a, 2)", "m[1]", "a[2]", "a[c]", "m[1:3, 0]", "np.linalg.norm(a)", "np.linalg.solve(d, a)",
     "np.linalg.inv(d)", "np.fft.fft(a)",
 )  # fmt: skip
-_TITLE: Final = "Small calls of NumPy's names"
+_TITLE: Final = "Small calls of tenkey.numpy"
 
 
 def _row(call: str) -> Row:

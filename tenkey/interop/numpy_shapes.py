@@ -26,7 +26,7 @@ def _tk(name: str) -> Callable[..., Any]:
 
 
 def _tensor(x: Any) -> Tensor:
-    """Return an array, a number or a sequence as a tensor of NumPy's dtype."""
+    """Return an array, a number or a sequence as a tensor with the dtype that NumPy gives it."""
     return x if isinstance(x, Tensor) else asarray(np.asarray(x))
 
 

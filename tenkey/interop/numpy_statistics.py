@@ -44,7 +44,7 @@ def _vector(x: Any) -> Any:
 
 
 def _ends(x: Any) -> np.ndarray:
-    """Return the least and the greatest element as an array of NumPy's, or an empty one."""
+    """Return the least and the greatest element as a NumPy array, which is empty for empty input."""
     if not x.size:
         return np.zeros(0, x.dtype)
     return np.array([_tk(name)(x).item() for name in ("min", "max")], x.dtype)

@@ -1,4 +1,4 @@
-"""The table of NumPy's functions: their arguments, and what becomes of each in a call of the counterpart here."""
+"""The table of NumPy functions: their arguments, and how each is passed to the tenkey function."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def weighted_quantile(x: Tensor, q: Any, weights: Tensor, axis: Any = None, *, k
 
 
 def reduced_slices(reduce: Callable[..., Tensor], x: Tensor, indices: Any, axis: int = 0) -> Tensor:
-    """Reduce the slices of an axis that begin at given places, as the method ``reduceat`` of NumPy's ufuncs does.
+    """Reduce the slices of an axis that begin at given places, like the method ``reduceat`` of a NumPy ufunc.
 
     Args: reduce: a reduction with the arguments ``axis`` and ``keepdims``, such as ``tk.sum``. indices: places in the
     axis, read on the host; a slice ends where the next one begins, and is a single element if that is not behind it.

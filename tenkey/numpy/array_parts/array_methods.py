@@ -270,7 +270,7 @@ def _array_function(self: Any, func: Any, types: Any, args: tuple[Any, ...], kwa
 
 
 _CONVERSIONS: Final = frozenset([np.atleast_1d, np.atleast_2d, np.atleast_3d])
-"""Functions of NumPy's that give NumPy's arrays: libraries call them before compiled code (``scipy.optimize``)."""
+"""NumPy functions whose results stay NumPy arrays: libraries call them before compiled code (``scipy.optimize``)."""
 _sources: dict[Any, Any] = {}
 
 

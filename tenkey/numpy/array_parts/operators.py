@@ -3,7 +3,7 @@
 Note [In-place operators of arrays]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``x += y`` writes into the memory of ``x``, as in NumPy, and raises an error if the result does not fit the dtype. A 0-d
-array is the exception: it stands for a scalar of NumPy's, which cannot be changed, so that ``x += y`` gives the
+array is the exception: it stands for a NumPy scalar, which cannot be changed, so that ``x += y`` gives the
 name another array and ``total = x[0]; total += 1`` leaves ``x`` as it is. (``x[...] += 1`` writes into a 0-d array.)
 Guarded by ``tests/numpy/test_array_class.py::test_in_place``.
 """
@@ -38,7 +38,7 @@ _OTHERS: Final = (str, dict, set, type(None))  # which are not operands
 
 
 def is_foreign(x: Any) -> bool:
-    """Tell whether an operand's own class should compute: it has NumPy's protocol, and is not an array of NumPy's."""
+    """Return whether an operand's own class computes: it has ``__array_ufunc__`` and is not a NumPy array."""
     if isinstance(x, (Tensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
         return False
     return getattr(x, "__array_ufunc__", np.ndarray.__array_ufunc__) is None or hasattr(x, "__array_priority__")

@@ -1,4 +1,4 @@
-"""Calls of ufuncs on small arrays, which are one call of NumPy's ufunc.
+"""Compute ufuncs of small arrays with a single NumPy call.
 
 Note [Quick calls of ufuncs]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -128,7 +128,7 @@ def in_dtypes(made: Any, wanted: Any) -> Any:
 
 
 def as_numpys(error: Exception, source: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Exception:
-    """Return an error in the class and with the words of NumPy's, which it raises for zeros of these shapes."""
+    """Return the error that NumPy raises for zeros of these shapes, with its class and message."""
     given, keywords = map_tensors(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), (args, options))
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
