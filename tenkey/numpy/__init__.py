@@ -27,5 +27,9 @@ del applying, creating, dimensions, fill, install, overwriting, short_ways
 
 
 def __getattr__(name: str) -> _Any:
-    """Find ``random`` at its first use; explain why another name is not here."""
+    """Find a module that is loaded at its first use; explain why another name is not here."""
     return find(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *globals()["__all__"]})

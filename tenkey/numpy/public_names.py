@@ -24,6 +24,8 @@ _OWN: Final = [
     "info", "show_config",
 ]  # fmt: skip
 """Names that are NumPy's own objects."""
+_LATE: Final = ("polynomial", "testing", "typing")
+"""Modules that NumPy itself imports at their first use; ``testing`` takes as long as half of NumPy."""
 
 OUT_OF_SCOPE: Final = {
     "object, structured, text and date dtypes": "object_ void str_ bytes_ flexible character record recarray rec "
@@ -43,7 +45,8 @@ _MORE: Final = ("host_calls", "operators_only")  # names that NumPy does not hav
 def fill(module: str, namespace: dict[str, Any]) -> None:
     """Add the functions of a module of NumPy's, "" for the main namespace, to the globals of ours, with ``__all__``."""
     source = getattr(np, module) if module else np
-    own = [name for name in _OWN if name != "lib"] if not module else ["LinAlgError"] if module == "linalg" else []
+    own = [name for name in _OWN if name not in ("lib", *_LATE)] if not module else []
+    own += ["LinAlgError"] if module == "linalg" else []
     found = {name: getattr(source, name) for name in own if hasattr(source, name)}
     for name, function in functions.items():
         before, _, short = name.rpartition(".")
@@ -53,7 +56,7 @@ def fill(module: str, namespace: dict[str, Any]) -> None:
         found.update(universal)
     namespace.update(found)
     public = [name for name in namespace if not name.startswith("_") and (hasattr(source, name) or name in _MORE)]
-    namespace["__all__"] = sorted({*public, "random"} if not module else public)
+    namespace["__all__"] = sorted({*public, "random", *_LATE} if not module else public)
 
 
 def kind_of(module: str, name: str) -> str:
@@ -91,6 +94,8 @@ def find(name: str) -> object:
     """Return a module that is loaded at its first use; raise the AttributeError that explains another name."""
     if name in ("random", "lib"):
         return importlib.import_module(f"tenkey.numpy.{name}")
+    if name in _LATE:
+        return getattr(np, name)
     raise missing(name)
 
 
