@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Collect tests without collections of garbage: they would go through all syntax trees, modules and items so far."""
+    """Collect tests without collections of garbage, which would go through all syntax trees, modules and items."""
     gc.disable()
     try:
         return (yield)
