@@ -1,1 +1,25 @@
-"""Functions of the namespace whose signatures the schema language cannot express."""
+"""Functions of the namespace whose signatures the schema language cannot express.
+
+The functions here belong to ``tk.linalg`` and ``tk.fft``, whose operators are declared at their first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._util.lazy_import import lazy_import
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from .calculating.planar_transforms import fft2, ifft2, irfft2, rfft2
+    from .matrix_norms import cond, matrix_norm, norm
+
+__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2"]
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = lazy_import(
+        __name__,
+        {
+            "calculating.planar_transforms": ("fft2", "ifft2", "irfft2", "rfft2"),
+            "matrix_norms": ("cond", "matrix_norm", "norm"),
+        },
+    )

@@ -9,36 +9,46 @@ NumPy computes from the values, and its results become tensors. An array given a
 result.
 A function that is not in the table gets arrays in place of its tensors, and its results stay arrays: libraries use some
 of them (``np.atleast_1d``) as conversions before compiled code. Functions that write into their first operand refuse a
-tensor there. The first call of a NumPy function loads this module. Guarded by tests/interop/test_numpy_functions.py.
+tensor there. The first call of a NumPy function loads this module. A row is read at the first call of its function,
+and the module of what it calls is imported then. Guarded by tests/interop/test_numpy_functions.py.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from importlib import import_module
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from .. import functions
+from .._util.locks import new_lock
 from ..core.tensor import Tensor, add_methods
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch import registry
-from ..functions import creation, indexing, linspace, matrix_norms, splitting, statistics
+from ..functions import creation, indexing, linspace, splitting, statistics
 from ..functions import linalg as contractions
 from ..functions.creation import asarray
 from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
-from .numpy_mathematics import MATHEMATICS
 from .numpy_names import NUMPY_NAMES
-from .numpy_polynomials import POLYNOMIALS
-from .numpy_reductions import WIDER
-from .numpy_shapes import SHAPES
-from .numpy_table import TABLE
+from .numpy_table import ADAPTED, TABLE, WIDER
 
-__all__ = ["ARRAYS", "Row", "arguments", "array_function", "named_rows", "rows", "wider_row"]
+__all__ = [
+    "ARRAYS",
+    "Row",
+    "arguments",
+    "array_function",
+    "named_functions",
+    "numpys",
+    "row_names",
+    "row_of",
+    "wider_row",
+]
 
 
 @functools.cache
@@ -46,7 +56,7 @@ def _ours(name: str) -> Callable[..., Any]:
     """Return ``tk.<name>``: an operator, or a function of the namespace."""
     module, _, short = name.rpartition(".")
     load(module)
-    for holder in (contractions, matrix_norms, indexing, creation, splitting, linspace, statistics):
+    for holder in (contractions, functions, indexing, creation, splitting, linspace, statistics):
         if short in holder.__all__:
             return cast("Callable[..., Any]", getattr(holder, short))
     operator = registry.operators.get(f"tk::{module}_{short}") if module else None  # tk.linalg.matmul is tk.matmul
@@ -71,9 +81,6 @@ def _is_complex(x: Any) -> bool:
 
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
-    **MATHEMATICS,
-    **SHAPES,
-    **POLYNOMIALS,
     "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
     "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
     "shape": lambda a: a.shape,
@@ -85,6 +92,8 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "array_equal": lambda *operands, **options: bool(_ours("array_equal")(*operands, **options)),
     "result_type": lambda *operands: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in operands]),
 }
+_PLACES: Final = {name: module for module, names in ADAPTED.items() for name in names.split()}
+_WIDER: Final = frozenset(WIDER.split())
 _WRITERS: Final = frozenset(["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"])
 _MANY: Final = -1  # any number of operands, by position
 # arguments for which NumPy takes a list as an array
@@ -123,46 +132,62 @@ class Row(NamedTuple):
         return self.flattens is False and not self.sequences
 
 
-def _parse(line: str) -> Iterator[tuple[str, Any, Row]]:
-    """Yield the names of a line of the table, NumPy's functions, and their rows."""
-    head, _, tail = line.partition(":")
-    first, _, rest = tail.partition("/")
-    given, options = first.split(), rest.split()
-    plain = [name.lstrip("-~").rstrip("*@!.").partition("=")[0] for name in (*given, *options)]
-    for name in head.split():
-        func: Any = np
-        for part in name.split("."):
-            func = getattr(func, part, None)
-        if func is None:  # NumPy is older
-            continue
-        ours = NUMPY_NAMES.get(name, name)
-        yield (
-            name,
-            func,
-            Row(
-                _ADAPTED.get(name) or _ADAPTED.get(ours) or _ours(ours),
-                tuple(plain),
-                _MANY if first.rstrip().endswith("...") else len(given),
-                {a: b for a, _, b in (option.partition("=") for option in options) if b},
-                frozenset(option[1:] for option in options if option[0] == "-"),
-                frozenset(option[1:] for option in options if option[0] == "~"),
-                frozenset(argument[:-1] for argument in (*given, *options) if argument[-1] == "*"),
-                "dtype@" in options,
-                None if "axis!!" in options else "axis!" in options,
-            ),
-        )
+def numpys(name: str) -> Any:
+    """Return NumPy's function of this name, ``linalg.norm`` for example; None where NumPy is older."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _adapted(name: str) -> Callable[..., Any] | None:
+    module = _PLACES.get(name)
+    return _ADAPTED.get(name) if module is None else _found(module, name)
+
+
+def _found(module: str, name: str) -> Callable[..., Any]:
+    with new_lock():  # as in Note [Delayed modules]
+        found = import_module(f".{module}", __package__)
+    return cast("Callable[..., Any]", found.FUNCTIONS[name])
 
 
 @functools.cache
-def rows() -> dict[Any, Row]:
-    """Return the table, by the NumPy functions; it is read at the first use."""
-    return {func: row for _, func, row in named_rows()}
+def _lines() -> dict[str, str]:
+    """Return the arguments in the table, by NumPy's names."""
+    lines = [line.partition(":") for line in TABLE.strip().splitlines()]
+    return {name: tail for head, _, tail in lines for name in head.split()}
 
 
-def named_rows() -> Iterator[tuple[str, Any, Row]]:
-    """Yield each name of the table with NumPy's function and its row."""
-    for line in TABLE.strip().splitlines():
-        yield from _parse(line)
+@functools.cache
+def row_of(name: str) -> Row:
+    """Return the row of a name of the table."""
+    first, _, rest = _lines()[name].partition("/")
+    given, options = first.split(), rest.split()
+    plain = [name.lstrip("-~").rstrip("*@!.").partition("=")[0] for name in (*given, *options)]
+    ours = NUMPY_NAMES.get(name, name)
+    return Row(
+        _adapted(name) or _adapted(ours) or _ours(ours),
+        tuple(plain),
+        _MANY if first.rstrip().endswith("...") else len(given),
+        {a: b for a, _, b in (option.partition("=") for option in options) if b},
+        frozenset(option[1:] for option in options if option[0] == "-"),
+        frozenset(option[1:] for option in options if option[0] == "~"),
+        frozenset(argument[:-1] for argument in (*given, *options) if argument[-1] == "*"),
+        "dtype@" in options,
+        None if "axis!!" in options else "axis!" in options,
+    )
+
+
+def named_functions() -> dict[str, Any]:
+    """Return the functions of NumPy in the table, by their names there."""
+    found = {name: numpys(name) for name in _lines()}
+    return {name: function for name, function in found.items() if function is not None}  # NumPy may be older
+
+
+@functools.cache
+def row_names() -> dict[Any, str]:
+    """Return the names in the table by the functions of NumPy; it is read at the first use."""
+    return {function: name for name, function in named_functions().items()}
 
 
 @functools.cache
@@ -247,14 +272,18 @@ def arguments(func: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]
     return first, keywords
 
 
-def wider_row(name: str, row: Row) -> Row | None:
+@functools.cache
+def wider_row(name: str) -> Row | None:
     """Return the row for arguments and dtypes that the operator does not take, if there is another function."""
-    target = WIDER.get(name)
-    return None if target is None else row._replace(target=target, refused=row.refused - {"where", "initial"})
+    if name not in _WIDER:
+        return None
+    row = row_of(name)
+    return row._replace(target=_found("numpy_reductions", name), refused=row.refused - {"where", "initial"})
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: D103
-    row = rows().get(func)
+    known = row_names().get(func)
+    row = None if known is None else row_of(known)
     if (
         row is not None
         and not kwargs
@@ -273,8 +302,9 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
         raise refuse_tensor(name, out=True)
     tensors = tensors_in((args, kwargs))
     device = tensors[0].device if tensors else self.device
-    if row is not None and out is None:
-        for each in (row, wider_row(name, row)):
+    if known is not None and out is None:
+        for look in (row_of, wider_row):
+            each = look(known)
             found = None if each is None else arguments(func, each, args, kwargs, device)
             if each is not None and found is not None:
                 return each.target(*found[0], **found[1])

@@ -12,24 +12,23 @@ from typing import Any, Final
 
 import numpy as np
 
+from .. import functions
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..dispatch import registry
-from ..functions import creation, matrix_norms
+from ..functions import creation
 from ..functions import linalg as contractions
 from ..functions.calculating import (
     cross_products,
     number_tests,
     orders,
-    planar_transforms,
     tensor_systems,
     windows,
 )
 from ..ops.builtin import load
-from .numpy_statistics import STATISTICS
 
-__all__ = ["MATHEMATICS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _tk(name: str) -> Callable[..., Any]:
@@ -151,12 +150,12 @@ def _cond(x: Any, p: Any = None) -> Any:
     if not all(x.shape[-2:]):
         raise np.linalg.LinAlgError(f"[linalg.cond] got shape {x.shape}: cond is not defined on empty arrays.")
     if p in (None, 2, -2) or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        made = matrix_norms.cond(x, p)
+        made = functions.cond(x, p)
     else:
         where, last = _tk("where"), _tk("linalg.slogdet")(x)[0]
         singular = _tk("equal")(last, 0)  # their inverse is an error, their condition number inf
         whole = where(singular[..., None, None], _tk("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
-        norm = matrix_norms.matrix_norm
+        norm = functions.matrix_norm
         made = where(singular, math.inf, norm(x, ord=p) * norm(_tk("linalg.inv")(whole), ord=p))
     isnan = _tk("isnan")
     return _tk("where")(_tk("logical_and")(isnan(made), ~_tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
@@ -198,7 +197,7 @@ def _planes(name: str) -> Callable[..., Any]:
     def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         if axes is None:
             return _tk(f"fft.{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
-        return getattr(planar_transforms, name)(a, s, axes, norm)
+        return getattr(functions, name)(a, s, axes, norm)
 
     return function
 
@@ -248,7 +247,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     return x
 
 
-MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eigh": _eigh,
     "linalg.eigvalsh": _eigvalsh,
     "linalg.svd": _svd,
@@ -281,6 +280,5 @@ MATHEMATICS: Final[dict[str, Callable[..., Any]]] = {
     "real": lambda val: _tk("real")(val) if val.dtype.kind == "c" else val,
     "i0": lambda x: _tk("special.i0")(x),
     "nan_to_num": _nan_to_num,
-    **STATISTICS,
 }
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -17,7 +17,7 @@ from ..functions.calculating import polynomial_algebra as algebra
 from ..functions.creation import asarray
 from ..functions.rearranging.joining import trim_zeros
 
-__all__ = ["POLYNOMIALS"]
+__all__ = ["FUNCTIONS"]
 
 
 def _tk(name: str) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
     return found[0]
 
 
-POLYNOMIALS: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "poly": algebra.poly,
     "roots": _roots,
     "polyadd": lambda a1, a2: algebra.polyadd(*_in_common(a1, a2)),

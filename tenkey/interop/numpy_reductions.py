@@ -18,7 +18,7 @@ from ..functions.calculating.masked_reductions import masked_reduction
 from ..functions.calculating.orders import complex_argsort, complex_extreme, complex_place, sort_complex
 from ..ops.shapes import checked_axis
 
-__all__ = ["WIDER"]
+__all__ = ["FUNCTIONS"]
 
 _BOOL: Final = np.dtype(np.bool_)
 
@@ -138,7 +138,7 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
     return _tk("reshape")(places[:m] if first else places[n:], v.shape)
 
 
-WIDER: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: _masked(name) for name in ("sum", "prod", "any", "all", "count_nonzero", "mean", "var", "std")},
     **{name: _masked(name) for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd")},
     "max": _extreme("max"),

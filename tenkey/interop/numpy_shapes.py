@@ -18,7 +18,7 @@ from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
 from .numpy_order import ravel, reshaped
 
-__all__ = ["SHAPES"]
+__all__ = ["FUNCTIONS"]
 
 
 def _tk(name: str) -> Callable[..., Any]:
@@ -274,7 +274,7 @@ def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     return tuple(indexing.unravel_index(found, lengths[::step])[::step])
 
 
-SHAPES: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "reshape": lambda a, shape, order="C", copy=None: reshaped(a, shape, order, copy),
     "ravel": lambda a, order="C": ravel(a, order),
     "concatenate": _concatenate,

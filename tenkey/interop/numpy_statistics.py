@@ -1,7 +1,7 @@
 """Histograms, differences, orders and sets as NumPy calls them, over the operators of tenkey.
 
-The rows of ``numpy_table.py`` whose functions are not quite those of ``tk``: ``numpy_mathematics.py`` takes them up
-with those of linear algebra. Guarded by ``tests/numpy/test_table_mathematics.py``.
+The functions here are those rows of ``numpy_table.py`` that are not quite the functions of ``tk``: their arguments are
+NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/numpy/test_table_mathematics.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
 from ..functions.rearranging.distinct_slices import distinct_slices
 
-__all__ = ["STATISTICS"]
+__all__ = ["FUNCTIONS"]
 
 _DOUBLE: Final = np.dtype(np.float64)
 
@@ -394,7 +394,7 @@ def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     return both[changes[1:] & changes[:-1]]
 
 
-STATISTICS: Final[dict[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "histogram": _histogram,
     "histogram_bin_edges": _edges,
     "histogramdd": _histogramdd,

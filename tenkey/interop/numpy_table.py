@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TABLE"]
+__all__ = ["ADAPTED", "TABLE", "WIDER"]
 
 # NumPy's names: NumPy's arguments in NumPy's order. Those before the stroke are passed on by position, those after it
 # by keyword (theirs=ours where the names differ). A sequence of operands has a star, any number of operands an
@@ -164,3 +164,29 @@ fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2: a / s axes norm -out
 fft.fftshift fft.ifftshift: x / axes
 fft.fftfreq fft.rfftfreq: n / d device
 """
+
+ADAPTED: Final = {
+    "numpy_mathematics":
+        "linalg.eigh linalg.eigvalsh linalg.svd linalg.qr linalg.matrix_rank linalg.pinv linalg.eig linalg.eigvals "
+        "linalg.cond einsum linalg.lstsq linalg.tensorsolve linalg.tensorinv linalg.tensordot linalg.matrix_transpose "
+        "linalg.cross interp cross trace outer fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 angle array_equiv iscomplex "
+        "isneginf isposinf isreal real_if_close bartlett blackman hamming hanning kaiser lexsort sort_complex real i0 "
+        "nan_to_num",
+    "numpy_polynomials":
+        "poly roots polyadd polysub polymul polydiv polyder polyint polyfit polyval",
+    "numpy_shapes":
+        "reshape ravel concatenate concat stack vstack hstack dstack column_stack append insert delete resize "
+        "trim_zeros split array_split hsplit vsplit dsplit block broadcast_to rollaxis squeeze tril triu meshgrid take "
+        "choose vander pad compress extract repeat ravel_multi_index unravel_index ix_ diagflat tril_indices_from "
+        "triu_indices_from diag_indices_from packbits unpackbits",
+    "numpy_statistics":
+        "histogram histogram_bin_edges histogramdd histogram2d bincount cov corrcoef diff ediff1d trapezoid unwrap "
+        "gradient cumulative_sum cumulative_prod convolve correlate round quantile percentile nanquantile "
+        "nanpercentile argsort partition argpartition unique intersect1d setdiff1d setxor1d",
+}  # fmt: skip
+"""The modules with functions that are not quite those of ``tk``, by NumPy's names: imported at their first use."""
+WIDER: Final = (
+    "sum prod any all count_nonzero mean var std nansum nanprod nanmean nanvar nanstd max amax min amin nanmax nanmin "
+    "argmax argmin ptp sort argsort partition argpartition median nanmedian searchsorted"
+)
+"""The functions with another one in ``numpy_reductions``, for arguments and dtypes that the operator does not take."""

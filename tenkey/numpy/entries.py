@@ -22,7 +22,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..dispatch.calling import codegen
-from ..interop.numpy_functions import ARRAYS, Row
+from ..interop.numpy_functions import ARRAYS, Row, row_of
 from .array_class import as_ndarrays, ndarray
 
 __all__ = ["make_entry", "words_of"]
@@ -81,13 +81,12 @@ def words_of(row: Row, args: tuple[Any, ...]) -> Any:
     return tuple(words) if len(words) > 1 else words[0] if words else None
 
 
-def make_entry(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> Callable[..., Any]:
+def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[Any]) -> Callable[..., Any]:
     """Return the function for a row; ``general`` takes the tuple of operands and the dict of other arguments."""
-    short = name.rpartition(".")[2]
     scope: dict[str, Any] = {}
 
     def first_call(*args: Any, **kwargs: Any) -> Any:
-        written = _write(short, source, row, general, direct)
+        written = _write(name.rpartition(".")[2], source, row_of(name), general, direct)
         scope.update(written.__globals__)
         function.__defaults__ = written.__defaults__
         function.__kwdefaults__ = written.__kwdefaults__
@@ -95,7 +94,7 @@ def make_entry(name: str, source: Any, row: Row, general: Callable[..., Any], di
         return function(*args, **kwargs)
 
     scope["first_call"] = first_call
-    function: Any = FunctionType(_unwritten.__code__, scope, short)
+    function: Any = FunctionType(_unwritten.__code__, scope)
     return function  # type: ignore[no-any-return]
 
 

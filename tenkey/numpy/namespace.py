@@ -29,7 +29,7 @@ from ..core.device import CPU
 from ..core.tensor import Tensor
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
-from ..interop.numpy_functions import Row, arguments, named_rows, wider_row
+from ..interop.numpy_functions import Row, arguments, named_functions, numpys, row_of, wider_row
 from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, ndarray
 from .call_rules.result_rules import (
@@ -112,10 +112,9 @@ def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
     return first
 
 
-def _general(
-    name: str, source: Any, row: Row, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:  # fmt: skip
+def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the counterpart of a NumPy function with any of NumPy's arguments."""
+    row = row_of(name)
     if name in _JOINING and not kwargs.keys() - {"axis"} and kwargs.get("axis", 0) is not None:
         made = _joined(row, args, kwargs)
         if made is not None:
@@ -132,9 +131,9 @@ def _general(
         args = (*args, options.pop("x"), options.pop("y"))
     tensors = tensors_in((args, options))
     device = next((x.device for x in tensors if not x._word & WEAK_MASK), CPU)
-    used, wider = row, wider_row(name, row)
+    used, wider = row, None
     found = arguments(source, row, args, options, device)
-    if found is None and wider is not None:
+    if found is None and (wider := wider_row(name)) is not None:
         used, found = wider, arguments(source, wider, args, options, device)
     if found is None:
         return on_host(source, args, {**options, **({} if out is None else {"out": out})})
@@ -147,7 +146,8 @@ def _general(
     try:
         made = in_float64(used.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
-        made = _otherwise(used, wider, tensors, operands, keywords, wanted_dtypes(source, row, args, options))
+        wanted = wanted_dtypes(source, row, args, options)
+        made = _otherwise(used, wider or wider_row(name), tensors, operands, keywords, wanted)
         refused = True
         if made is None:
             if any(x.requires_grad for x in tensors):
@@ -222,9 +222,9 @@ def _dtypes_of(made: Any) -> list[Any]:
     return [getattr(x, "dtype", None) for x in (made if isinstance(made, (tuple, list)) else (made,))]
 
 
-def _function(name: str, source: Any, row: Row) -> Any:
+def _function(name: str, source: Any) -> Any:
     direct: set[Any] = set()
-    return _named(make_entry(name, source, row, partial(_general, name, source, row, direct), direct), name, source)
+    return _named(make_entry(name, source, partial(_general, name, source, direct), direct), name, source)
 
 
 def _named(function: Any, name: str, source: Any) -> Any:
@@ -251,22 +251,15 @@ _OWN: Final[dict[str, Callable[..., Any]]] = {
 """Functions that look at the kind of an object, not at values."""
 
 
-def _source(name: str) -> Any:
-    found: Any = np
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
 def _make() -> dict[str, Callable[..., Any]]:
     made: dict[str, Callable[..., Any]] = {}
     for name in HOST:
-        source = _source(name)
+        source = numpys(name)
         if source is not None:
             made[name] = _host_function(name, source)
     made.update(_OWN)
-    for name, source, row in named_rows():
-        made[name] = _function(name, source, row)
+    for name, source in named_functions().items():
+        made[name] = _function(name, source)
     made["permute_dims"] = made["transpose"]
     return {**made, **functions}  # modules define their own functions before or after this one
 

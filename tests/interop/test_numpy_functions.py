@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import tenkey as tk
 from tenkey.interop import numpy_functions as _numpy_functions
 from tenkey.interop.numpy_names import NUMPY_NAMES
+from tenkey.interop.numpy_table import ADAPTED, WIDER
 from tenkey.testing import CallTrace
 
 A = np.array([[3.0, 1.0, 2.0], [0.5, 5.0, 4.0]])
@@ -250,7 +252,7 @@ def _has_usual_parameters(func: Any) -> bool:
         return False
 
 
-@pytest.mark.parametrize("func", [f for f in _numpy_functions.rows() if _has_usual_parameters(f)])
+@pytest.mark.parametrize("func", [f for f in _numpy_functions.row_names() if _has_usual_parameters(f)])
 def test_all_arguments_at_their_defaults(func: Any) -> None:
     operands = OPERANDS.get(func.__name__, (A,))
     if func.__name__.endswith(("freq", "man", "ing", "lett", "row_stack")):  # without an operand, or deprecated
@@ -303,9 +305,8 @@ def test_none_where_it_is_no_default() -> None:
 
 
 def test_each_row_has_a_call() -> None:
-    known = {
-        f"{f.__module__.removeprefix('numpy').lstrip('.')}.{f.__name__}".lstrip(".") for f in _numpy_functions.rows()
-    }
+    functions = _numpy_functions.row_names()
+    known = {f"{f.__module__.removeprefix('numpy').lstrip('.')}.{f.__name__}".lstrip(".") for f in functions}
     tested = {name.partition(" ")[0] for name in CALLS}
     created = {"empty_like", "empty", "zeros", "ones", "full", "eye", "asarray", "array", "arange", "astype"}
     plain = {
@@ -418,8 +419,14 @@ def test_errors_are_ours() -> None:
 
 
 def test_the_table_is_read_at_its_first_use() -> None:
-    program = "import tenkey.interop.numpy_functions as n; print(n.rows.cache_info().currsize)"
+    program = "import tenkey.interop.numpy_functions as n; print(n.row_names.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "0\n"
+
+
+@pytest.mark.parametrize("module", [*ADAPTED, "numpy_reductions"])
+def test_modules_hold_the_functions_that_the_table_names(module: str) -> None:
+    held = {*import_module(f"tenkey.interop.{module}").FUNCTIONS}
+    assert held == {*ADAPTED.get(module, WIDER).split()}
 
 
 def test_one_table_of_names() -> None:
