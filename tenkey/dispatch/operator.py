@@ -138,6 +138,7 @@ class Operator:
         self.removed = False
         self.cache = _Cache(self)
         self.shortcuts: dict[int, Any] = {}  # what other packages resolved from the kernels; forgotten with the cache
+        self.watchers: list[Callable[[], None]] = []  # called when what was resolved is forgotten
         self._slots: dict[DispatchKey, Slot] = {}
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
@@ -186,6 +187,8 @@ class Operator:
             self._slots.clear()
             self.cache.clear()
             self.shortcuts.clear()
+            for forget in self.watchers:
+                forget()
 
     def call_word(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """Return the word that these arguments, as a kernel gets them, give a call, before the local state applies."""

@@ -16,15 +16,27 @@ Guarded by ``tests/numpy/test_array_class.py``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
+from .compiled.class_slots import compiled
+from .compiled.python_objects import fill
 
 __all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
 
 
-class ndarray(Tensor):  # NumPy's name for it
+class _NoOperators:
+    """What ``ndarray`` inherits from where there is no compiled code."""
+
+    __slots__ = ()
+
+
+_compiled: Final = compiled()
+_Operators: Any = _NoOperators if _compiled is None else _compiled.operators
+
+
+class ndarray(_Operators, Tensor):  # type: ignore[misc]  # NumPy's name; a base that exists at run time only
     """An array with NumPy's rules: the class of what the functions of ``tenkey.numpy`` return.
 
     It is a Tensor in every other respect: with gradients, on any device. Create one with ``tenkey.numpy.array`` or
@@ -37,6 +49,10 @@ class ndarray(Tensor):  # NumPy's name for it
     """
 
     __slots__ = ()
+
+
+if _compiled is not None:
+    fill(_compiled.record, ndarray)
 
 
 def as_ndarray(x: Any) -> Any:

@@ -32,8 +32,10 @@ from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
-from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, result_word
+from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call
 from .call_rules.ufunc_loops import composed, moved_axes
+from .compiled.class_slots import compiled
+from .compiled.ufunc_plans import Plans
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
 from .own_functions.accumulating import apply_at, reduce_slices
@@ -41,6 +43,7 @@ from .own_functions.accumulating import apply_at, reduce_slices
 __all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
+_NUMBER_WORDS: Final = (WEAK_FLOAT, WEAK_INT, cpu_word(np.dtype("f8")))
 _PYTHON: Final = frozenset([int, float])
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
@@ -67,7 +70,17 @@ _NUMBER: Final = """    kind = {0}.__class__
 """
 
 
-class ufunc:  # NumPy's name for it
+class _InPython:
+    """What ``ufunc`` inherits from where there is no compiled code: the call is an attribute, without a frame."""
+
+    __slots__ = ("__call__",)
+
+
+_code: Final = compiled()
+_Callable: Any = _InPython if _code is None else _code.callable
+
+
+class ufunc(_Callable):  # type: ignore[misc]  # NumPy's name; a base that exists at run time only
     """A function that computes element by element, with NumPy's methods ``reduce``, ``accumulate``, ``outer``, ``at``.
 
     >>> import tenkey.numpy as tnp
@@ -75,15 +88,16 @@ class ufunc:  # NumPy's name for it
     (array([2.5, 3.5]), array([2., 2., 2.]), [[3, 4], [6, 8]])
     """
 
-    # ``__call__`` is a slot, so that a call needs no frame of its own
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_numpy", "_operator", "_plans", "_shortcuts")
-    __call__: Callable[..., Any]
+    __slots__ = ("__dict__", "__weakref__", "_compiled", "_numpy", "_operator", "_plans", "_shortcuts")
 
     def __init__(self, source: np.ufunc, name: str, operator: Operator | None) -> None:
         self._numpy = source
         self._operator = operator
         self._plans = _Plans(self)
-        self._shortcuts: dict[int, int] = {} if operator is None else operator.shortcuts
+        self._shortcuts: dict[int, int] = {}
+        self._compiled: Plans | None = None
+        if operator is not None:
+            operator.watchers.append(self._forget)
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"Compute ``numpy.{name}`` element by element, with NumPy's arguments and result dtypes."
         for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature"):
@@ -108,7 +122,12 @@ class ufunc:  # NumPy's name for it
             numbers="".join(_NUMBER.format(x) for x in names) if source.nin > 1 else "",
             quick=quick_entry(source),
         )
-        self.__call__ = codegen.define(text, scope, f"<numpy.{name}>")
+        call = codegen.define(text, scope, f"<numpy.{name}>")
+        if _code is None:
+            self.__call__ = call
+        else:
+            self._compiled = Plans(_code.address, source, call, _NUMBER_WORDS)
+            _code.set_call(self, self._compiled.address)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
@@ -122,10 +141,24 @@ class ufunc:  # NumPy's name for it
 
     # ---- calls
 
+    @property
+    def block(self) -> int:
+        """The address of what compiled calls know of the function; 0 where there are none."""
+        return 0 if self._compiled is None else self._compiled.address
+
     def _find_result(self, word: int) -> int:
         """Return the word of the result of a small call, after keeping it (Note [Quick calls of ufuncs])."""
-        found = self._shortcuts[word] = result_word(self._numpy, self._operator, word)
-        return found
+        found = small_call(self._numpy, self._operator, word)
+        if self._compiled is not None and found is not None:
+            self._compiled.add(word, found.word, found.given, found.result)
+        self._shortcuts[word] = 0 if found is None else found.word
+        return self._shortcuts[word]
+
+    def _forget(self) -> None:
+        """Forget what was found out about the kernels of the operator."""
+        self._shortcuts.clear()
+        if self._compiled is not None:
+            self._compiled.clear()
 
     def _planned(self, word: int, *operands: Any) -> Any:
         """Compute for tensors with this union of words."""

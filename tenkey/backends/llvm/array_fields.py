@@ -20,13 +20,14 @@ from typing import Any, Final
 import numpy as np
 
 from .instructions import cast
-from .value_types import Type, i32, i64, pointer
+from .value_types import Type, i8, i32, i64, pointer
 from .values import Value, convert
 
-__all__ = ["data", "flags", "ndim", "shape", "strides", "supported"]
+__all__ = ["data", "dtype", "flags", "ndim", "shape", "strides", "supported"]
 
 _HEADER: Final = 16
-_DATA, _NDIM, _SHAPE, _STRIDES, _FLAGS = _HEADER, _HEADER + 8, _HEADER + 16, _HEADER + 24, _HEADER + 48
+_DATA, _NDIM, _SHAPE, _STRIDES = _HEADER, _HEADER + 8, _HEADER + 16, _HEADER + 24
+_DTYPE, _FLAGS = _HEADER + 40, _HEADER + 48
 
 
 def data(a: Value, T: Type) -> Value:
@@ -47,6 +48,11 @@ def shape(a: Value) -> Value:
 def strides(a: Value) -> Value:
     """Return the pointer to the strides in bytes."""
     return cast(a + _STRIDES, pointer(pointer(i64)))[0]
+
+
+def dtype(a: Value) -> Value:
+    """Return the dtype, an object."""
+    return cast(a + _DTYPE, pointer(pointer(i8)))[0]
 
 
 def flags(a: Value) -> Value:
@@ -71,5 +77,6 @@ def supported() -> bool:
         and field(_NDIM, ctypes.c_int32) == 3
         and tuple(lengths) == a.shape
         and tuple(steps) == a.strides
+        and field(_DTYPE) == id(a.dtype)
         and field(_FLAGS, ctypes.c_int32) & 0x7FF == a.flags.num & 0x7FF
     )

@@ -27,7 +27,8 @@ import itertools
 import mmap
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 __all__ = ["ImageError", "build", "is_linked", "load"]
@@ -52,8 +53,10 @@ def build(codes: Sequence[bytes], exports: Sequence[str]) -> bytes:
     return _packed(True, exports, offsets, slots, linked)
 
 
-def load(image: bytes) -> dict[str, int]:
+def load(image: bytes, given: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
     """Make the code of an image executable; return the addresses of its exported functions by name.
+
+    ``given`` has the addresses of the names that begin with ``given.``, which only linked images may refer to.
 
     Raises:
         ImageError: the bytes are not an image, or it needs something that this system does not have.
@@ -61,7 +64,7 @@ def load(image: bytes) -> dict[str, int]:
     linked, exports, offsets, slots, code = _unpacked(image)
     if not linked:
         return _link_by_llvm(code, offsets, exports)
-    base = _executable(code, slots)
+    base = _executable(code, slots, given)
     return {name: base + offset for name, offset in zip(exports, offsets)}
 
 
@@ -119,7 +122,7 @@ def _address_of(name: str) -> int:
     raise ImageError(f"the C library does not have the function {name}")
 
 
-def _executable(code: bytes, slots: Sequence[str]) -> int:
+def _executable(code: bytes, slots: Sequence[str], given: Mapping[str, int]) -> int:
     """Copy code to memory of its own, fill its table, and return its address; the memory is never writable again.
 
     The memory is allocated by the system's function, because an ``mmap`` object would free it at exit.
@@ -129,7 +132,9 @@ def _executable(code: bytes, slots: Sequence[str]) -> int:
     if base == ctypes.c_void_p(-1).value:
         raise ImageError(f"no memory for machine code ({os.strerror(ctypes.get_errno())})")
     try:
-        addresses = [base + int(name[1:], 16) if name.startswith("+") else _address_of(name) for name in slots]
+        addresses = [
+            base + int(name[1:], 16) if name.startswith("+") else given.get(name) or _address_of(name) for name in slots
+        ]
         table = struct.pack(f"<{len(slots)}Q", *addresses)
         ctypes.memmove(base, table + code[len(table) :], size)
         if library.mprotect(base, size, mmap.PROT_READ | mmap.PROT_EXEC):

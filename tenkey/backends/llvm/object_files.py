@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["FUNCTIONS", "LinkError", "link"]
+__all__ = ["FUNCTIONS", "GIVEN", "LinkError", "link"]
 
 FUNCTIONS: Final = frozenset(
     [name + suffix for suffix in ("", "f") for name in (
@@ -29,6 +29,8 @@ FUNCTIONS: Final = frozenset(
     + ["PyBytes_AsString", "PyBytes_Size"]
 )  # fmt: skip
 """The functions of the C library, and of Python's C interface, that compiled code may call."""
+GIVEN: Final = "given."
+"""How the names of addresses begin that whoever loads the code brings."""
 
 _SLOT: Final = 8
 _JUMP, _TRAPS = b"\xff\x25", b"\xcc\xcc"  # jmp *distance(%rip), of 6 bytes; padding
@@ -83,7 +85,8 @@ class _Relocation(NamedTuple):
 def link(codes: Sequence[bytes], exports: Sequence[str]) -> tuple[bytes, list[int], list[str]]:
     """Return a block of code, the offsets of the exported functions, and what its table of addresses holds.
 
-    An entry of the table is the name of a function of the C library, or ``+`` and an offset (hexadecimal) in the block.
+    An entry of the table is the name of a function of the C library or of an address that the loader is given, or ``+``
+    and an offset (hexadecimal) in the block.
 
     Raises:
         LinkError: the file contains something that is not understood, or the system uses another format.
@@ -107,7 +110,7 @@ def link(codes: Sequence[bytes], exports: Sequence[str]) -> tuple[bytes, list[in
     for one in relocations:
         symbol = symbols[one.symbol]
         outside = symbol.section == _UNDEFINED
-        if outside and symbol.name not in FUNCTIONS:
+        if outside and symbol.name not in FUNCTIONS and not symbol.name.startswith(GIVEN):
             raise LinkError(f"{symbol.name or 'a section'} is not a function that the code may call")
         if one.type in _BY_TABLE or (one.type == _PLT32 and outside):
             slots.setdefault(symbol, len(slots))

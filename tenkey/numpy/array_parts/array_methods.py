@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
 from ...interop.numpy_fallback import run_numpy
 from ...interop.numpy_order import in_order
@@ -20,6 +20,7 @@ from ..converting import from_numpy, on_host, operand
 from ..known import functions
 from ..namespace import universal
 from . import memory
+from .elements import element_methods
 from .flat import Flat
 from .operators import is_foreign, operators
 
@@ -32,8 +33,6 @@ _FUNCTIONS: Final = (
 )  # fmt: skip
 _PLAIN: Final = frozenset(["as_subclass", "backward", "item", "numpy", "register_hook", "retain_grad", "tolist"])
 """Methods of tensors whose results are not to become arrays."""
-_tensor_getitem: Final[Any] = Tensor.__getitem__
-_tensor_setitem: Final[Any] = Tensor.__setitem__
 _tensor: Final[Any] = Tensor  # whose properties have descriptors
 
 
@@ -50,49 +49,6 @@ _NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() i
 
 
 _tensor_reshape: Final[Any] = Tensor.reshape
-_tensor_reversed: Final[Any] = vars(Tensor)["T"].fget
-
-
-def _getitem(self: Tensor, index: Any) -> Any:
-    try:
-        made = _tensor_getitem(self, index)
-    except IndexError as error:
-        if "tensors of integers or bools" in str(error):
-            raise IndexError(f"{error} arrays used as indices must be of integer (or boolean) type") from None
-        raise
-    if made.__class__ is Tensor:
-        made.__class__ = ndarray
-    return made
-
-
-def _setitem(self: Any, index: Any, value: Any) -> None:
-    kind, word = value.__class__, self._word & DTYPE_MASK
-    if (
-        (kind is int and word & _NUMBERS)
-        or (kind is float and word & _INEXACT)
-        or (kind is ndarray and value._word & _DTYPE_OR_WEAK == word and len(value.shape) <= len(self.shape))
-    ):
-        _tensor_setitem(self, index, value)
-        return
-    if not isinstance(value, Tensor):
-        value = operand(value, weak=True)
-    if not value._word & WEAK_MASK and value.dtype != self.dtype:
-        value = _astype(value, self.dtype)
-    elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
-        raise TypeError(f"[setitem] a complex number cannot be written into an array of dtype {self.dtype}.")
-    if isinstance(value, Tensor) and value.ndim > len(self.shape):  # NumPy drops leading axes of length 1
-        value = value.reshape(value.shape[value.ndim - max(_tensor_getitem(self, index).ndim, 0) :])
-    _tensor_setitem(self, index, value)
-
-
-def _iter(self: Tensor) -> Iterator[Any]:
-    if self.ndim == 0:
-        raise TypeError("iteration over a 0-d array")
-    return map(self.__getitem__, range(self.shape[0]))
-
-
-def _contains(self: Any, value: Any) -> bool:
-    return bool(functions["any"](self == value))
 
 
 def _hash(self: Any) -> int:
@@ -158,10 +114,6 @@ def _reshape(self: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
             return functions["reshape"](self, given)  # which explains it in NumPy's words
         return as_ndarrays(made, (self,))
     return functions["reshape"](self, given, order=order, copy=copy)
-
-
-def _reversed(self: Any) -> Any:
-    return as_ndarrays(_tensor_reversed(self), (self,))
 
 
 def _transpose(self: Any, *axes: Any) -> Any:
@@ -315,9 +267,8 @@ def install() -> None:
     named: dict[str, Any] = {
         **{name: _of_tensors(name) for name in dir(Tensor)
            if not name.startswith("_") and name not in _PLAIN and callable(getattr(Tensor, name))},
-        **operators(), **{name: _method(name) for name in _FUNCTIONS},
+        **operators(), **element_methods(), **{name: _method(name) for name in _FUNCTIONS},
         **{name: _host_method(name) for name in ("tofile", "dump", "dumps", "byteswap")},
-        "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
         "__round__": _python_round, "__trunc__": lambda self: math.trunc(Tensor.item(self)),
         "__hash__": _hash, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str, "__format__": _format,
         "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
@@ -326,7 +277,7 @@ def install() -> None:
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
         "compress": _compress, "tobytes": _tobytes,
-        "T": property(_reversed), "mT": property(_matrix_transpose),
+        "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
         "shape": property(_tensor.shape.fget, memory.set_shape),
         "strides": property(lambda self: self._data.strides),

@@ -19,6 +19,8 @@ from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
 from ..array_class import ndarray
+from ..compiled import class_slots
+from ..compiled.class_slots import compiled
 from ..known import functions
 from ..namespace import universal
 
@@ -119,4 +121,10 @@ def operators() -> dict[str, Any]:
             found[f"__i{name}__"] = _in_place(call, own)
     found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
+    code = compiled()
+    if code is not None:  # the slots of the class call these: Note [Types with compiled slots]
+        for name in class_slots.UFUNCS:
+            call = "square" if name == "square" else {**BINARY, **_COMPARISONS, **_UNARY}[name]
+            method = found.pop(f"__{name}__", None)
+            code.set_method(name, universal[call].block, method, found.pop(f"__r{name}__", None))
     return found

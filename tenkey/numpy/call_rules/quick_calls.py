@@ -12,7 +12,7 @@ Guarded by ``tests/numpy/test_ufuncs.py::test_registered_kernels_are_called``.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 
-__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "quick_entry", "result_word"]
+__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call"]
 
 WEAK_FLOAT: Final = WEAK_TRAIT[float]
 WEAK_INT: Final = WEAK_TRAIT[int]
@@ -97,7 +97,7 @@ def quick_entry(source: np.ufunc) -> str:
     return _BINARY.replace("{call}", call)
 
 
-def _is_ours(operator: Operator, word: int) -> bool:
+def is_ours(operator: Operator, word: int) -> bool:
     """Tell whether the package's own CPU kernel handles calls with this word."""
     found = [step.slot for step in steps(operator, word)]
     return all(slot.kernel is None or slot.kernel.origin == "generated" for slot in found) and not any(
@@ -105,18 +105,30 @@ def _is_ours(operator: Operator, word: int) -> bool:
     )
 
 
-def result_word(source: np.ufunc, operator: Operator | None, word: int) -> int:
-    """Return the word of the result of a small call with this union of words; 0 for the standard way."""
+class SmallCall(NamedTuple):
+    """How NumPy computes a small call."""
+
+    word: int  # of the result
+    given: tuple[np.dtype, ...]  # the dtypes of the operands, where NumPy's loop takes them as they are; else ()
+    result: np.dtype
+
+
+def small_call(source: np.ufunc, operator: Operator | None, word: int) -> SmallCall | None:
+    """Return how NumPy computes a small call with this union of words; None for the standard way."""
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     if word & ~(DTYPE_MASK | WEAK_MASK) != _PLAIN or len(arrays) + len(weak) > source.nin:
-        return 0
-    if operator is None or "Pointwise" not in operator.facets or not _is_ours(operator, word & ~WEAK_MASK):
-        return 0
+        return None
+    if operator is None or "Pointwise" not in operator.facets or not is_ours(operator, word & ~WEAK_MASK):
+        return None
     given: list[Any] = [*arrays, *weak]
     given += given[:1] * (source.nin - len(given))
     try:
-        found = {source.resolve_dtypes((*order, None))[-1] for order in (given, given[::-1])}
+        found = {source.resolve_dtypes((*order, None)) for order in (given, given[::-1])}
     except (TypeError, ValueError):  # NumPy refuses the dtypes
-        return 0
-    (result,) = found if len(found) == 1 else (np.dtype("O"),)  # where their order matters, the word does not tell
-    return cpu_word(result) if result.kind in "biufc" else 0
+        return None
+    results = {dtypes[-1] for dtypes in found}
+    (result,) = results if len(results) == 1 else (np.dtype("O"),)  # where their order matters, words do not tell
+    if result.kind not in "biufc":
+        return None
+    (taken,) = {dtypes[:-1] for dtypes in found} if len(found) == 1 else ((),)
+    return SmallCall(cpu_word(result), taken if set(taken) == set(arrays) else (), result)
