@@ -24,6 +24,7 @@ from ..core.tensor import Tensor
 from ..dispatch.calling import codegen
 from ..interop.numpy_functions import ARRAYS, Row, row_of
 from .array_class import as_ndarrays, ndarray
+from .call_rules.quick_functions import lazily, quick_lines, quick_of
 
 __all__ = ["make_entry", "words_of"]
 
@@ -83,27 +84,15 @@ def words_of(row: Row, args: tuple[Any, ...]) -> Any:
 
 def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[Any]) -> Callable[..., Any]:
     """Return the function for a row; ``general`` takes the tuple of operands and the dict of other arguments."""
-    scope: dict[str, Any] = {}
-
-    def first_call(*args: Any, **kwargs: Any) -> Any:
-        written = _write(name.rpartition(".")[2], source, row_of(name), general, direct)
-        scope.update(written.__globals__)
-        function.__defaults__ = written.__defaults__
-        function.__kwdefaults__ = written.__kwdefaults__
-        function.__code__ = written.__code__
-        return function(*args, **kwargs)
-
-    scope["first_call"] = first_call
-    function: Any = FunctionType(_unwritten.__code__, scope)
-    return function  # type: ignore[no-any-return]
-
-
-def _unwritten(*args: Any, **kwargs: Any) -> Any:
-    return first_call(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+    made: Callable[..., Any] = lazily(
+        name.rpartition(".")[2], lambda: _write(name, source, row_of(name), general, direct)
+    )
+    return made
 
 
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
     """Return the written entry."""
+    quick, name = quick_of(name), name.rpartition(".")[2]
     parameters = _parameters(source)
     if row.positional < 0:
         known = {
@@ -135,7 +124,12 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
         if p.default is not p.empty:
             scope[f"default_{p.name}"] = p.default
     heads += [f"**{others}"] if others else []
-    text = f"def {name}({', '.join(heads)}):\n{_short_way(given, options, row, scope, others)}"
+    text = f"def {name}({', '.join(heads)}):\n"
+    if quick is not None:
+        lines, needed = quick_lines(quick, parameters, _OPERANDS, row.sequences)
+        text += lines
+        scope |= needed
+    text += _short_way(given, options, row, scope, others)
     rest = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
     operands = [p.name for p in given if p.default is p.empty]
     late = "".join(_LATE.format(p.name, i) for i, p in enumerate(given) if p.name not in operands)
@@ -143,7 +137,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
     start = f"dict({others})" if others else "{}"
     text += f"    $given = {start}\n    $values = ({names})\n{late}{rest}    return $general($values, $given)\n"
     taken = {p.name for p in parameters}
-    for word in {"target", "general", "direct", "finished", "given", "values", "word", "made", "one"} & taken:
+    for word in {"target", "general", "direct", "finished", "given", "values", "word", "made", "one", "array"} & taken:
         text = text.replace(f"${word}", f"${word}_")
         if word in scope:
             scope[f"{word}_"] = scope.pop(word)

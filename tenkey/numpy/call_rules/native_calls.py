@@ -1,0 +1,172 @@
+"""What quick calls compute on arrays of NumPy's: its functions, several in fewer steps.
+
+The functions here give what NumPy's functions of the same names give, without warnings, for the usual arguments of a
+small call. For anything else they raise ValueError, which leads to the general way (Note [Quick calls of functions]).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...backends.cpu.fp_warnings import quietly, silenced
+
+__all__ = ["NATIVE", "only_numbers"]
+
+_Array = np.ndarray[Any, Any]
+_PLAIN: Final = frozenset([bool, int, float, complex])
+_LISTS: Final = frozenset([list, tuple])
+_LARGE: Final = 1 << 14  # elements; operators fill larger arrays on all threads
+
+
+def only_numbers(items: Any) -> bool:
+    """Tell whether a sequence, or one of sequences, holds nothing but Python numbers."""
+    return _PLAIN.issuperset(map(type, items)) or (
+        _LISTS.issuperset(map(type, items)) and all(map(only_numbers, items))
+    )
+
+
+def _mean(a: _Array, axis: Any, keepdims: Any) -> Any:
+    if a.dtype.char not in "fdFD":
+        raise ValueError
+    count = a.size if axis is None else a.shape[axis]
+    if not count:
+        raise ValueError
+    return quietly(np.true_divide, quietly(np.add.reduce, a, axis, None, None, keepdims), count)
+
+
+def _median(a: _Array, axis: Any) -> Any:
+    if not a.size:
+        raise ValueError
+    return silenced(np.median, a, axis)
+
+
+def _diff(a: _Array, n: Any, axis: Any) -> Any:
+    if n != 1:
+        raise ValueError
+    if len(a.shape) == 1 and axis in (-1, 0) and a.dtype.kind != "b":
+        return quietly(np.subtract, a[1:], a[:-1])
+    return silenced(np.diff, a, 1, axis)
+
+
+def _cross(a: _Array, b: _Array) -> Any:
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        raise ValueError
+    return silenced(np.cross, a, b)
+
+
+def _stack(arrays: list[_Array], axis: Any) -> Any:
+    shape = arrays[0].shape
+    if axis != 0 or not shape:
+        return np.stack(arrays, axis)
+    for one in arrays:
+        if one.shape != shape:
+            raise ValueError
+    return np.concatenate(arrays).reshape((len(arrays), *shape))
+
+
+def _vstack(arrays: list[_Array]) -> Any:
+    if len(arrays[0].shape) == 1:
+        return _stack(arrays, 0)
+    return np.concatenate(arrays) if arrays[0].shape else np.vstack(arrays)
+
+
+def _hstack(arrays: list[_Array]) -> Any:
+    dims = len(arrays[0].shape)
+    return np.concatenate(arrays, 0 if dims == 1 else 1) if dims else np.hstack(arrays)
+
+
+def _sort(a: _Array, axis: Any) -> Any:
+    made = a.flatten() if axis is None else a.copy("K")
+    made.sort(-1 if axis is None else axis)
+    return made
+
+
+def _nonzero(a: _Array) -> Any:
+    if not a.shape:
+        raise ValueError
+    return a.nonzero()
+
+
+def _diag(v: _Array, k: Any) -> Any:
+    if len(v.shape) != 1:
+        raise ValueError
+    return np.diag(v, k)
+
+
+def _diagonal(a: _Array, offset: Any, axis1: Any, axis2: Any) -> Any:
+    made = a.diagonal(offset, axis1, axis2)
+    made.flags.writeable = a.flags.writeable
+    return made
+
+
+def _einsum(subscripts: str, *operands: _Array) -> Any:
+    made = np.einsum(subscripts, *operands)
+    if made.base is not None:  # of one operand: a view
+        raise ValueError
+    return made
+
+
+def _norm(x: _Array) -> Any:
+    """Return the root of the sum of squares where it neither overflows nor underflows."""
+    if x.dtype.char != "d":
+        raise ValueError
+    flat = x.ravel("K")
+    squares = flat.dot(flat)
+    if not 1e-280 < squares < 1e300:
+        raise ValueError
+    return np.sqrt(squares)
+
+
+def _ones(shape: Any) -> _Array:
+    made = np.empty(shape)
+    if made.size > _LARGE:
+        raise ValueError
+    made.fill(1.0)
+    return made
+
+
+def _full(shape: Any, value: Any) -> _Array:
+    made = np.empty(shape, type(value))
+    if made.size > _LARGE:
+        raise ValueError
+    made.fill(value)
+    return made
+
+
+def _filled_like(a: _Array, value: int) -> _Array:
+    made = np.empty_like(a)
+    made.fill(value)
+    return made
+
+
+NATIVE: Final[dict[str, Callable[..., Any]]] = {
+    "quietly": quietly,
+    "silenced": silenced,
+    "add_reduce": np.add.reduce,
+    "multiply_reduce": np.multiply.reduce,
+    "maximum_reduce": np.maximum.reduce,
+    "minimum_reduce": np.minimum.reduce,
+    "logical_and_reduce": np.logical_and.reduce,
+    "logical_or_reduce": np.logical_or.reduce,
+    "mean": _mean,
+    "median": _median,
+    "diff": _diff,
+    "cross": _cross,
+    "stack": _stack,
+    "vstack": _vstack,
+    "hstack": _hstack,
+    "sort": _sort,
+    "nonzero": _nonzero,
+    "diag": _diag,
+    "diagonal": _diagonal,
+    "einsum": _einsum,
+    "norm": _norm,
+    "ones": _ones,
+    "full": _full,
+    "filled_like": _filled_like,
+    "bool": bool,
+}
+"""Functions by the names of the expressions; other names are NumPy's own, as ``dot`` and ``linalg_inv``."""

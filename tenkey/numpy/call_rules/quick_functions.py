@@ -1,0 +1,348 @@
+"""Compute functions and methods of small arrays with NumPy's own, called by the entry.
+
+Note [Quick calls of functions]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+For arrays on the CPU without gradients, outside of modes and transforms, a function of ``tenkey.numpy`` gives by
+definition what NumPy gives, and for small arrays the way through the dispatcher takes longer than the computation. So
+the entries of the functions of the table begin with a call of NumPy's function on the arrays inside. A line names the
+expression and the operators that the function consists of. The expression is computed if
+
+- its operands are of the class ``ndarray`` (or Python numbers, where ``~`` follows the name), small in sum, and
+- all arguments that do not occur in it have their default, and
+- the union of the operands' words is known: on the CPU, numbers, nothing else, and the package's own kernels handle
+  calls of the operators with it. A registration for one of the operators clears this knowledge.
+
+Whatever NumPy refuses goes to the general way, which explains it. Results are new arrays, or, after ``view``, windows
+on the memory of the first operand, with its storage.
+Guarded by ``tests/numpy/test_quick_functions.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.device import base_word, chosen_device
+from ...core.storage import Storage
+from ...core.tensor import cpu_word
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, dtypes_of
+from ...dispatch.calling import codegen
+from ...dispatch.local_state import get_state
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...interop.numpy_functions import numpys
+from ..array_class import ndarray
+from .native_calls import NATIVE, only_numbers
+from .quick_calls import SMALL, is_ours
+
+__all__ = ["Quick", "lazily", "quick_function", "quick_lines", "quick_of", "quick_table"]
+
+_PLAIN: Final = base_word("cpu")
+_LARGE: Final = 1 << 14  # elements of a new array, which operators fill on all threads
+_NUMBERS: Final = frozenset([bool, int, float, complex])
+_WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT}
+
+# NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
+# view: the result shares the memory of the first operand if NumPy's does; raw: it is no array;
+# each: a tuple of arrays; new: made of numbers; real: not of complex arrays
+_TABLE: Final = """
+sum: quietly(add_reduce, a, axis, None, None, keepdims) / sum
+prod: quietly(multiply_reduce, a, axis, None, None, keepdims) / prod
+max amax: quietly(maximum_reduce, a, axis, None, None, keepdims) / max
+min amin: quietly(minimum_reduce, a, axis, None, None, keepdims) / min
+all: quietly(logical_and_reduce, a, axis, bool, None, keepdims) / all
+any: quietly(logical_or_reduce, a, axis, bool, None, keepdims) / any
+mean: mean(a, axis, keepdims) / mean
+argmax: a.argmax(axis) / argmax
+argmin: a.argmin(axis) / argmin
+cumsum: quietly(a.cumsum, axis) / cumsum
+cumprod: quietly(a.cumprod, axis) / cumprod
+trace: quietly(a.trace, offset, axis1, axis2) / trace
+diff: diff(a, n, axis) / diff subtract
+median: median(a, axis) / median sort mean
+round around: quietly(a.round, decimals) / round
+dot: dot(a, b) / dot matmul multiply
+inner: inner(a, b) / inner matmul multiply
+vdot: vdot(a, b) / vecdot
+outer: quietly(multiply, a.reshape(-1, 1), b.reshape(-1)) / outer multiply
+cross: cross(a, b) / linalg_cross
+concatenate concat: concatenate(arrays, axis) / concat
+stack: stack(arrays, axis) / stack
+vstack: vstack(tup) / vstack concat
+hstack: hstack(tup) / hstack concat
+sort: sort(a, axis) / sort
+argsort: a.argsort(axis, 'stable') / argsort
+searchsorted: a.searchsorted(v~, side) / searchsorted
+repeat: a.repeat(repeats~, axis) / repeat
+take: a.take(indices~, axis) / take
+flip: flip(m, axis).copy() / flip
+nonzero: each nonzero(a) / nonzero_rows
+diag: diag(v, k) / diag linalg_diagonal
+reshape: view a.reshape(shape) / reshape
+ravel: view a.ravel() / ravel reshape
+transpose permute_dims: view a.transpose(axes) / permute_dims
+squeeze: view a.squeeze(axis) / squeeze
+swapaxes: view a.swapaxes(axis1, axis2) / swapaxes permute_dims
+diagonal: view diagonal(a, offset, axis1, axis2) / diagonal linalg_diagonal
+shape: raw a.shape /
+ndim: raw a.ndim /
+linalg.norm: norm(x) / linalg_vector_norm
+linalg.solve: linalg_solve(a, b) / linalg_solve
+linalg.inv: linalg_inv(a) / linalg_inv
+linalg.det: silenced(linalg_det, a) / linalg_det
+fft.fft: silenced(fft_fft, a, n, axis, norm) / fft_fft
+fft.ifft: silenced(fft_ifft, a, n, axis, norm) / fft_ifft
+fft.rfft: silenced(fft_rfft, a, n, axis, norm) / fft_rfft
+fft.irfft: silenced(fft_irfft, a, n, axis, norm) / fft_irfft
+"""
+
+
+class Quick(NamedTuple):
+    """How NumPy itself computes small calls of a function."""
+
+    expression: str  # of NumPy's names, where operands stand for their arrays
+    operators: tuple[str, ...]
+    modes: frozenset[str]
+
+
+_MODES: Final = frozenset(["view", "raw", "each", "new", "real"])
+
+
+def _parse(text: str) -> Quick:
+    expression, _, operators = text.rpartition("/")
+    words = expression.split()
+    modes = [word for word in words[:2] if word in _MODES]
+    return Quick(" ".join(words[len(modes) :]), tuple(operators.split()), frozenset(modes))
+
+
+@functools.cache
+def quick_table() -> dict[str, Quick]:
+    """Return by NumPy's names the functions that NumPy itself computes for small arrays; read at the first use."""
+    lines = [line.partition(":") for line in _TABLE.strip().splitlines()]
+    return {name: _parse(rest) for names, _, rest in lines for name in names.split()}
+
+
+def quick_of(name: str) -> Quick | None:
+    """Return how NumPy itself computes small calls of a function; None if it does not."""
+    return quick_table().get(name)
+
+
+class _Known(dict[int, bool]):
+    """The unions of words for which a call is quick, or is not."""
+
+    def __init__(self, quick: Quick) -> None:
+        super().__init__()
+        self._names = quick.operators
+        self._operators: list[Operator] = []
+        self._kinds = "biuf" if "real" in quick.modes else "biufc"
+
+    def find(self, word: int) -> bool:
+        """Return whether calls with this union of words are quick, after keeping it."""
+        with registry.lock:  # no registration may come between asking and keeping
+            if not self._operators:
+                self._operators = [registry.find(f"tk::{name}") for name in self._names]
+                for operator in self._operators:
+                    operator.watchers.append(self.clear)
+            self[word] = found = (
+                word & ~DTYPE_MASK == _PLAIN
+                and all(dtype.kind in self._kinds for dtype in dtypes_of(word & DTYPE_MASK))
+                and all(is_ours(operator, word) for operator in self._operators)
+            )
+        return found
+
+
+_FRESH: Final = """$made = $new($ndarray)
+$made._data = $native if $native.__class__ is $array else $asarray($native)
+$made._word = $word
+$made._storage = None
+$made._autograd = None
+return $made
+"""
+_VIEW: Final = """if $native is {data}: $native = {data}.view()
+$made = $new($ndarray)
+$made._data = $native
+$made._word = {root}._word
+$made._storage = None
+$made._autograd = None
+$base = $native.base
+if $base is not None and ($base is {data} or $base is {data}.base):
+    $storage = {root}._storage
+    $made._storage = {root} if $storage is None or $storage.__class__ is $Storage else $storage
+return $made
+"""
+_NAME: Final = re.compile(r"(?<![.\w'])([A-Za-z_]\w*)(~|#|\[\])?")
+
+
+def quick_lines(
+    quick: Quick, parameters: list[inspect.Parameter], operands: Iterable[str], sequences: Iterable[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the lines of a function that compute a quick call, and what they refer to.
+
+    ``operands`` are the parameters that are arrays, ``sequences`` those that are lists of arrays; the names of the
+    table may mark others: ``x~`` an array or number, ``x#`` a number, ``x[]`` nested lists of numbers.
+    """
+    by_name = {p.name: p for p in parameters}
+    marks: dict[str, str] = {}
+    for found, mark in _NAME.findall(quick.expression):
+        if found in by_name:
+            own = "@" if found in sequences else "a" if found in operands else ""
+            marks[found] = marks.get(found) or mark or own
+    known = _Known(quick)
+    scope: dict[str, Any] = {
+        "known": known.get, "find": known.find, "state": get_state, "chosen": chosen_device, "ndarray": ndarray,
+        "array": np.ndarray, "asarray": np.asarray, "new": object.__new__, "words": _WORDS, "Storage": Storage,
+        "novalue": np._NoValue, "numbers": _NUMBERS, "only_numbers": only_numbers,
+    }  # fmt: skip
+    tests: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_KEYWORD:
+            tests.append(f"not {p.name}")
+        elif p.name not in marks and p.default is not p.empty:
+            scope[f"default_{p.name}"] = p.default
+            tests.append(f"{p.name} is $default_{p.name}")
+        elif marks.get(p.name) == "a":
+            tests.append(f"{p.name}.__class__ is $ndarray")
+        elif marks.get(p.name) == "#":
+            many = f"$numbers.issuperset($map($type, {p.name}))"
+            tests.append(many if p.kind is p.VAR_POSITIONAL else f"{p.name}.__class__ in $numbers")
+        elif marks.get(p.name) == "[]":
+            tests.append(f"({p.name}.__class__ is $list or {p.name}.__class__ is $tuple) and $only_numbers({p.name})")
+    if "new" in quick.modes:
+        tests.append("$chosen() is None")
+
+    def written(match: re.Match[str]) -> str:
+        found = match[1]
+        if marks.get(found) in ("a", "~", "@"):
+            return f"$native_{found}"
+        if found in by_name:
+            given = by_name[found].default is np._NoValue
+            return f"(False if {found} is $novalue else {found})" if given else found
+        if found in ("None", "True", "False") or match.string[match.end() :].startswith("="):
+            return found
+        scope[f"np_{found}"] = NATIVE[found] if found in NATIVE else numpys(found.replace("_", ".", 1))
+        return f"$np_{found}"
+
+    expression = _NAME.sub(written, quick.expression)
+    arrays = [x for x, mark in marks.items() if mark == "a"]
+    body = [f"$native_{x} = {x}._data" for x in arrays]
+    union = " | ".join(f"{x}._word" for x in arrays) or (str(_PLAIN) if "new" in quick.modes else "0")
+    body.append(f"$word = {union}")
+    sizes = [f"$native_{x}.size" for x in arrays]
+    loose = [x for x, mark in marks.items() if mark in "~@" and mark]
+    if loose:
+        body.append(f"$size = {' + '.join(sizes) or '0'}")
+        sizes = ["$size"]
+    for x in loose:
+        body += (_SEQUENCE if marks[x] == "@" else _LOOSE).format(x).splitlines()
+    body += ["$ours = $known($word)", "if $ours is None: $ours = $find($word)"]
+    limit = f" and {' + '.join(sizes)} <= {SMALL}" if sizes and not quick.modes & {"view", "raw"} else ""
+    body.append(f"if $ours and $state() is None{limit}:")
+    inner = ["try:", f"    $native = {expression}"]
+    if "raw" in quick.modes:
+        inner = [f"return {expression}"]
+    else:
+        if "each" in quick.modes:
+            inner += ["    $word = $words[$native[0].dtype]"]
+        elif "view" not in quick.modes:
+            inner += ["    $word = $words[$native.dtype]"]
+        end = f"$native.size <= {_LARGE}" if "new" in quick.modes else ""
+        inner += ["except $Exception:  # the general way explains it", "    pass", "else:"]
+        text = _VIEW.format(root=arrays[0], data=f"$native_{arrays[0]}") if "view" in quick.modes else _FRESH
+        if "each" in quick.modes:
+            text = "return $tuple([$wrapped($one, $word) for $one in $native])\n"
+        pad = "    "
+        if end:
+            inner[-1:] = ["else:", f"    if {end}:"]
+            pad = "        "
+        inner += [pad + line for line in text.splitlines()]
+    body += ["    " + line for line in inner]
+    head = f"    if {' and '.join(tests)}:\n" if tests else "    if True:\n"
+    scope["wrapped"] = _wrapped
+    return head + "".join(f"        {line}\n" for line in body), scope
+
+
+_LOOSE: Final = """if {0}.__class__ is $ndarray:
+    $word |= {0}._word
+    $native_{0} = {0}._data
+    $size += $native_{0}.size
+else:
+    $native_{0} = {0}
+    if {0}.__class__ not in $numbers: $word = -1"""
+_SEQUENCE: Final = """if {0}.__class__ is $list or {0}.__class__ is $tuple:
+    $native_{0} = []
+    for $one in {0}:
+        if $one.__class__ is not $ndarray:
+            $word = -1
+            break
+        $word |= $one._word
+        $data = $one._data
+        $native_{0}.append($data)
+        $size += $data.size
+else: $word = -1"""
+
+
+def _wrapped(native: np.ndarray, word: int) -> Any:
+    made = object.__new__(ndarray)
+    made._data = native if native.base is None else native.copy()
+    made._word = word
+    made._storage = None
+    made._autograd = None
+    return made
+
+
+# ---- functions with a signature of their own
+
+
+def lazily(name: str, write: Callable[[], FunctionType]) -> Any:
+    """Return a function that is written by ``write`` at its first call, in place."""
+    own: dict[str, Any] = {}
+
+    def first_call(*args: Any, **kwargs: Any) -> Any:
+        written = write()
+        own.update(written.__globals__)
+        function.__defaults__ = written.__defaults__
+        function.__kwdefaults__ = written.__kwdefaults__
+        function.__code__ = written.__code__
+        return function(*args, **kwargs)
+
+    own["first_call"] = first_call
+    function: Any = FunctionType(_unwritten.__code__, own, name)
+    return function
+
+
+def _unwritten(*args: Any, **kwargs: Any) -> Any:
+    return first_call(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+def quick_function(general: Callable[..., Any], line: str, operands: Iterable[str] = ("self",)) -> Any:
+    """Return a function with the signature of ``general``, which computes what the line of the table does not."""
+    name = general.__name__.strip("_")
+
+    def write() -> FunctionType:
+        parameters = [*inspect.signature(general).parameters.values()]
+        lines, scope = quick_lines(_parse(line), parameters, operands, ())
+        heads, passed, star = [], [], False
+        for p in parameters:
+            prefix = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+            if p.kind is p.KEYWORD_ONLY and not star:
+                heads.append("*")
+            star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
+            if p.default is not p.empty:
+                scope[f"default_{p.name}"] = p.default
+            heads.append(prefix + p.name + ("" if p.default is p.empty else f"=$default_{p.name}"))
+            passed.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else prefix + p.name)
+        text = f"def {name}({', '.join(heads)}):\n{lines}    return $general({', '.join(passed)})\n"
+        scope["general"] = general
+        return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
+
+    function = lazily(name, write)
+    function.__module__, function.__doc__ = general.__module__, general.__doc__
+    function.__qualname__ = general.__qualname__
+    function.__wrapped__ = general
+    return function
