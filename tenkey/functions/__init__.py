@@ -11,15 +11,17 @@ from .._util.lazy_import import lazy_import
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .calculating.planar_transforms import fft2, ifft2, irfft2, rfft2
+    from .calculating.tensor_systems import tensorinv, tensorsolve
     from .matrix_norms import cond, matrix_norm, norm
 
-__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2"]
+__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2", "tensorinv", "tensorsolve"]
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(
         __name__,
         {
             "calculating.planar_transforms": ("fft2", "ifft2", "irfft2", "rfft2"),
+            "calculating.tensor_systems": ("tensorinv", "tensorsolve"),
             "matrix_norms": ("cond", "matrix_norm", "norm"),
         },
     )

@@ -19,13 +19,7 @@ from ..core.wrapper import Wrapper
 from ..dispatch import registry
 from ..functions import creation
 from ..functions import linalg as contractions
-from ..functions.calculating import (
-    cross_products,
-    number_tests,
-    orders,
-    tensor_systems,
-    windows,
-)
+from ..functions.calculating import cross_products, number_tests, orders, windows
 from ..ops.builtin import load
 
 __all__ = ["FUNCTIONS"]
@@ -259,8 +253,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.cond": _cond,
     "einsum": _einsum,
     "linalg.lstsq": _lstsq,
-    "linalg.tensorsolve": tensor_systems.tensorsolve,
-    "linalg.tensorinv": tensor_systems.tensorinv,
+    "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
+    "linalg.tensorinv": lambda a, ind=2: functions.tensorinv(a, ind),
     "linalg.tensordot": contractions.tensordot,
     "linalg.matrix_transpose": lambda x: _tk("matrix_transpose")(x),
     "linalg.cross": lambda x1, x2, axis=-1: _tk("linalg.cross")(x1, x2, axis=axis),

@@ -146,6 +146,9 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
 
 def _parameters(source: Any) -> list[inspect.Parameter] | None:
     """Return NumPy's parameters; None where they have no plain names."""
+    text = getattr(inspect.unwrap(source), "__text_signature__", None)
+    if text is not None and not {*text} & {*"$<"}:  # of a compiled function: inspect would load the tokenizer for it
+        source = eval(f"(lambda {text[1:-1]}: None)", {})
     try:
         found = [p for p in inspect.signature(source).parameters.values() if p.name != "like"]
     except (TypeError, ValueError):

@@ -74,6 +74,7 @@ _FREE: Final = frozenset([
     "ones_like", "empty_like", "full_like", "arange", "zeros", "ones", "empty", "full", "eye", "linspace", "shape",
     "ndim", "size", "result_type", "meshgrid", "copy", "astype", "asarray", "array", "einsum",
 ])  # fmt: skip
+_DOUBLE: Final = np.dtype(np.float64)
 _CONDITIONS: Final = frozenset(["where", "select"])
 
 
@@ -161,7 +162,7 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)
-    if name in ASKED or "dtype" in options or (name not in _FREE and exact):
+    if "dtype" in options or (name in ASKED and not _is_double(tensors, results)) or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
     plain = used is row and not refused and _are(operands, first)
     plain = plain and not (exact and name == "clip")  # whose limits may be floats
@@ -216,6 +217,12 @@ def _are(one: Any, other: Any) -> bool:
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(_are, one, other))
     return one is other
+
+
+def _is_double(tensors: list[Tensor], results: list[Any]) -> bool:
+    """Tell whether all operands and results are float64, so that NumPy's results can have no other dtype."""
+    found = {*results, *[x.dtype for x in tensors if not x._word & WEAK_MASK]}
+    return bool(tensors) and found == {_DOUBLE}
 
 
 def _dtypes_of(made: Any) -> list[Any]:

@@ -12,11 +12,12 @@ from ... import random as _random
 from ...core.dtypes import names as dtypes
 from ...core.random.generator import Generator as Source
 from ...core.tensor import Tensor, from_host
+from ...dispatch.registry import registry
 from ...functions.creation import asarray
+from ...ops.builtin import load
 from ...ops.builtin.elementwise.arithmetic import abs as abs_
 from ...ops.builtin.elementwise.comparison import where
 from ...ops.builtin.elementwise.exponential import sqrt
-from ...ops.builtin.linalg.decompositions import svd
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import astype
 from ...ops.builtin.shape.views import expand_dims
@@ -152,7 +153,8 @@ class Selections(Distributions):
         except ValueError as error:
             if check_valid == "raise" or "negative eigenvalues" not in str(error):
                 raise
-            _, s, vt = svd(astype(cov, FLOAT))
+            load("linalg")
+            _, s, vt = registry.find("tk::linalg_svd").call(astype(cov, FLOAT))
             close = np.allclose((vt.mT * expand_dims(s, axis=0) @ vt).numpy(), cov.numpy(), rtol=tol, atol=tol)
             if check_valid == "warn" and not close:
                 warnings.warn("covariance is not symmetric positive-semidefinite.", RuntimeWarning, stacklevel=3)
