@@ -34,7 +34,7 @@ from tenkey.backends.cpu.pool.thread_limit import get_num_threads as get_num_thr
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes.limits import finfo as finfo, iinfo as iinfo
 from tenkey.core.dtypes.names import DType, default_dtypes as default_dtypes, isdtype as isdtype
-from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
+from tenkey.core.tensor import Tensor as Tensor, shares_storage as shares_storage
 from tenkey.core.text.formatting import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,

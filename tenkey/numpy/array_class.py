@@ -16,7 +16,7 @@ Guarded by ``tests/numpy/test_array_class.py``.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
@@ -33,10 +33,13 @@ class _NoOperators:
 
 
 _compiled: Final = compiled()
-_Operators: Any = _NoOperators if _compiled is None else _compiled.operators
+if TYPE_CHECKING:
+    from ._array_members import ArrayMembers as _Operators  # a stub: Note [Generated stubs] of tools/make_stubs.py
+else:
+    _Operators = _NoOperators if _compiled is None else _compiled.operators
 
 
-class ndarray(_Operators, Tensor):  # type: ignore[misc]  # NumPy's name; a base that exists at run time only
+class ndarray(_Operators, Tensor):  # NumPy's name for it
     """An array with NumPy's rules: the class of what the functions of ``tenkey.numpy`` return.
 
     It is a Tensor in every other respect: with gradients, on any device. Create one with ``tenkey.numpy.array`` or

@@ -17,8 +17,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "typing"
 MARK = "  # error"
+RIGHT = ("user_code.py", "numpy_code.py")
+WRONG = {"wrong_code.py": 40, "numpy_wrong_code.py": 40}  # with the least number of mistakes
 COMMANDS = {
-    "mypy": ["--strict", "--no-error-summary", "tests/typing/user_code.py", "tests/typing/wrong_code.py"],
+    "mypy": ["--strict", "--no-error-summary", *[f"tests/typing/{name}" for name in (*RIGHT, *WRONG)]],
     "pyright": ["--project", ".", "--pythonpath", sys.executable],  # the rest is in pyproject.toml
 }
 
@@ -42,19 +44,21 @@ def complaints(checker: str) -> tuple[dict[str, set[int]], str]:
 @pytest.mark.parametrize("checker", sorted(COMMANDS))
 def test_typical_code_is_accepted_and_mistakes_are_found(checker: str) -> None:
     found, said = complaints(checker)
-    lines = (FOLDER / "wrong_code.py").read_text().splitlines()
-    wrong = {number for number, line in enumerate(lines, 1) if line.endswith(MARK)}
-    assert len(wrong) > 40
-    got = found.pop("wrong_code.py", set())
+    for name, least in WRONG.items():
+        lines = (FOLDER / name).read_text().splitlines()
+        wrong = {number for number, line in enumerate(lines, 1) if line.endswith(MARK)}
+        assert len(wrong) > least
+        got = found.pop(name, set())
+        assert [lines[n - 1] for n in sorted(wrong - got)] == [], said
+        assert [lines[n - 1] for n in sorted(got - wrong)] == [], said
     assert not found, said
-    assert [lines[n - 1] for n in sorted(wrong - got)] == [], said
-    assert [lines[n - 1] for n in sorted(got - wrong)] == [], said
 
 
-def test_typical_code_runs() -> None:
-    source = (FOLDER / "user_code.py").read_text()
-    assert len([line for line in source.splitlines() if line.strip()]) >= 150
-    command = [sys.executable, "-W", "error", str(FOLDER / "user_code.py")]
+@pytest.mark.parametrize("name", RIGHT)
+def test_typical_code_runs(name: str) -> None:
+    source = (FOLDER / name).read_text()
+    assert len([line for line in source.splitlines() if line.strip()]) >= 100
+    command = [sys.executable, "-W", "error", str(FOLDER / name)]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

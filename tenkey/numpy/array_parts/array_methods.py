@@ -240,19 +240,26 @@ def _by_source() -> dict[Any, Any]:
 # ---- installation
 
 
+def _like(source: Callable[..., Any], method: Any) -> Callable[..., Any]:
+    """Return a method with the signature and the docstring of the function that it calls, for ``help``."""
+    method.__wrapped__, method.__doc__ = source, source.__doc__
+    return method  # type: ignore[no-any-return]
+
+
 def _method(name: str) -> Callable[..., Any]:
     call: Any = universal.get(name) or functions[name]
-    return lambda self, *args, **kwargs: call(self, *args, **kwargs)
+    return _like(call, lambda self, *args, **kwargs: call(self, *args, **kwargs))
 
 
 def _host_method(name: str) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: from_numpy(getattr(self.numpy(), name)(*args, **kwargs), self.device)
+    own: Any = getattr(np.ndarray, name)
+    return _like(own, lambda self, *args, **kwargs: from_numpy(own(self.numpy(), *args, **kwargs), self.device))
 
 
 def _of_tensors(name: str) -> Callable[..., Any]:
     """Return a method of tensors that NumPy's arrays do not have, whose results are arrays."""
     own: Any = getattr(Tensor, name)
-    return lambda self, *args, **kwargs: as_ndarrays(own(self, *args, **kwargs), (self, *args))
+    return _like(own, lambda self, *args, **kwargs: as_ndarrays(own(self, *args, **kwargs), (self, *args)))
 
 
 def _grad(self: Any) -> Any:
