@@ -349,7 +349,8 @@ def linspace(
     if not tensors_in((start, stop)):
         return _placed(_np.linspace(start, stop, num, endpoint, retstep, dtype, axis), device)
     first, last = operand(start), operand(stop)
-    wanted = np.result_type(first.dtype, last.dtype, float(num))
+    given = [x if isinstance(x, (int, float, complex)) else end.dtype for x, end in ((start, first), (stop, last))]
+    wanted = np.result_type(*given, 1.0)  # Python numbers are weak
     ends = [cast(x, wanted) for x in (first, last)]
     made = in_float64(tensor_linspace, (*ends, num), {"endpoint": bool(endpoint), "device": device})
     made = as_ndarrays(made)

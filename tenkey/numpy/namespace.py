@@ -34,8 +34,9 @@ from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, ndarray
 from .call_rules.result_rules import (
     ASKED,
-    MEANS,
+    PLACES,
     SUMS,
+    UNSAFE,
     WIDE,
     as_numpys,
     in_dtypes,
@@ -76,6 +77,8 @@ _FREE: Final = frozenset([
 ])  # fmt: skip
 _DOUBLE: Final = np.dtype(np.float64)
 _CONDITIONS: Final = frozenset(["where", "select"])
+# where NumPy makes arrays of Python numbers, which have a dtype then
+_PRODUCTS: Final = frozenset(["dot", "inner", "kron", "outer", "convolve", "polyval"])
 
 
 def _common(name: str, values: list[Any]) -> list[Any]:
@@ -90,7 +93,9 @@ def _common(name: str, values: list[Any]) -> list[Any]:
         terms = iter(_common("", [values[i] for i in places]))
         return [next(terms) if i in places else v for i, v in enumerate(values)]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
-    numbers = [x for x in flat if isinstance(x, (bool, int, float, complex))]
+    numbers: list[Any] = [x for x in flat if isinstance(x, (bool, int, float, complex))]
+    if name in _PRODUCTS:
+        numbers = [np.asarray(x).dtype for x in numbers]
     found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}
     if not found or any(d.kind == "V" for d in found) or (len(found) == 1 and not numbers):
         return values
@@ -125,7 +130,7 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
     if isinstance(out, tuple):
         (out,) = out
     if name in SUMS and isinstance(out, (Tensor, np.ndarray)) and options.get("dtype") is None:
-        options["dtype"] = out.dtype
+        options["dtype"] = np.result_type(out.dtype, *[x.dtype for x in tensors_in(args)[:1]])
     if name == "clip" and ("a_min" in options) is not ("a_max" in options):
         raise TypeError("[numpy.clip] takes both a_min and a_max: give None for no limit, or use min= and max=.")
     if name == "where" and "y" in options and "x" in options:  # NumPy takes them by position only
@@ -158,7 +163,10 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
             except NotImplementedError:
                 raise as_numpys(error, source, args, options) from None
     except (ValueError, IndexError, RuntimeError) as error:
-        raise as_numpys(error, source, args, options) from None
+        made = _of_nothing(source, args, kwargs, tensors)
+        if made is None:
+            raise as_numpys(error, source, args, options) from None
+        return made
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)
@@ -173,7 +181,19 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         refuse_out(made, out)
     if name in ("take", "choose") and out is not None and not np.can_cast(out.dtype, made.dtype):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {made.dtype!r} according to the rule 'safe'")
-    return made if out is None else write_out(name, made, out, True, "unsafe" if name in MEANS else "same_kind")
+    if name in PLACES and out is not None and not np.can_cast(out.dtype, np.intp):
+        raise TypeError(f"[numpy.{name}] out= has dtype {out.dtype}: it receives places, give an array of {np.intp}.")
+    return made if out is None else write_out(name, made, out, True, "unsafe" if name in UNSAFE else "same_kind")
+
+
+def _of_nothing(source: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any) -> Any:
+    """Return NumPy's result for empty arrays that an operator refuses (the median is nan); None if it does too."""
+    if all(x._data.size for x in tensors) or any(x.requires_grad for x in tensors):
+        return None
+    try:
+        return on_host(source, args, kwargs)
+    except Exception:  # which the caller explains
+        return None
 
 
 _JOINING: Final = frozenset(["concatenate", "concat", "stack", "vstack", "hstack"])

@@ -1,4 +1,4 @@
-"""Short ways for functions that have no signature in NumPy: ``where`` with numbers, ``einsum`` of arrays of one dtype.
+"""Short ways: ``where`` with numbers, ``einsum`` of arrays of one dtype, ``real`` and ``imag``, which give views.
 
 The entries of the other functions have theirs: Note [Entries with NumPy's signatures] in ``entries.py``. What does not
 fit here goes to the general function. Guarded by ``tests/numpy/test_short_ways.py``.
@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ..dispatch.registry import registry
 from ..ops.builtin.linalg.einsum import einsum_operator
 from .array_class import ndarray
 from .namespace import functions  # which are filled from the table there
 
-__all__ = ["einsum", "where"]
+__all__ = ["einsum", "imag", "real", "where"]
 
 _MASK: Final = DTYPE_MASK | WEAK_MASK
 _BOOL: Final = DTYPE_TRAIT[np.dtype("?")]
@@ -30,6 +30,9 @@ _BY_KIND: Final = {
 _PRODUCTS: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f4", "f8", "c8", "c16")])
 _general_where: Final = functions["where"]
 _general_einsum: Final = functions["einsum"]
+_general_real: Final = functions["real"]
+_general_imag: Final = functions["imag"]
+_COMPLEX: Final = DTYPE_TRAIT[np.dtype("c8")] | DTYPE_TRAIT[np.dtype("c16")]
 _where: Final = registry.find("tk::where").call
 
 
@@ -83,6 +86,35 @@ def einsum(*operands: Any, **options: Any) -> Any:
     return _general_einsum(*operands, **options)
 
 
+def _is_window(val: Any) -> bool:
+    """Tell whether the parts of complex numbers are views of their memory."""
+    if val.__class__ is not ndarray or not val._word & _COMPLEX or val._word & REQUIRES_GRAD:
+        return False
+    return val._data.__class__ is np.ndarray
+
+
+def real(val: Any) -> Any:
+    """Compute ``numpy.real``: a view of the array, unless it requires a gradient.
+
+    >>> import tenkey.numpy as tnp
+    >>> x = tnp.array([1 + 2j, 3])
+    >>> tnp.real(x)[0] = 7
+    >>> x
+    array([7.+2.j, 3.+0.j])
+    """
+    return val.real if _is_window(val) else _general_real(val)
+
+
+def imag(val: Any) -> Any:
+    """Compute ``numpy.imag``: a view of the array, unless it requires a gradient; zeros for real numbers.
+
+    >>> import tenkey.numpy as tnp
+    >>> tnp.imag(tnp.array([1 + 2j, 3])), tnp.imag([1.0, 2.0])
+    (array([2., 0.]), array([0., 0.]))
+    """
+    return val.imag if _is_window(val) else _general_imag(val)
+
+
 def _replace(function: Callable[..., Any], general: Any) -> None:
     """Let the function take the place of the general one in the namespace."""
     function.__module__ = general.__module__
@@ -92,3 +124,5 @@ def _replace(function: Callable[..., Any], general: Any) -> None:
 
 _replace(where, _general_where)
 _replace(einsum, _general_einsum)
+_replace(real, _general_real)
+_replace(imag, _general_imag)

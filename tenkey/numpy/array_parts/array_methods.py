@@ -69,6 +69,37 @@ def _place(self: Any, args: tuple[Any, ...]) -> Any:
     return args
 
 
+def _real_item(self: Any, what: str) -> Any:
+    """Return the only element for ``float(x)`` and ``int(x)``, with NumPy's errors and warnings."""
+    if self._data.size != 1:
+        raise TypeError(
+            f"[{what}] only 0-dimensional arrays can be converted to Python scalars, got shape {self.shape}: index the "
+            "array first."
+        )
+    value = Tensor.item(self)
+    if value.__class__ is complex:
+        _warn_of_imaginary_part(stacklevel=4)
+        return value.real
+    return value
+
+
+def _warn_of_imaginary_part(stacklevel: int) -> None:
+    text = "Casting complex values to real discards the imaginary part"
+    warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=stacklevel)
+
+
+def _of_number(name: str) -> Callable[..., Any]:
+    """Return a method that NumPy's scalars share with Python's numbers, for arrays of one number."""
+
+    def method(self: Any) -> Any:
+        if self._data.shape:
+            raise AttributeError(f"'ndarray' object has no attribute {name!r}: only single numbers do, as x[0].")
+        value = Tensor.item(self)
+        return getattr(float(value) if name == "is_integer" else value, name)()
+
+    return method
+
+
 def _python_round(self: Any, ndigits: int | None = None) -> Any:
     """Round as Python does: to an int, or to digits; arrays of several elements have ``x.round()``."""
     if self._data.shape:
@@ -96,10 +127,6 @@ def _sort(self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, sta
 
 def _partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     self.copy_(functions["partition"](self, kth, axis))
-
-
-def _resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
-    raise ValueError("[ndarray.resize] arrays keep their size: use numpy.resize(x, shape), which returns a new one.")
 
 
 # ---- shapes and copies
@@ -141,9 +168,7 @@ def _astype(
         return self.numpy().astype(wanted)
     source = self
     if self.dtype.kind == "c" and wanted.kind not in "cb":
-        warnings.warn(
-            "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2
-        )
+        _warn_of_imaginary_part(stacklevel=3)
         source = _find("real")(self)
     return as_ndarrays(in_order(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
 
@@ -276,11 +301,13 @@ def install() -> None:
            if not name.startswith("_") and name not in _PLAIN and callable(getattr(Tensor, name))},
         **operators(), **element_methods(), **{name: _method(name) for name in _FUNCTIONS},
         **{name: _host_method(name) for name in ("tofile", "dump", "dumps", "byteswap")},
-        "__round__": _python_round, "__trunc__": lambda self: math.trunc(Tensor.item(self)),
+        **{name: _of_number(name) for name in ("as_integer_ratio", "bit_count", "is_integer")},
+        "_real_item": _real_item, "__round__": _python_round, "__trunc__": lambda self: math.trunc(Tensor.item(self)),
         "__hash__": _hash, "__bytes__": _tobytes, "__repr__": _repr, "__str__": _str, "__format__": _format,
         "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "__array_namespace__": lambda self, *, api_version=None: sys.modules["tenkey.numpy"],
-        "sort": _sort, "partition": _partition, "resize": _resize, "fill": _fill, "item": _item, "itemset": _itemset,
+        "sort": _sort, "partition": _partition, "resize": memory.resize, "setflags": memory.set_flags,
+        "fill": _fill, "item": _item, "itemset": _itemset,
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
         "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
         "compress": _compress, "tobytes": _tobytes,

@@ -11,19 +11,21 @@ Guarded by ``tests/numpy/test_array_memory.py``.
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any, Final
 
 import numpy as np
 
 from ...core.storage import is_contiguous
-from ...core.tensor import Tensor, cpu_word, fits, make_view, with_class
+from ...core.tensor import Tensor, cpu_word, fits, make_view, storage_of, with_class
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD
 from ...functions.creation import asarray
 from ..array_class import as_ndarray, as_ndarrays, ndarray
 from ..converting import from_numpy
 from ..known import functions
 
-__all__ = ["Flags", "base", "imaginary_part", "new_array", "real_part", "set_shape", "view"]
+__all__ = ["Flags", "base", "imaginary_part", "new_array", "real_part", "resize", "set_flags", "set_shape", "view"]
 
 _KEYS: Final = {
     "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous", "FORTRAN": "f_contiguous",
@@ -148,6 +150,9 @@ def _set_part(self: Any, name: str, value: Any) -> None:
             raise TypeError("array does not have imaginary part to set")
         self[...] = value
         return
+    if not self._word & REQUIRES_GRAD and self._data.__class__ is np.ndarray:
+        _part(self, name)[...] = value
+        return
     real, imag = (value, _part(self, "imag")) if name == "real" else (_part(self, "real"), value)
     self[...] = real + 1j * functions["asarray"](imag)
 
@@ -173,6 +178,40 @@ def set_shape(self: Any, shape: Any) -> None:
             f"strides {self.strides} cannot take the shape {wanted} without a copy. Use x.reshape(shape)."
         ) from None
     self._data = made._data
+
+
+def set_flags(self: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+    """Protect the elements of an array from changes, or allow them (``x.setflags(write=False)``)."""
+    if write is not None:
+        Flags(self).writeable = bool(write)
+
+
+def resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
+    """Give an array another shape and size in place, as ``numpy.ndarray.resize``: further elements are zero.
+
+    Only an array on the CPU that is not a view changes its size. Views of it, which ``numpy`` refuses unless
+    ``refcheck=False``, keep the old memory. Raises ValueError for a view, RuntimeError where a gradient is required.
+    """
+    if shape in ((), (None,)):
+        return
+    wanted = tuple([operator.index(n) for n in (shape[0] if isinstance(shape[0], (tuple, list)) else shape)])
+    if any(n < 0 for n in wanted):
+        raise ValueError(f"[ndarray.resize] got the shape {wanted}: all element lengths must be non-negative.")
+    _refuse_gradient(self, "resize", "keeps its size: use numpy.resize(x, shape)")
+    if math.prod(wanted) == self.size and self.is_contiguous:
+        set_shape(self, wanted)
+        return
+    if self._data.__class__ is not np.ndarray or base(self) is not None:
+        raise ValueError(
+            "[ndarray.resize] cannot resize this array: it does not own its data, or is on another device. Use "
+            "numpy.resize(x, shape), which returns a new one."
+        )
+    data = np.zeros(wanted, self._data.dtype)
+    kept = min(data.size, self.size)
+    data.reshape(-1)[:kept] = self._data.reshape(-1)[:kept]
+    storage = storage_of(self)
+    storage.buffer = self._data = data
+    storage.version += 1
 
 
 def new_array(

@@ -22,7 +22,19 @@ from ...interop.numpy_functions import ARRAYS, Row
 from ..array_class import as_ndarrays
 from ..converting import cast
 
-__all__ = ["ASKED", "MEANS", "SUMS", "WIDE", "as_numpys", "in_dtypes", "refuse_out", "retaken", "wanted_dtypes", "wide"]
+__all__ = [
+    "ASKED",
+    "PLACES",
+    "SUMS",
+    "UNSAFE",
+    "WIDE",
+    "as_numpys",
+    "in_dtypes",
+    "refuse_out",
+    "retaken",
+    "wanted_dtypes",
+    "wide",
+]
 
 _ERRORS: Final[tuple[type[Exception], ...]] = (
     np.exceptions.AxisError, np.linalg.LinAlgError, TypeError, ValueError, IndexError,
@@ -32,11 +44,14 @@ WIDE: Final = frozenset(["interp"])  # they compute in double precision at least
 ASKED: Final = WIDE | frozenset([  # NumPy's rules for the dtype differ from those of the operator in all dtypes
     "quantile", "percentile", "nanquantile", "nanpercentile", "where", "linalg.lstsq", "einsum",
 ])  # fmt: skip
-SUMS: Final = frozenset([  # they compute in the dtype of out=
+SUMS: Final = frozenset([  # they compute in the common dtype of the operand and out=
     "sum", "prod", "nansum", "nanprod", "cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_sum",
     "cumulative_prod", "trace",
 ])  # fmt: skip
-MEANS: Final = frozenset(["mean", "nanmean", "std", "var", "nanstd", "nanvar"])  # their results are cast to any out=
+PLACES: Final = frozenset(["argmax", "argmin", "nanargmax", "nanargmin"])
+UNSAFE: Final = SUMS | PLACES | frozenset([  # reductions of NumPy's, whose results are cast to any out=
+    "mean", "nanmean", "var", "max", "amax", "min", "amin", "nanmax", "nanmin", "median", "nanmedian", "any", "all",
+])  # fmt: skip
 
 
 def wide(values: list[Any]) -> list[Any]:
