@@ -53,8 +53,10 @@ def in_order(x: Tensor, order: str | None, like: Tensor | None = None) -> Tensor
     """Return a tensor whose elements lie in memory in NumPy's ``order``: itself, or a copy.
 
     ``"C"`` is row-major, ``"F"`` column-major; ``"A"`` is column-major if ``like`` is, and ``"K"`` keeps the order of
-    ``like``.
+    ``like``: without another array, as it is.
     """
+    if (like is None or like is x) and (order is None or str(order).upper() == "K"):
+        return x
     axes = _axes(x if like is None else like, order)
     if axes == tuple(sorted(axes)):
         return x if x.is_contiguous else clone(x)

@@ -7,6 +7,7 @@ NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/numpy/test_tab
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -299,6 +300,7 @@ def _quantiles(name: str) -> Callable[..., Any]:
 
 
 def _around(a: Any, decimals: int = 0) -> Any:
+    decimals = operator.index(decimals)
     if a.dtype.kind in "iu":
         return a.clone() if decimals >= 0 else _tk("astype")(_around(_tk("astype")(a, _DOUBLE), decimals), a.dtype)
     if a.dtype.kind == "b":

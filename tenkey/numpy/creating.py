@@ -26,7 +26,7 @@ from ..functions.creation import asarray as to_tensor
 from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
 from ..interop.numpy_order import in_order
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarray, as_ndarrays, ndarray
 from .converting import cast, in_float64, on_host, operand
 from .known import define, functions
 
@@ -292,6 +292,19 @@ def full_like(
     return as_ndarrays(_like_order(made, order, given))
 
 
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Return an array in a dtype; with ``copy=False`` the array itself where it has it.
+
+    >>> import tenkey.numpy as tnp
+    >>> tnp.astype(tnp.array([1.5, -2.5]), int)
+    array([ 1, -2])
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[numpy.astype] Input should be a NumPy array. It is of type {type(x)}.")
+    made = as_ndarray(x).astype(dtype, copy=copy)
+    return made if device is None else made.to_device(device)
+
+
 # ---- of numbers
 
 
@@ -411,8 +424,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 _PUBLIC: Final = (
-    array, ascontiguousarray, asfortranarray, asarray_chkfinite, copy, require, full, full_like, linspace, logspace,
-    geomspace, fromfunction, indices, from_dlpack,
+    array, ascontiguousarray, asfortranarray, asarray_chkfinite, astype, copy, require, full, full_like, linspace,
+    logspace, geomspace, fromfunction, indices, from_dlpack,
 )  # fmt: skip
 for _function in _PUBLIC:
     define(_function)

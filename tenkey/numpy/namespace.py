@@ -77,6 +77,8 @@ _FREE: Final = frozenset([
 ])  # fmt: skip
 _DOUBLE: Final = np.dtype(np.float64)
 _CONDITIONS: Final = frozenset(["where", "select"])
+# functions that compute in the dtype of the result, on which other arguments have an influence
+_WIDENED: Final = frozenset(["average", "clip", "quantile", "percentile", "nanquantile", "nanpercentile"])
 # where NumPy makes arrays of Python numbers, which have a dtype then
 _PRODUCTS: Final = frozenset(["dot", "inner", "kron", "outer", "convolve", "polyval"])
 
@@ -149,6 +151,9 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         operands = _common(name, operands)
     if name in WIDE:
         operands = wide(operands)
+    asked = name in ASKED or (name == "clip" and len(tensors) > 1) or (name == "average" and "weights" in options)
+    if asked and name in _WIDENED and not _is_double(tensors, []):
+        operands = _widened(operands, wanted_dtypes(source, row, args, options))
     try:
         made = in_float64(used.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
@@ -170,7 +175,7 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)
-    if "dtype" in options or (name in ASKED and not _is_double(tensors, results)) or (name not in _FREE and exact):
+    if "dtype" in options or (asked and not _is_double(tensors, results)) or (name not in _FREE and exact):
         made = in_dtypes(made, wanted_dtypes(source, row, args, options))
     plain = used is row and not refused and _are(operands, first)
     plain = plain and not (exact and name == "clip")  # whose limits may be floats
@@ -184,6 +189,14 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
     if name in PLACES and out is not None and not np.can_cast(out.dtype, np.intp):
         raise TypeError(f"[numpy.{name}] out= has dtype {out.dtype}: it receives places, give an array of {np.intp}.")
     return made if out is None else write_out(name, made, out, True, "unsafe" if name in UNSAFE else "same_kind")
+
+
+def _widened(operands: list[Any], wanted: Any) -> list[Any]:
+    """Return operands with the first one in the dtype of the result, if that is a wider one."""
+    first = operands[0] if operands else None
+    if not wanted or not isinstance(first, Tensor) or np.promote_types(first.dtype, wanted[0]) != wanted[0]:
+        return operands
+    return [cast(first, wanted[0]), *operands[1:]]
 
 
 def _of_nothing(source: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any) -> Any:

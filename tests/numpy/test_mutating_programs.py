@@ -28,6 +28,13 @@ PROGRAMS = (
     "r = np.dot(np.ones(2, 'f4'), 2.5)", "r = np.inner(2, np.ones(2, 'f4'))", "r = np.outer(np.ones(2, 'f2'), 2)",
     "r = np.kron(np.ones(2, 'f4'), 2)", "r = np.convolve(np.ones(2, 'f4'), 2.0)", "r = np.polyval(np.ones(2, 'f4'), 2)",
     "r = np.linspace(np.zeros(2, 'f4'), 1, 3)",
+    # other arguments than the first have an influence on the dtype in which a function computes
+    "r = np.quantile(np.array([0.5, 0.75], 'f4'), np.array([0.1, 0.2]))", "r = np.clip(np.ones(2, 'f4'), np.ones(2), 3)",
+    "r = np.average(np.array([0.1, 0.7], 'f4'), weights=[1, 2])", "r = np.round(np.ones(2, 'f4'), np.int64(1))",
+    "r = [np.astype(np.arange(3.0), kind) for kind in (float, float, int, complex, complex)]",
+    # copies only where they are asked for or necessary
+    "x = np.arange(6.0)[::2]; x.astype(float, copy=False)[0] = 7; np.asarray(x, float)[1] = 8",
+    "x = np.ones((2, 3)).T; np.array(x, copy=None, dtype=float)[0] = 7; np.astype(x, float, copy=False)[1] = 8",
     # parts of complex numbers are views, and infinite parts can be assigned
     "x = np.array([1 + 2j, 3]); np.real(x)[0] = 7; np.imag(x)[1] = 5",
     "x = np.array([1 + 2j, 3]); x.real = [1, 2]; x.imag = [3, np.inf]; x.real += 1",
@@ -60,7 +67,9 @@ def _run(lines: list[str], module: Any) -> tuple[dict[str, Any], list[type[Excep
 
 
 def _same(mine: Any, its: Any) -> None:
-    if isinstance(its, (list, tuple)):
+    if isinstance(its, dict):
+        _same(list(mine.items()), list(its.items()))
+    elif isinstance(its, (list, tuple)):
         assert type(mine) is type(its)
         for one, other in zip(mine, its, strict=True):
             _same(one, other)
@@ -108,12 +117,11 @@ _CHANGES = (
     "{x}[:] = {x}[::-1]", "{x} += {x}.T", "{x}[:] = {x}.T", "{x}[[0, 1]] = {x}[[1, 0]]", "{x}.sort()",
     "{x}.sort(axis=0)", "{x}.fill({n})", "{x}.put([0, -1], [1, 2])", "np.place({x}, {x} > 1, [1, 2])",
     "np.putmask({x}, {x} > 1, [0, 1])", "np.copyto({x}, 2)", "np.copyto({x}, 1, where={x} < 2)", "{x}.flat[1:3] = 1",
-    "{x}.flat = 2", "{x}.real = 1", "{x}.shape = ({x}.size,)", "np.add({x}, {y}, out={x})",
-    "np.multiply({x}, 2, {x})", "np.subtract({x}, {y}, out={x}, where={x} > 1)",
-    "np.add({x}[1:], {x}[:-1], out={x}[1:])", "np.add.at({x}, [0, 0], 1)", "np.negative({x}, out={y})",
-    "np.sqrt(abs({x}), out={y})",
+    "{x}.flat = 2", "{x}.real = 1", "np.add({x}, {y}, out={x})", "np.multiply({x}, 2, {x})",
+    "np.subtract({x}, {y}, out={x}, where={x} > 1)", "np.add({x}[1:], {x}[:-1], out={x}[1:])",
+    "np.add.at({x}, [0, 0], 1)", "np.negative({x}, out={y})", "np.sqrt(abs({x}), out={y})",
     "np.cumsum({x}, axis=0, out={x})", "np.clip({x}, 0, 2, out={y})", "for r in np.atleast_2d({x}): r *= 2",
-    "for i in range(len({x})): {x}[i] = 1", "np.fill_diagonal({x}, 7)", "{x}.T[...] = 1", "{x}.ravel()[:2] = 5",
+    "for i, r in enumerate({x}): {x}[i] = r + 1", "np.fill_diagonal({x}, 7)", "{x}.T[...] = 1", "{x}.ravel()[:2] = 5",
     "{x}.flatten()[0] = 6", "np.swapaxes({x}, 0, -1)[0] = 2", "{x}[:1], {x}[1:2] = {x}[1:2], {x}[:1]",
 )  # fmt: skip
 _VALUES = (
@@ -121,7 +129,8 @@ _VALUES = (
     "{x} + {y}", "{x} @ {x}", "np.cumsum({x})", "[t + 1 for t in {x}.ravel()]", "[t / 2 for t in {x}.ravel()]",
     "[float(t) for t in {x}.real.ravel()]", "sum({x}.ravel())", "{x}.tolist()", "str({x})",
     "[f'{{t:.2f}}' for t in {x}.real.ravel()]", "np.unique({x})", "2 in {x}", "{x} == 1", "~{x}", "-{x}",
-    "{x}.nonzero()", "np.diff({x})", "np.sort({x}, axis=None)", "[t // 2 for t in {x}.real.ravel()]",
+    "{x}.nonzero()", "np.diff({x})", "list({x})", "sorted({x}.real.ravel())", "dict(enumerate({x}))",
+    "np.sort({x}, axis=None)", "[t // 2 for t in {x}.real.ravel()]",
 )  # fmt: skip
 
 
