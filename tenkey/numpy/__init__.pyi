@@ -969,7 +969,8 @@ def astype(
     *,
     copy: _bool = True,
     device: Device | str | None = None,
-) -> ndarray: ...
+) -> ndarray:
+    """Return an array in a dtype; with ``copy=False`` the array itself where it has it."""
 @overload
 def atleast_1d(a0: ArrayLike, /) -> ndarray:
     """Return each array with 1 or more dimensions: a view; a tuple for several arrays."""
