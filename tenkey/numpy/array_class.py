@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
-from .compiled.class_slots import compiled
-from .compiled.python_objects import fill
+from .compiled_calls.class_slots import compiled
+from .compiled_calls.python_objects import fill
 
 __all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
 

@@ -34,16 +34,17 @@ from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call
 from .call_rules.ufunc_loops import composed, moved_axes
-from .compiled.class_slots import compiled
-from .compiled.ufunc_plans import Plans
+from .compiled_calls.class_slots import compiled
+from .compiled_calls.ufunc_plans import Plans
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
 from .own_functions.accumulating import apply_at, reduce_slices
 
-__all__ = ["ufunc", "universal_functions"]
+__all__ = ["NUMBER_WORDS", "ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
-_NUMBER_WORDS: Final = (WEAK_FLOAT, WEAK_INT, cpu_word(np.dtype("f8")))
+NUMBER_WORDS: Final = (WEAK_FLOAT, WEAK_INT, cpu_word(np.dtype("f8")))
+"""The dispatch words of a float, an int and a float64 of NumPy."""
 _PYTHON: Final = frozenset([int, float])
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
@@ -126,7 +127,7 @@ class ufunc(_Callable):  # type: ignore[misc]  # NumPy's name; a base that exist
         if _code is None:
             self.__call__ = call
         else:
-            self._compiled = Plans(_code.address, source, call, _NUMBER_WORDS)
+            self._compiled = Plans(_code.address, source, call, NUMBER_WORDS)
             _code.set_call(self, self._compiled.address)
 
     def __repr__(self) -> str:

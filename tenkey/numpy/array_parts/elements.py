@@ -3,7 +3,8 @@
 Note [Elements are copies]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 An element of a NumPy array is a scalar: it does not change when the array does. Here it is a 0-d array, and a copy for
-the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two elements. ``x[0, ...]`` is a view in both.
+the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two elements. ``x[0, ...]`` is a view in both,
+and what an array of integers selects is a copy in both, even one without dimensions.
 Guarded by ``tests/numpy/test_elements.py``.
 """
 
@@ -17,13 +18,14 @@ import numpy as np
 from ...core.device import base_word
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT, dtypes_of
+from ...dispatch.errors import shown
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.builtin.shape.copying import cast as in_dtype
 from ..array_class import as_ndarrays, ndarray
 from ..call_rules.quick_calls import is_ours
-from ..compiled.class_slots import Compiled, compiled
-from ..compiled.ufunc_plans import Plans
+from ..compiled_calls.class_slots import Compiled, compiled
+from ..compiled_calls.ufunc_plans import Plans
 from ..converting import operand
 from ..known import functions
 
@@ -49,7 +51,7 @@ def _getitem(self: Tensor, index: Any) -> Any:
         if "tensors of integers or bools" in str(error):
             raise IndexError(f"{error} arrays used as indices must be of integer (or boolean) type") from None
         raise
-    if not made._data.shape and made._storage is not None and not _has_ellipsis(index):
+    if made._storage is not None and (not made._data.shape or index.__class__ is ndarray) and not _has_ellipsis(index):
         made = _clone(made)  # Note [Elements are copies]
     if made.__class__ is Tensor:
         made.__class__ = ndarray
@@ -71,6 +73,8 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         value = operand(value, weak=True)
+        if not isinstance(value, Tensor):
+            raise TypeError(f"[setitem] an array of dtype {self.dtype} takes numbers, got {shown(value)}.")
     if not value._word & WEAK_MASK and value.dtype != self.dtype:
         value = in_dtype(value, self.dtype)
     elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
@@ -96,27 +100,29 @@ def _reversed(self: Any) -> Any:
 
 # ---- compiled calls
 
+_ALONE: Final = ("basic_index", "basic_put_", "permute_dims")  # operators that compiled calls stand for
+_WITH_INDEXES: Final = ("index", "put_")  # those that take arrays of indexes
+
 
 class _Learning:
     """The plans of indexing: made when an index takes its way in Python, erased when a kernel is registered."""
 
     def __init__(self, code: Compiled) -> None:
         self._seen: set[int] = set()
-        self._blocks = [Plans(code.address, None, None, (0, 0, 0)) for _ in range(3)]
-        names = ("basic_index", "index", "permute_dims")
-        self._operators: list[Operator] = [registry.find(f"tk::{name}") for name in names]
-        for each in self._operators:
-            each.watchers.append(self._forget)
+        self._operators: dict[str, Operator] = {}
+        self._blocks: dict[str, Plans] = {}
+        for name in (*_ALONE, *_WITH_INDEXES):
+            operator = self._operators[name] = registry.find(f"tk::{name}")
+            self._blocks[name] = Plans(code.address, None, None, (0, 0, 0))
+            operator.watchers.append(self._forget)
 
-    @property
-    def addresses(self) -> tuple[int, int, int]:
-        """The blocks of plans: of views, of indexes that select, and of reversed axes."""
-        views, gathers, axes = [block.address for block in self._blocks]
-        return views, gathers, axes
+    def address(self, name: str) -> int:
+        """Return the address of the plans of an operator."""
+        return self._blocks[name].address
 
     def _forget(self) -> None:
         self._seen.clear()
-        for block in self._blocks:
+        for block in self._blocks.values():
             block.clear()
 
     def method(self, own: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,18 +142,16 @@ class _Learning:
         self._seen.add(word)
         if word & ~DTYPE_MASK != _PLAIN:
             return
-        views, gathers, axes = self._blocks
-        basic, index, permuted = self._operators
         (dtype,) = dtypes_of(word & DTYPE_MASK)
         if dtype.kind not in "biufc":
             return
-        if is_ours(basic, word):
-            views.add(word, word, (), dtype)
-        if is_ours(permuted, word):
-            axes.add(word, word, (), dtype)
-        for other in _INDEXES:
-            if is_ours(index, word | other):
-                gathers.add(word | other, word, (), dtype)
+        for name in _ALONE:
+            if is_ours(self._operators[name], word):
+                self._blocks[name].add(word, word, (dtype,), dtype)
+        for name in _WITH_INDEXES:
+            for other in _INDEXES:
+                if is_ours(self._operators[name], word | other):
+                    self._blocks[name].add(word | other, word, (dtype,), dtype)
 
 
 def element_methods() -> dict[str, Any]:
@@ -159,9 +163,11 @@ def element_methods() -> dict[str, Any]:
     code = compiled()
     if code is not None:
         learning = _Learning(code)
-        views, gathers, axes = learning.addresses
-        code.set_method("getitem", views, learning.method(named.pop("__getitem__")), gathers)
-        code.set_method("T", axes, learning.method(named.pop("T").fget), None)
+        views = learning.address("basic_index")
+        code.set_method("getitem", views, learning.method(named.pop("__getitem__")), learning.address("index"))
+        own = learning.method(named.pop("__setitem__"))
+        code.set_method("setitem", learning.address("basic_put_"), own, learning.address("put_"))
+        code.set_method("T", learning.address("permute_dims"), learning.method(named.pop("T").fget), None)
         for name in ("len", "bool", "float", "int", "index"):
             code.set_method(name, views, learning.method(getattr(_tensor, f"__{name}__")), None)
     return named

@@ -17,12 +17,16 @@ import numpy as np
 
 from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
+from ...dispatch.registry import registry
 from ..array_class import ndarray
-from ..compiled import class_slots
-from ..compiled.class_slots import compiled
+from ..call_rules.quick_calls import is_ours, small_call
+from ..compiled_calls import class_slots
+from ..compiled_calls.class_slots import Compiled, compiled
+from ..compiled_calls.ufunc_plans import Plans
 from ..known import functions
 from ..namespace import universal
+from ..universal import NUMBER_WORDS
 
 __all__ = ["BINARY", "is_foreign", "operators"]
 
@@ -127,4 +131,35 @@ def operators() -> dict[str, Any]:
             call = "square" if name == "square" else {**BINARY, **_COMPARISONS, **_UNARY}[name]
             method = found.pop(f"__{name}__", None)
             code.set_method(name, universal[call].block, method, found.pop(f"__r{name}__", None))
+        for name in class_slots.IN_PLACE:
+            address, method = _planned_in_place(code, BINARY[name], found.pop(f"__i{name}__"))
+            code.set_method(f"i{name}", address, method, universal[BINARY[name]].block)
     return found
+
+
+def _planned_in_place(code: Compiled, name: str, method: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
+    """Return the address of the plans of an in-place operator, and a method that makes those for the words it meets."""
+    call, own = universal[name], registry.find(f"tk::{name}_")
+    plans = Plans(code.address, call._numpy, None, NUMBER_WORDS)
+    seen: set[int] = set()
+
+    def forget() -> None:
+        seen.clear()
+        plans.clear()
+
+    own.watchers.append(forget)
+
+    def learning(self: Any, other: Any) -> Any:
+        word = self._word | (WEAK_TRAIT[other.__class__] if other.__class__ in (float, int) else _word_of(other))
+        if word not in seen:
+            seen.add(word)
+            found = small_call(call._numpy, call._operator, word)
+            if found is not None and is_ours(own, word & ~WEAK_MASK):
+                plans.add(word, found.word, found.given, found.result)
+        return method(self, other)
+
+    return plans.address, learning
+
+
+def _word_of(x: Any) -> int:
+    return x._word if x.__class__ is ndarray else 0

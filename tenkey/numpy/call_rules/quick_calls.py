@@ -19,6 +19,7 @@ import numpy as np
 from ...core.device import base_word
 from ...core.tensor import cpu_word
 from ...core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
+from ...dispatch.keys import backend_mask, word_below
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 
@@ -98,11 +99,16 @@ def quick_entry(source: np.ufunc) -> str:
 
 
 def is_ours(operator: Operator, word: int) -> bool:
-    """Tell whether the package's own CPU kernel handles calls with this word."""
-    found = [step.slot for step in steps(operator, word)]
-    return all(slot.kernel is None or slot.kernel.origin == "generated" for slot in found) and not any(
-        slot.conditional for slot in found
-    )
+    """Tell whether calls with this word run the package's own kernels alone, down to that of the CPU."""
+    while True:
+        found = list(steps(operator, word))
+        if any(step.slot.conditional for step in found):
+            return False
+        if any(step.slot.kernel is not None and step.slot.kernel.origin != "generated" for step in found):
+            return False
+        if not found or not found[-1].chosen or found[-1].key.mask & backend_mask():
+            return True
+        word = word_below(word, found[-1].key)  # as of an operator that changes its argument
 
 
 class SmallCall(NamedTuple):

@@ -37,7 +37,7 @@ from .python_objects import (
 )
 from .ufunc_calls import ENTRY, HEAD, SMALL, Block, plan_of, size_of
 
-__all__ = ["length", "number", "reversed_axes", "subscript", "truth"]
+__all__ = ["is_basic", "is_constant", "length", "number", "place_in", "reversed_axes", "subscript", "truth"]
 
 
 @loop

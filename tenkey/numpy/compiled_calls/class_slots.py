@@ -19,18 +19,19 @@ from functools import cache
 from typing import Any, Final
 
 from ..._util.locks import new_lock
-from ...backends.llvm import code_cache, images
+from ...backends.llvm import array_fields, code_cache, images
 from ...backends.llvm.compiled import UnavailableError, image_of
 from ...backends.llvm.instructions import cast, null, stack
 from ...backends.llvm.language import instance, loop
 from ...backends.llvm.value_types import f64, i32, i64
 from ...backends.llvm.values import Module, Value, body
 from . import python_objects
+from .changing import assign, update
 from .indexing import length, number, reversed_axes, subscript, truth
-from .python_objects import Object, Record, known, release, retain, run, type_of_object
+from .python_objects import DATA, Object, Record, get, known, release, retain, run, type_of_object
 from .ufunc_calls import Block, binary, call_ufunc, unary
 
-__all__ = ["UFUNCS", "Compiled", "compiled"]
+__all__ = ["IN_PLACE", "UFUNCS", "Compiled", "compiled"]
 
 _BINARY: Final = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide",
@@ -42,14 +43,19 @@ _COMPARISONS: Final = ("lt", "le", "eq", "ne", "gt", "ge")  # in the order in wh
 _UNARY: Final = {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}
 UFUNCS: Final = (*_BINARY, *_COMPARISONS, *_UNARY, "pow", "square")
 """The special methods that are ufuncs, and the square that ``x**2`` is."""
-_METHODS: Final = (*UFUNCS, "getitem", "T", "len", "bool", "float", "int", "index")
+IN_PLACE: Final = {name: slot for name, slot in _BINARY.items() if name in ("add", "sub", "mul", "truediv")}
+"""The special methods whose in-place variants have slots."""
+_METHODS: Final = (
+    *UFUNCS, *[f"i{name}" for name in IN_PLACE], "getitem", "setitem", "T", "len", "bool", "float", "int", "index",
+)  # fmt: skip
 _ROW: Final = 3  # words of a method's row: the ufunc's block, the method, and the reflected method
 _SLOTS: Final = {
     "nb_absolute": 6, "nb_add": 7, "nb_and": 8, "nb_floor_divide": 12, "nb_invert": 27, "nb_lshift": 28,
     "nb_multiply": 29, "nb_negative": 30, "nb_or": 31, "nb_positive": 32, "nb_power": 33, "nb_remainder": 34,
     "nb_rshift": 35, "nb_subtract": 36, "nb_true_divide": 37, "nb_xor": 38, "tp_call": 50, "tp_richcompare": 67,
     "tp_members": 72, "tp_getset": 73, "nb_matrix_multiply": 75, "mp_subscript": 5, "mp_length": 4, "nb_bool": 9,
-    "nb_float": 11, "nb_int": 26, "nb_index": 13,
+    "nb_float": 11, "nb_int": 26, "nb_index": 13, "mp_ass_subscript": 3, "nb_inplace_add": 14,
+    "nb_inplace_multiply": 18, "nb_inplace_subtract": 23, "nb_inplace_true_divide": 24,
 }  # fmt: skip
 """The numbers of slots in Python's stable interface (``typeslots.h``)."""
 _BASETYPE: Final = 1 << 10  # flags of types
@@ -158,6 +164,39 @@ def subscript_slot(x: Object, item: Object, *, place: int) -> Object:
 
 
 @loop
+def assign_slot(x: Object, item: Object, value: Object, *, place: int) -> i32:
+    """Carry out ``x[item] = value``; -1 where an error is set."""
+    record, row = _given("record"), _given("methods") + _ROW * place
+    operands = stack(Object, 3, 8)
+    operands[0], operands[1], operands[2] = x, item, value
+    if value == 0:  # del x[item]
+        run(record, "PyObject_Vectorcall", known(record, "delete"), operands, i64(2), null(Object), returns=Object)
+        return i32(-1)
+    if assign(cast(row[0], Block), cast(row[2], Block), x, item, value) != 0:
+        return i32(0)
+    made = run(record, "PyObject_Vectorcall", row[1], operands, i64(3), null(Object), returns=Object)
+    if made == 0:
+        return i32(-1)
+    release(record, made)
+    return i32(0)
+
+
+@loop
+def update_slot(x: Object, y: Object, *, place: int) -> Object:
+    """Carry out ``x += y`` and its like."""
+    record, row = _given("record"), _given("methods") + _ROW * place
+    if update(cast(row[0], Block), x, y) != 0:
+        return retain(record, x)
+    if array_fields.ndim(get(x, DATA)) == 0:  # Note [In-place operators of arrays]
+        made = binary(cast(row[2], Block), x, y)
+        if made != 0:
+            return made
+    operands = stack(Object, 2, 8)
+    operands[0], operands[1] = x, y
+    return run(record, "PyObject_Vectorcall", row[1], operands, i64(2), null(Object), returns=Object)
+
+
+@loop
 def axes_slot(x: Object, closure: Object, *, place: int) -> Object:
     """Compute ``x.T``."""
     row = _given("methods") + _ROW * place
@@ -223,6 +262,9 @@ def _text() -> tuple[tuple[str, ...], list[str]]:
     export("nb_power", power_slot, place=_METHODS.index("pow"), square=_METHODS.index("square"))
     export("tp_richcompare", compare_slot, place=_METHODS.index("lt"))
     export("mp_subscript", subscript_slot, place=_METHODS.index("getitem"))
+    export("mp_ass_subscript", assign_slot, place=_METHODS.index("setitem"))
+    for name, slot in IN_PLACE.items():
+        export(f"nb_inplace_{slot}", update_slot, place=_METHODS.index(f"i{name}"))
     export("mp_length", length_slot, place=_METHODS.index("len"))
     export("nb_bool", truth_slot, place=_METHODS.index("bool"))
     for name, kind in (("float", "float"), ("int", "int"), ("index", "int")):
@@ -327,5 +369,5 @@ def compiled() -> Compiled | None:
 
 def _key() -> str:
     """Return the text that describes the code: what it is made from, and the layout of tensors."""
-    sources = code_cache.source_hash(("../numpy/compiled",)).hex()
+    sources = code_cache.source_hash(("../numpy/compiled_calls",)).hex()
     return f"tenkey.numpy {sources} {python_objects.layout()}"

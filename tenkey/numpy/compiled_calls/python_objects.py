@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,12 +28,12 @@ from ...backends.llvm.language import loop
 from ...backends.llvm.value_types import Type, i8, i32, i64, pointer, u64, void
 from ...backends.llvm.values import Value
 from ...core.storage import Storage
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, storage_of
 from ...dispatch.local_state import get_state
 
 __all__ = [
-    "ALL_BITS", "DATA", "FUNCTIONS", "OBJECTS", "STORAGE", "WORD", "Object", "Record", "available", "busy", "get",
-    "empty_record", "fill", "is_array", "known", "layout", "release", "retain", "run", "type_of_object",
+    "ALL_BITS", "DATA", "FUNCTIONS", "OBJECTS", "STORAGE", "VERSION", "WORD", "Object", "Record", "available", "busy",
+    "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run", "type_of_object",
     "word_of", "wrap",
 ]  # fmt: skip
 
@@ -44,13 +45,14 @@ ALL_BITS: Final = (1 << 64) - 1
 OBJECTS: Final = (
     "ndarray", "array", "None", "NotImplemented", "float", "int", "float64", "state", "context", "asarray", "slice",
     "Storage", "tuple", "Ellipsis", "dtype of bools", "dtype of floats", "dtype of ints",
+    "storage_of", "delete",
 )  # fmt: skip
 """The objects of the record."""
 FUNCTIONS: Final = (
     "Py_IncRef", "Py_DecRef", "PyType_GenericAlloc", "PyContextVar_Get", "PyContext_Enter", "PyContext_Exit",
     "PyObject_Vectorcall", "PyErr_Clear", "PyErr_Occurred", "PyLong_AsUnsignedLongLong", "PyLong_AsLongLong",
-    "PyLong_AsDouble", "PyFloat_AsDouble", "PyType_IsSubtype", "PyObject_GetItem", "PyTuple_Size", "PyTuple_GetItem",
-    "PyLong_FromLongLong", "PyFloat_FromDouble", "PyObject_IsTrue", "PyObject_Size",
+    "PyLong_AsDouble", "PyFloat_AsDouble", "PyType_IsSubtype", "PyObject_GetItem", "PyObject_SetItem",
+    "PyTuple_Size", "PyTuple_GetItem", "PyLong_FromLongLong", "PyFloat_FromDouble", "PyObject_IsTrue", "PyObject_Size",
 )  # fmt: skip
 """The functions of Python's C interface in the record, behind the objects."""
 ARRAY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_Transpose": 123}
@@ -59,40 +61,43 @@ _PLACES: Final = {name: i for i, name in enumerate((*OBJECTS, *FUNCTIONS, *ARRAY
 _HEADER: Final = 16  # bytes of an object's header; its type is behind the count of references
 
 
-def _slots() -> tuple[int, ...]:
-    """Return the places of four slots in an instance of Tensor, in bytes; () if they are not found."""
+def _slots(kind: type, names: Sequence[str]) -> list[int]:
+    """Return the places of slots in an instance of a class, in bytes; of those that are found."""
     places = []
-    tensor = object.__new__(Tensor)
-    words = (ctypes.c_void_p * (Tensor.__basicsize__ // 8)).from_address(id(tensor))
-    for name in ("_data", "_word", "_storage", "_autograd"):
+    made = object.__new__(kind)
+    words = (ctypes.c_void_p * (kind.__basicsize__ // 8)).from_address(id(made))
+    for name in names:
         mark: Any = object()
-        setattr(tensor, name, mark)
+        setattr(made, name, mark)
         found = [8 * i for i in range(_HEADER // 8, len(words)) if words[i] == id(mark)]
-        if len(found) != 1:
-            return ()
-        places += found
-    return tuple(places)
+        places += found if len(found) == 1 else []
+    return places
 
 
-_FOUND: Final = _slots() if supported() else ()
-DATA, WORD, STORAGE, AUTOGRAD = _FOUND or (0, 0, 0, 0)
+_TENSOR: Final = ("_data", "_word", "_storage", "_autograd")
+_FOUND: Final = (*_slots(Tensor, _TENSOR), *_slots(Storage, ("version",))) if supported() else ()
+DATA, WORD, STORAGE, AUTOGRAD, VERSION = _FOUND if len(_FOUND) == len(_TENSOR) + 1 else (0, 0, 0, 0, 0)
 
 
 def layout() -> tuple[int, ...]:
-    """Return what compiled code knows of this interpreter: the places of a tensor's slots, in bytes."""
+    """Return what compiled code knows of this interpreter: the places of slots, in bytes."""
     return _FOUND
 
 
 def available() -> bool:
     """Tell whether this process can call compiled code on Python objects."""
     return (
-        bool(_FOUND)
+        DATA > 0
         and os.environ.get("TENKEY_COMPILE") != "off"
         and hasattr(quietly, "__self__")
         and np.__version__.startswith("2.")
         and all(hasattr(ctypes.pythonapi, name) for name in FUNCTIONS)
         and hasattr(sys.modules.get("numpy._core._multiarray_umath"), "_ARRAY_API")
     )
+
+
+def _refuse_to_delete(x: Any, index: Any) -> None:
+    raise TypeError("[ndarray] elements cannot be deleted: use numpy.delete(x, index), which returns a new array.")
 
 
 def empty_record() -> ctypes.Array[Any]:
@@ -107,6 +112,7 @@ def fill(record: ctypes.Array[Any], kind: type) -> None:
         "int": int, "float64": np.float64, "state": get_state.__self__, "context": quietly.__self__,  # type: ignore[attr-defined]
         "asarray": np.asarray, "slice": slice, "Storage": Storage, "tuple": tuple, "Ellipsis": Ellipsis,
         "dtype of bools": np.dtype(bool), "dtype of floats": np.dtype(float), "dtype of ints": np.dtype(int),
+        "storage_of": storage_of, "delete": _refuse_to_delete,
     }  # fmt: skip
     _kept.extend(objects.values())
     words = [id(objects[name]) for name in OBJECTS]

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .ufunc_calls import DOUBLE, ENTRY, HEAD, LONG, PLANS, SINGLE, place_of
+from .ufunc_calls import DOUBLE, ENTRY, HEAD, LONG, PLANS, SINGLE, places_of
 
 __all__ = ["Plans", "loops_of"]
 
@@ -73,7 +73,8 @@ class Plans:
         if self._loops is None:
             self._loops = {} if self._source is None else loops_of(self._source)
         loop, data = self._loops.get("".join(d.char for d in (*given, result)), (0, 0)) if given else (0, 0)
-        start = place_of(key)
+        first, second = places_of(key)
+        start = second if self._words[first] not in (0, key) and self._words[second] in (0, key) else first
         form = _FORMS.get(given[0].char, 0) if given else 0
         self._words[start] = 0
         self._kept[start] = word, result

@@ -51,13 +51,13 @@ __all__ = [
     "Block",
     "binary",
     "call_ufunc",
-    "place_of",
+    "places_of",
     "unary",
 ]
 
 SMALL: Final = 1 << 12
 """The number of elements above which kernels take as long as the way to them."""
-PLANS: Final = 16
+PLANS: Final = 64
 """How many plans a ufunc keeps."""
 HEAD: Final = ("record", "ufunc", "general", "operands", "float", "int", "float64")
 """The words of a ufunc's block before its plans: the record, NumPy's ufunc, the function in Python, the number of
@@ -66,8 +66,9 @@ ENTRY: Final = ("key", "word", "loop", "data", "dtype", "number", "size", "resul
 """The words of a plan: the union of the operands' dispatch words, the word of the result (an object), NumPy's loop or
 0, its data, the dtype of the result, how a number is stored, and the bytes of an element of an operand and a result."""
 _WORD: Final = (1 << 64) - 1
+_SHIFT: Final = 65 - PLANS.bit_length()
 _GOLDEN: Final = 0x9E3779B97F4A7C15  # multiplicative hashing: Knuth, The Art of Computer Programming 3, 6.4
-_ARRAY, _FLOAT, _INT, _FLOAT64, _OTHER = range(5)  # the kinds of operands
+ARRAY, _FLOAT, _INT, _FLOAT64, OTHER = range(5)  # the kinds of operands
 DOUBLE, SINGLE, LONG = 1, 2, 3  # how a number is stored
 Block: Final = pointer(i64)
 _COUNT: Final = (1 << 63) - 1  # the bits of the number of arguments
@@ -79,25 +80,30 @@ def kind_of(record: Record, x: Object) -> i64:
     """Return which kind of operand an object is."""
     kind = type_of_object(x)
     if kind == known(record, "ndarray"):
-        return _ARRAY
+        return ARRAY
     if kind == known(record, "float"):
         return _FLOAT
     if kind == known(record, "int"):
         return _INT
     if kind == known(record, "float64"):
         return _FLOAT64
-    return _OTHER
+    return OTHER
 
 
-def place_of(key: int) -> int:
-    """Return the place of the plan for a union of words in a block, in words."""
-    return ((key * _GOLDEN & _WORD) >> 60) * len(ENTRY) + len(HEAD)
+def places_of(key: int) -> tuple[int, int]:
+    """Return the two places in a block, in words, where the plan for a union of words may be."""
+    first = (key * _GOLDEN & _WORD) >> _SHIFT
+    return first * len(ENTRY) + len(HEAD), (first ^ 1) * len(ENTRY) + len(HEAD)
 
 
 @loop
 def plan_of(block: Block, key: u64) -> Block:
     """Return the plan for a union of words; null where there is none."""
-    plan = block + (i64((key * u64(_GOLDEN)) >> 60) * len(ENTRY) + len(HEAD))
+    first = (key * u64(_GOLDEN)) >> _SHIFT
+    plan: Block = block + (i64(first) * len(ENTRY) + len(HEAD))
+    if u64(plan[ENTRY.index("key")]) == key:
+        return plan
+    plan = block + (i64(first ^ 1) * len(ENTRY) + len(HEAD))
     if u64(plan[ENTRY.index("key")]) == key:
         return plan
     return null(Block)
@@ -253,9 +259,9 @@ def same_shape(a: Object, b: Object) -> i64:
 @loop
 def word_of_operand(record: Record, block: Block, x: Object, kind: i64) -> u64:
     """Return the dispatch word of an operand; all bits where it is none."""
-    if kind == _ARRAY:
+    if kind == ARRAY:
         return word_of(record, x)
-    if kind == _OTHER:
+    if kind == OTHER:
         return ALL_BITS
     return u64(block[kind + (HEAD.index("float") - _FLOAT)])
 
@@ -265,7 +271,7 @@ def binary(block: Block, x: Object, y: Object) -> Object:
     """Return a ufunc of two operands; null where the call has to take its way in Python."""
     record = cast(block[HEAD.index("record")], Record)
     kinds = kind_of(record, x), kind_of(record, y)
-    if (kinds[0] != _ARRAY) & (kinds[1] != _ARRAY):
+    if (kinds[0] != ARRAY) & (kinds[1] != ARRAY):
         return null(Object)
     plan = plan_of(block, word_of_operand(record, block, x, kinds[0]) | word_of_operand(record, block, y, kinds[1]))
     if plan == 0:
@@ -276,7 +282,7 @@ def binary(block: Block, x: Object, y: Object) -> Object:
     word = cast(plan[ENTRY.index("word")], Object)
     steps[2] = plan[ENTRY.index("result_size")]
     looped = plan[ENTRY.index("loop")] != 0
-    if (kinds[0] == _ARRAY) & (kinds[1] == _ARRAY):
+    if (kinds[0] == ARRAY) & (kinds[1] == ARRAY):
         a, b = get(x, DATA), get(y, DATA)
         counts = size_of(a), size_of(b)
         if (counts[0] > SMALL) | (counts[1] > SMALL) | (counts[0] * counts[1] > SMALL * SMALL):
@@ -296,7 +302,7 @@ def binary(block: Block, x: Object, y: Object) -> Object:
             return null(Object)
         return by_numpy(record, block, word, a, b)
     form, number = plan[ENTRY.index("number")], stack(i64, 1, 8)
-    if kinds[0] == _ARRAY:
+    if kinds[0] == ARRAY:
         a = get(x, DATA)
         count = size_of(a)
         if count > SMALL:

@@ -1,0 +1,514 @@
+"""Note [Small calls in machine code]: compiled calls have NumPy's results to the bit, and keep no reference."""
+
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+import tenkey.numpy as tnp
+from tenkey.numpy.compiled_calls import python_objects, ufunc_plans
+from tenkey.numpy.compiled_calls.class_slots import compiled
+from tenkey.numpy.namespace import universal
+
+pytestmark = pytest.mark.skipif(compiled() is None, reason="this interpreter runs no compiled calls")
+
+DTYPES = ["?", "i1", "i8", "u8", "f2", "f4", "f8", "c16"]
+BINARY = [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
+    operator.matmul, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, divmod,
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+]  # fmt: skip
+UNARY = [operator.neg, operator.pos, operator.invert, abs, bool, float, int, operator.index, len]
+IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.ipow]
+
+
+def frames(call: Callable[[], Any]) -> int:
+    """Return how many Python functions a call enters, itself not counted."""
+    entered = []
+    sys.setprofile(lambda frame, event, arg: entered.append(frame) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(entered) - 1
+
+
+def outcome(call: Callable[..., Any], *operands: Any) -> Any:
+    """Return the result of a call, or the class of its error."""
+    with np.errstate(all="ignore"):
+        try:
+            return call(*operands)
+        except (TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError) as error:
+            return type(error)
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Tell whether two outcomes agree: dtype, shape and every bit, or the kind of error."""
+    if isinstance(wanted, tuple):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    if isinstance(wanted, type) or isinstance(found, type):
+        return isinstance(wanted, type) and isinstance(found, type)
+    if found is NotImplemented or wanted is NotImplemented:
+        return found is wanted
+    x, y = np.asarray(found), np.asarray(wanted)
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+_WINDOWS: tuple[Callable[[Any], Any], ...] = (
+    lambda v: v[:4], lambda v: v[::3], lambda v: v.reshape(3, 4)[:2, :2], lambda v: v.reshape(3, 4).T, lambda v: v[:0],
+    lambda v: v[3:4], lambda v: v[:4].reshape(1, 4), lambda v: v[1:2].reshape(()),
+)  # fmt: skip
+"""Arrays in rows, with steps, of two dimensions, in columns, empty, of one element, and of no dimension."""
+
+
+def layouts(dtype: str) -> list[tuple[Any, np.ndarray]]:
+    """Return each layout as an array of ours and of NumPy."""
+    values = np.array([3, 1, 0, 2, 1, 5, 4, 2, 7, 1, 3, 0]).astype(dtype)
+    return [(window(tnp.array(values)), window(values)) for window in _WINDOWS]
+
+
+class TestUfuncs:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_operators_of_all_layouts(self, dtype: str) -> None:
+        arrays = layouts(dtype)
+        numbers = [(number, number) for number in (2, 2.0, -1, np.float64(0.5))]
+        for apply in BINARY:
+            if apply is operator.pow and dtype == "?":
+                continue  # NumPy's operator squares bools in int8
+            for x in arrays:
+                for y in (*arrays, *numbers):
+                    for (a, one), (b, other) in ((x, y), (y, x)):
+                        wanted = outcome(apply, one, other)
+                        agree = _close if apply is operator.pow else same  # NumPy's operator ** has reciprocals
+                        for _ in range(2):  # the second call is compiled
+                            assert agree(outcome(apply, a, b), wanted), (apply, one, other)
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_functions_of_all_layouts(self, dtype: str) -> None:
+        names = ["exp", "sqrt", "sin", "isnan", "floor", "sign", "square", "reciprocal", "logical_not", "absolute"]
+        names += ["maximum", "arctan2", "logaddexp", "copysign", "fmod", "hypot", "logical_and", "less", "float_power"]
+        for a, x in layouts(dtype):
+            for name in names:
+                count = getattr(np, name).nin
+                wanted = outcome(getattr(np, name), *[x] * count)
+                for _ in range(2):
+                    assert _close(outcome(universal[name], *[a] * count), wanted), (name, x)
+
+    def test_no_python_function_is_entered(self) -> None:
+        x, y = tnp.array([1.0, 2.0]), tnp.array([3.0, 4.0])
+        calls: list[Callable[[], Any]] = [
+            lambda: x + y, lambda: 2.0 * x, lambda: x - 1, lambda: -x, lambda: x < y, lambda: x**2, lambda: tnp.exp(x),
+            lambda: tnp.maximum(x, y), lambda: x[0], lambda: x[:1], lambda: x[x > 1], lambda: x.T, lambda: len(x),
+            lambda: bool(x[0] > 0), lambda: float(x[1]), lambda: operator.iadd(x, 1.0), lambda: x.__setitem__(0, 2.0),
+        ]  # fmt: skip
+        for call in calls:
+            call()
+            assert frames(call) == 0, call.__code__.co_firstlineno
+
+    def test_results_are_laid_out_as_numpys(self) -> None:
+        x = np.arange(6.0).reshape(2, 3)
+        a = tnp.array(x)
+        for call in (lambda v: v + v, lambda v: v.T + v.T, lambda v: v.T * 2.0, lambda v: v[:, ::2] + v[:, ::2]):
+            call(a)
+            assert call(a).strides == call(x).strides
+
+    def test_calls_that_are_not_small_or_not_plain(self) -> None:
+        x = tnp.array([1.0, 2.0])
+        assert (x + x).tolist() == [2.0, 4.0]
+        many = tnp.ones(1 << 13)
+        assert (many + many).sum() == 1 << 14
+        traced = tnp.array([1.0, 2.0]).requires_grad_()
+        assert (traced + x).grad_fn is not None
+        assert (x * traced).grad_fn is not None
+        assert tk.vmap(lambda v: v + v)(tnp.ones((2, 3))).shape == (2, 3)
+        assert type(tk.tensor([1.0, 2.0], dtype=tk.float64) + x) is tnp.ndarray
+        with tk.no_grad():
+            assert (x + traced).grad_fn is None
+
+    def test_errors_are_numpys(self) -> None:
+        whole = tnp.array([1, 2])
+        for _ in range(2):
+            with pytest.raises(ValueError, match="fractions"):
+                whole ** tnp.array([-1, -1])
+            with pytest.raises(OverflowError):
+                whole + (1 << 70)
+            with pytest.raises(ValueError, match="broadcast"):
+                whole + tnp.array([1, 2, 3])
+        assert (tnp.array([1.0]) / 0.0).tolist() == [np.inf]
+
+    def test_registered_kernels_are_called(self) -> None:
+        x = tnp.array([1.0, 2.0])
+        calls: dict[str, tuple[Callable[[], Any], Any]] = {
+            "add": (lambda: x + x, lambda a, b: tk.full(a.shape, 7.0, dtype=a.dtype)),
+            "less": (lambda: x < x, lambda a, b: tk.full(a.shape, True)),
+            "permute_dims": (lambda: x.T, lambda a, axes: a[:]),
+        }
+        library = tk.library.Library("tk", "IMPL")
+        for name, (call, kernel) in calls.items():
+            seen = []
+            call()
+            assert frames(call) == 0
+
+            def counting(*args: Any, kernel: Any = kernel, seen: list[Any] = seen) -> Any:
+                seen.append(args)
+                return kernel(*args)
+
+            with library.impl(name, counting, "cpu", allow_override=True):
+                call()
+                call()
+                assert len(seen) == 2, name
+            call()
+            assert len(seen) == 2, name
+
+    def test_threads(self) -> None:
+        x = np.linspace(0.0, 1.0, 700)  # of which NumPy lets other threads run
+        wanted = (np.add.outer(x[:5], x) * 2.0).tobytes()
+        rows, column = tnp.array(x), tnp.array(x[:5]).reshape(5, 1)
+        wrong: list[int] = []
+
+        def work() -> None:
+            wrong.extend([k for k in range(200) if np.asarray((column + rows) * 2.0).tobytes() != wanted])
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
+def _close(found: Any, wanted: Any) -> bool:
+    """Tell whether two outcomes agree up to the last places: where a call is not compiled, our kernels compute."""
+    if isinstance(wanted, type) or isinstance(found, type):
+        return isinstance(wanted, type) and isinstance(found, type)
+    x, y = np.asarray(found), np.asarray(wanted)
+    exact = x.dtype.kind not in "fc"
+    limit = 0 if exact else 8 * float(np.finfo(x.dtype).eps)
+    return x.dtype == y.dtype and x.shape == y.shape and np.allclose(x, y, rtol=limit, atol=0, equal_nan=not exact)
+
+
+class TestSlots:
+    """Note [Types with compiled slots]."""
+
+    @pytest.mark.parametrize("dtype", ["?", "i8", "f8", "c16"])
+    def test_unary_operators(self, dtype: str) -> None:
+        for x in (np.array([2, 1, 3]).astype(dtype), np.array([2]).astype(dtype)[0], np.zeros((), dtype)):
+            for apply in UNARY:
+                if dtype == "c16" and apply in (float, int):
+                    continue  # NumPy warns and drops the imaginary part
+                given = tnp.array(x)
+                wanted = outcome(apply, x) if x.ndim or apply is not len else TypeError
+                for _ in range(2):
+                    found = outcome(apply, given)
+                    assert isinstance(found, type) == isinstance(wanted, type), (apply, x, found, wanted)
+                    assert isinstance(wanted, type) or np.all(np.asarray(found) == np.asarray(wanted))
+
+    def test_other_operands_compute(self) -> None:
+        class Other:
+            __array_ufunc__ = None
+
+            def __radd__(self, other: Any) -> str:
+                return "added"
+
+            def __lt__(self, other: Any) -> str:
+                return "less"
+
+        x = tnp.array([1.0])
+        assert x + Other() == "added"
+        assert (x > Other()) == "less"
+        for call in (lambda: x + "text", lambda: {} - x, lambda: x < "text", lambda: pow(x, 2, 3)):
+            with pytest.raises(TypeError):
+                call()
+
+    def test_subclasses_override(self) -> None:
+        class Loud(tnp.ndarray):
+            def __add__(self, other: Any) -> Any:
+                return "loud"
+
+            def __getitem__(self, index: Any) -> Any:
+                return "item"
+
+        x = tnp.array([1.0, 2.0]).as_subclass(Loud)
+        assert x + 1 == "loud"
+        assert x[0] == "item"
+        assert (1 + x).tolist() == [2.0, 3.0]
+        assert (x * 2).tolist() == [2.0, 4.0]
+
+    def test_elements_cannot_be_deleted(self) -> None:
+        x = tnp.array([1.0, 2.0])
+        with pytest.raises(TypeError, match=r"numpy\.delete"):
+            del x[0]
+        assert x.tolist() == [1.0, 2.0]
+
+    def test_methods_are_found_by_name(self) -> None:
+        x = tnp.array([1.0, 2.0])
+        assert x.__add__(1.0).tolist() == [2.0, 3.0]
+        assert x.__radd__(1.0).tolist() == [2.0, 3.0]
+        assert tnp.ndarray.__getitem__(x, 1) == 2.0
+        assert x.__len__() == 2
+        assert tnp.ndarray.T.__get__(x).shape == (2,)
+        with pytest.raises(AttributeError):
+            x.T = x
+
+    def test_without_compiled_code(self) -> None:
+        """All calls take their way in Python where nothing may be compiled."""
+        program = (
+            "import tenkey.numpy as np; from tenkey.numpy.compiled_calls.class_slots import compiled\n"
+            "x = np.array([1.0, 2.0]); t = x[0]; x[0] = 5; x += 1\n"
+            "assert compiled() is None and t == 1.0 and len(x) == 2 and (2 * x).T.tolist() == [12.0, 6.0]\n"
+            "assert np.exp(x * 0)[x > 3].tolist() == [1.0] and bool(x[0] > x[1]) and float(-x[1]) == -3.0\n"
+        )
+        environment = {"TENKEY_COMPILE": "off", "PATH": "", "PYTHONPATH": ":".join(sys.path)}
+        subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
+
+
+class TestIndexing:
+    """Note [Indexing in machine code]."""
+
+    INDEXES: tuple[Any, ...] = (
+        0, -1, 2, 5, -6, 1 << 70, True, slice(None), slice(1, 3), slice(None, None, 2), slice(None, None, -1), None,
+        ..., (), (0,), (1, 2), (1, -1), (1, 9), (0, 0, 0), (slice(1), 0), (None, 1), (..., 0), (0, ...),
+        (slice(None), None), slice(3, 1), slice(0, 1 << 70), np.int64(1), (np.int64(1), 0), [0, 2],
+        ([0, 1], [1, 0]), (slice(None), [0]),
+        np.array([2, 0]), np.array([], np.int64), np.array([9]), np.array([0.5]), np.array(1), "text", 1.0,
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 2), ()])
+    def test_values_and_aliasing_are_numpys(self, shape: tuple[int, ...]) -> None:
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        mask = x % 2 == 0
+        for index in (*self.INDEXES, mask, mask[..., None]):
+            given = tnp.array(index) if isinstance(index, np.ndarray) else index
+            for _ in range(2):
+                a, b = tnp.array(x), x.copy()
+                found, wanted = outcome(operator.getitem, a, given), outcome(operator.getitem, b, index)
+                assert same(found, wanted), index
+                if isinstance(wanted, np.ndarray) and wanted.size:
+                    a[...] += 1.0
+                    changed = not np.shares_memory(b, wanted) or index == slice(None, None, -1)  # a copy here
+                    assert same(found, wanted if changed else wanted + 1.0), index
+
+    def test_views_share_storage(self) -> None:
+        x = tnp.arange(12.0).reshape(3, 4)
+        for _ in range(2):
+            assert tk.shares_storage(x[1], x)
+            assert tk.shares_storage(x.T, x)
+            assert tk.shares_storage(x[1][2:], x)
+            assert not tk.shares_storage(x[1, 1], x)
+            assert not tk.shares_storage(x[x > 3], x)
+        row = x[0]
+        row += 1.0
+        assert x._version == row._version > 0
+
+    def test_gradients_are_recorded(self) -> None:
+        x = tnp.array([1.0, 2.0, 3.0])
+        x[0], x[:2], x[x > 1]
+        x.requires_grad_()
+        (x[0] * 2 + x[1:].sum() + (x[x > 2] * 5).sum() + x.T[1]).backward()
+        assert x.grad.tolist() == [2.0, 2.0, 6.0]
+
+
+class TestChanges:
+    """Note [Changes in machine code]."""
+
+    VALUES: tuple[Any, ...] = (
+        5.0, 7, -1, True, 1 << 70, 2.5, np.float64(3.5), np.float32(1.5), np.int64(4), 1j, [1.0], "text",
+        np.array(9.0), np.array([8.0]), np.arange(4.0), np.arange(3), np.full((1, 4), 6.0), np.nan,
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "?", "c8"])
+    @pytest.mark.parametrize("shape", [(4,), (3, 4)])
+    def test_assigned_values_are_numpys(self, shape: tuple[int, ...], dtype: str) -> None:
+        x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        mask = x.real.astype(int) % 2 == 0
+        windows = (slice(1, 3), slice(None, None, -1), ..., (slice(None), 0))
+        for index in (0, -1, 9, (1, 2), *windows, mask, np.array([1, 1])):
+            for value in self.VALUES:
+                if dtype in ("i8", "i2", "?") and isinstance(value, (float, complex, str, np.ndarray)):
+                    continue  # NumPy truncates with a warning, or sets the least integer
+                given = [tnp.array(v) if isinstance(v, np.ndarray) else v for v in (index, value)]
+                for _ in range(2):
+                    a, b = tnp.array(x), x.copy()
+                    wanted, found = outcome(operator.setitem, b, index, value), outcome(operator.setitem, a, *given)
+                    if isinstance(wanted, type):  # a list of one number is a number here
+                        assert isinstance(found, type) or value == [1.0] or np.shape(value) == (1,), (index, value)
+                        continue
+                    assert found is None, (index, value, found)
+                    assert np.array_equal(np.asarray(a), b, equal_nan=dtype != "?"), (index, value)
+                    assert a._version > 0
+
+    def test_in_place_operators_are_numpys(self) -> None:
+        for dtype in ("f8", "f4", "i8", "c16"):
+            for apply in IN_PLACE:
+                for other in (2, 2.0, np.float64(2), "self", "row", "shifted", "scalar", "broadcast"):
+                    a, b = tnp.array(np.arange(1, 13).astype(dtype)), np.arange(1, 13).astype(dtype)
+                    for _ in range(2):
+                        operands = []
+                        for x in (a, b):
+                            named = {"self": x, "row": x[::-1].copy() + 0, "shifted": None, "scalar": x[3],
+                                     "broadcast": x[:1]}  # fmt: skip
+                            y = named[other] if isinstance(other, str) else other
+                            operands.append((x[1:], x[:-1]) if y is None else (x, y))
+                        found, wanted = outcome(apply, *operands[0]), outcome(apply, *operands[1])
+                        assert isinstance(found, type) == isinstance(wanted, type), (dtype, apply, other)
+                        assert np.array_equal(np.asarray(a), b, equal_nan=True), (dtype, apply, other)
+
+    def test_elements_behave_as_scalars(self) -> None:
+        """Note [In-place operators of arrays]: a 0-d array is replaced and not changed."""
+        x = tnp.array([1.0, 2.0])
+        for _ in range(2):
+            total = first = x[0]
+            total += 1
+            assert first == 1.0
+            assert total == 2.0
+
+    def test_parts_are_updated(self) -> None:
+        x, y = tnp.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3)
+        for _ in range(2):
+            for each in (x, y):
+                each[0] += 1
+                each[:, 1] *= 2
+                each[1, 1] -= 3
+                each[1:] /= 2
+        assert x.tolist() == y.tolist()
+
+    def test_backward_notices_changes(self) -> None:
+        weights = tnp.array([1.0, 2.0])
+        weights[0] = 1.5
+        weights += 1.0
+        changes: list[Callable[[Any], Any]] = [
+            lambda w: operator.iadd(w, 1.0), lambda w: w.__setitem__(0, 1.0), lambda w: operator.imul(w[:1], 2.0),
+            lambda w: w.__setitem__(w > 0, 3.0), lambda w: w.__setitem__(slice(1), 3.0),
+        ]  # fmt: skip
+        for change in changes:
+            x = tnp.array([1.0, 1.0]).requires_grad_()
+            product = (x * weights).sum()
+            change(weights)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                product.backward()
+
+    def test_views_that_gradients_forbid_to_change(self) -> None:
+        x = tnp.array([1.0, 2.0, 3.0])
+        x[0] = 1.0
+        x += 0.0
+        x.requires_grad_()
+        with tk.no_grad():
+            view = x[1:]
+        for change in (lambda: operator.iadd(view, 1.0), lambda: operator.setitem(view, 0, 1.0)):
+            with pytest.raises(RuntimeError, match="leaf"):
+                change()
+        assert x.tolist() == [1.0, 2.0, 3.0]
+
+    def test_memory_of_several_elements(self) -> None:
+        """What is read-only in NumPy: elements that share memory are not written to."""
+        x = tnp.array([1.0, 2.0])
+        x += 1.0
+        x[0] = 1.0
+        for _ in range(2):
+            rows = tnp.broadcast_to(x, (3, 2))
+            with pytest.raises(RuntimeError, match="broadcast"):
+                rows += 1.0
+            with pytest.raises(RuntimeError, match="broadcast"):
+                rows[1:] = 7.0
+        assert x.tolist() == [1.0, 3.0]
+
+    def test_registered_kernels_are_called(self) -> None:
+        x = tnp.array([1.0, 2.0])
+        calls: dict[str, Callable[[], Any]] = {
+            "add_": lambda: operator.iadd(x, 1.0), "basic_put_": lambda: operator.setitem(x, 0, 1.0),
+            "put_": lambda: operator.setitem(x, x > 1, 2.0),
+        }  # fmt: skip
+        library = tk.library.Library("tk", "IMPL")
+        for name, call in calls.items():
+            seen: list[Any] = []
+            call()
+            assert frames(call) == 0
+
+            def counting(a: Any, *args: Any, seen: list[Any] = seen) -> Any:
+                seen.append(args)
+                return a
+
+            with library.impl(name, counting, "cpu", allow_override=True):
+                call()
+                call()
+            assert len(seen) == 2, name
+
+
+class TestRecord:
+    """Note [The record of compiled calls]."""
+
+    def test_the_places_of_slots(self) -> None:
+        x = tnp.array([1.0])
+        words = (python_objects.ctypes.c_void_p * (tk.Tensor.__basicsize__ // 8)).from_address(id(x))
+        found = [words[place // 8] for place in python_objects.layout()[:4]]
+        assert found == [id(x._data), id(x._word), id(x._storage), id(x._autograd)]
+
+    def test_references_are_given_back(self) -> None:
+        """After a thousand calls of each kind, nothing has more references than before."""
+        x, y, index = tnp.array([1.0, 2.0, 3.0]), tnp.array([4.0, 5.0, 6.0]), tnp.array([0, 2])
+        m, column, large, large_index = tnp.ones((2, 3)), tnp.ones((2, 1)), 1 << 70, tnp.array([5, 6, 7])
+        calls: list[Callable[[], Any]] = [
+            lambda: x + y, lambda: x + 2.5, lambda: 3 - x, lambda: -x, lambda: x < y, lambda: x**2, lambda: tnp.exp(x),
+            lambda: m + column, lambda: x + large_index, lambda: x[0] + x[1], lambda: x[1], lambda: m[1],
+            lambda: m[1, 1], lambda: x[:2], lambda: x[index], lambda: x[x > 2], lambda: m.T, lambda: float(x[0]),
+            lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: operator.iadd(x, 0.0),
+            lambda: operator.imul(x, x[0]),
+            lambda: operator.setitem(x, 0, 1.0), lambda: operator.setitem(x, slice(2), 1.0),
+            lambda: operator.setitem(x, index, 1.0), lambda: operator.setitem(m, 0, x), lambda: m[0].__iadd__(x),
+            lambda: outcome(operator.getitem, x, 7), lambda: outcome(operator.add, index, large),
+            lambda: outcome(operator.add, x, "text"), lambda: x == None,  # noqa: E711 - what NumPy compares
+        ]  # fmt: skip
+        watched = [x, y, m, x._data, m._data, x._word, index._word, (x > 1)._word, x._data.dtype, index._data.dtype,
+                   np.dtype(bool), tnp.ndarray, np.ndarray, NotImplemented, large, tk.Tensor]  # fmt: skip
+        for call in calls:
+            call()
+            call()
+            before = [sys.getrefcount(each) for each in watched]
+            for _ in range(1000):
+                call()
+            after = [sys.getrefcount(each) for each in watched]
+            grown = [each for each, one, other in zip(watched, before, after) if other - one > 100]
+            assert not grown, (call.__code__.co_firstlineno, grown)
+
+
+class TestPlans:
+    """Note [Plans of ufuncs]."""
+
+    def test_loops_are_those_of_numpy(self) -> None:
+        """A loop that is called by its address computes what the ufunc does."""
+        for source in (np.add, np.less, np.sqrt, np.arctan2, np.left_shift, np.logical_not):
+            loops = ufunc_plans.loops_of(source)
+            assert set(loops) == {t.replace("->", "") for t in source.types if set(t) <= set("?bhilqBHILQefdFD->")}
+        address, data = ufunc_plans.loops_of(np.subtract)["ddd"]
+        ctypes = python_objects.ctypes
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
+        operands = [np.array([5.0, 7.0]), np.array([1.0, 2.0]), np.zeros(2)]
+        call(
+            (ctypes.c_void_p * 3)(*[v.ctypes.data for v in operands]), (ctypes.c_int64 * 1)(2),
+            (ctypes.c_int64 * 3)(8, 8, 8), data,
+        )  # fmt: skip
+        assert operands[2].tolist() == [4.0, 5.0]
+
+    def test_plans_of_other_words_take_their_place(self) -> None:
+        """There are more combinations of dtypes than places: each call finds its own plan or none."""
+        for _ in range(3):
+            for one in "bhilBHILefdFD":
+                for other in "bhilBHILefdFD":
+                    x, y = np.array([2, 1]).astype(one), np.array([3, 4]).astype(other)
+                    assert same(tnp.array(x) + tnp.array(y), x + y)
+                    assert same(tnp.array(x) < 2, x < 2)
+
+    def test_ufuncs_of_one_operator_keep_their_own(self) -> None:
+        """``absolute`` and ``fabs`` are one operator, with results of different dtypes."""
+        x = tnp.array([-1, 2])
+        for _ in range(3):
+            assert tnp.absolute(x)._word == x._word
+            assert tnp.fabs(x)._word == tnp.array([1.0])._word
