@@ -278,7 +278,7 @@ def wider_row(name: str) -> Row | None:
     if name not in _WIDER:
         return None
     row = row_of(name)
-    return row._replace(target=_found("numpy_reductions", name), refused=row.refused - {"where", "initial"})
+    return row._replace(target=_found("numpy_reductions", name), refused=row.refused - {"where", "initial", "mean"})
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: D103

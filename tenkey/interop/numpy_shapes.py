@@ -223,8 +223,36 @@ def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return _tk("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
 
 
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", *, reflect_type: str = "even", **options: Any) -> Any:
+    if reflect_type == "odd" and mode in ("reflect", "symmetric"):
+        return _pad_oddly(array, pad_width, mode == "symmetric")
     return _tk("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
+
+
+def _pad_oddly(x: Any, pad_width: Any, symmetric: bool) -> Any:
+    """Return an array with borders that are turned by half a circle around its ends, instead of mirrored there."""
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    if x.dtype.kind == "b" or not x.size or any(type(n) is not int or n < 0 for pair in widths for n in pair):
+        raise NotImplementedError("[pad] an odd border of bools, of nothing or of these widths has no operator.")
+    for axis, (before, after) in enumerate(widths):
+        n = x.shape[axis]
+        parts = _odd_border(x, axis, -before, 0, symmetric), x, _odd_border(x, axis, n, n + after, symmetric)
+        x = _tk("concat")(parts, axis=axis)
+    return x
+
+
+def _odd_border(x: Any, axis: int, start: int, stop: int, symmetric: bool) -> Any:
+    """Return the elements outside of an axis: with each period they rise by twice the difference of the ends."""
+    n, whole = x.shape[axis], (slice(None),) * axis
+    period = 2 * n if symmetric else max(2 * (n - 1), 1)
+    turns, rest = np.divmod(np.arange(start, stop), period)
+    turned = rest >= n
+    places = asarray(np.where(turned, period - rest - symmetric, rest), device=x.device)
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    factors = (1 - 2 * turned, 2 * (turns + turned), -2 * turns)
+    sign, ends, starts = (asarray(k.reshape(shape).astype(x.dtype), device=x.device) for k in factors)
+    first, last = x[(*whole, slice(0, 1))], x[(*whole, slice(n - 1, n))]
+    return _tk("take")(x, places, axis=axis) * sign + last * ends + first * starts
 
 
 def _mask(condition: Any) -> Tensor:

@@ -18,6 +18,7 @@ from ..core.tensor import Tensor
 from ..dispatch import registry
 from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
+from ..functions.calculating.weighted import weighted_quantile
 from ..functions.rearranging.distinct_slices import distinct_slices
 
 __all__ = ["FUNCTIONS"]
@@ -291,10 +292,23 @@ def _vectors(name: str) -> Callable[..., Any]:
 
 
 def _quantiles(name: str) -> Callable[..., Any]:
-    def function(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+    scale = 100 if "percent" in name else 1
+
+    def function(
+        a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False, weights: Any = None
+    ) -> Any:
         if a.dtype.kind == "b":
             raise TypeError(f"[{name}] is not defined for bools, between which there is nothing.")
-        return _tk(name)(a, q, axis, method=method, keepdims=keepdims)
+        if weights is None:
+            return _tk(name)(a, q, axis, method=method, keepdims=keepdims)
+        if name.startswith("nan"):
+            raise NotImplementedError(f"[{name}] does not take weights.")
+        if method != "inverted_cdf":
+            raise ValueError(f"[{name}] got method={method!r}: only 'inverted_cdf' supports weights.")
+        shares = _tk("divide")(_plain(q), scale)
+        if bool(_tk("any")(_tk("logical_or")(shares < 0, shares > 1))) or bool(_tk("any")(weights < 0)):
+            raise ValueError(f"[{name}] shares are between 0 and {scale}, and weights must be non-negative.")
+        return weighted_quantile(a, shares, weights, axis, keepdims=keepdims)
 
     return function
 

@@ -20,7 +20,7 @@ argmax argmin nanargmax nanargmin ptp: a / axis -out keepdims
 nanmean: a / axis dtype -out keepdims -where
 nanstd nanvar: a / axis dtype -out ddof=correction keepdims -where -mean correction
 median nanmedian: a / axis -out ~overwrite_input keepdims
-quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims -weights
+quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims weights
 count_nonzero: a / axis keepdims
 average: a / axis weights returned keepdims
 cumulative_sum cumulative_prod: x / axis dtype -out include_initial
@@ -130,7 +130,7 @@ kaiser: M beta /
 zeros_like ones_like: a / dtype ~order ~subok -shape device
 empty_like: prototype / dtype ~order ~subok -shape device
 full_like: a fill_value / dtype ~order ~subok -shape device
-pad: array pad_width / mode constant_values end_values stat_length -reflect_type
+pad: array pad_width / mode constant_values end_values stat_length reflect_type
 meshgrid: xi... / indexing sparse copy
 arange: start stop step / dtype device
 linspace: start stop num / endpoint -retstep dtype -axis device

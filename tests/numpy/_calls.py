@@ -90,5 +90,14 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "unique": (lambda xp, x: xp.unique(x), V), "cond of order 1": (lambda xp, x: xp.linalg.cond(x, 1), S),
     "around": (lambda xp, x: xp.around(x, 2) * 0 + x, V),
     "matmul by axes": (lambda xp, x: xp.matmul(x, x, axes=[(1, 0)] * 3), S),
+    "turned borders": (lambda xp, x: xp.pad(x, ((1, 0), (4, 7)), "reflect", reflect_type="odd"), A),
+    "turned borders beside the ends": (lambda xp, x: xp.pad(x, (2, 9), "symmetric", reflect_type="odd"), V),
+    "std with the mean": (lambda xp, x: xp.std(x, 1, ddof=1, mean=xp.mean(x, 1, keepdims=True)), A),
+    "var with a mean": (lambda xp, x: xp.var(x, mean=2.0, where=A > 1), A),
+    "nanvar without degrees": (lambda xp, x: xp.nanvar(x, ddof=6, where=A > 0), A),
+    "weighted quantile": (
+        lambda xp, x: xp.quantile(x, [0.1, 0.6], 1, weights=xp.asarray(A), method="inverted_cdf"), A),
+    "weighted percentile": (
+        lambda xp, x: xp.percentile(x, 60, weights=[1, 0, 2, 1], method="inverted_cdf", keepdims=True), V),
     "setdiff1d": (lambda xp, x: xp.setdiff1d(x, [9.0], assume_unique=True), V),
 }  # fmt: skip

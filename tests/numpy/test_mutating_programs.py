@@ -29,7 +29,8 @@ PROGRAMS = (
     "r = np.kron(np.ones(2, 'f4'), 2)", "r = np.convolve(np.ones(2, 'f4'), 2.0)", "r = np.polyval(np.ones(2, 'f4'), 2)",
     "r = np.linspace(np.zeros(2, 'f4'), 1, 3)",
     # other arguments than the first have an influence on the dtype in which a function computes
-    "r = np.quantile(np.array([0.5, 0.75], 'f4'), np.array([0.1, 0.2]))", "r = np.clip(np.ones(2, 'f4'), np.ones(2), 3)",
+    "r = np.quantile(np.array([0.5, 0.75], 'f4'), np.array([0.1, 0.2]))",
+    "r = np.clip(np.ones(2, 'f4'), np.ones(2), 3)",
     "r = np.average(np.array([0.1, 0.7], 'f4'), weights=[1, 2])", "r = np.round(np.ones(2, 'f4'), np.int64(1))",
     "r = [np.astype(np.arange(3.0), kind) for kind in (float, float, int, complex, complex)]",
     # copies only where they are asked for or necessary

@@ -34,15 +34,16 @@ _MOMENTS: Final = ("mean", "var", "std")
 
 def masked_reduction(
     name: str, x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = True,
-    initial: Any = None, correction: float = 0.0,
+    initial: Any = None, correction: float = 0.0, mean: Any = None,
 ) -> Tensor:  # fmt: skip
     """Reduce the elements along axes where a mask is true, together with an initial value.
 
     Args: name: ``sum``, ``prod``, ``max``, ``min``, ``any``, ``all``, ``count_nonzero``, ``mean``, ``var`` or ``std``,
     or one of these with ``nan`` in front, which leaves out nan. dtype: elements are converted to it first. where: a
     mask that broadcasts with ``x``. initial: a number, for ``sum``, ``prod``, ``max`` and ``min``; these two need one
-    if there may be a slice without elements, in particular with a mask. correction: of ``var`` and ``std``. Moments of
-    no elements are nan. Differentiable as ``tk.where`` and the reductions are. Raises ValueError.
+    if there may be a slice without elements, in particular with a mask. correction: of ``var`` and ``std``. mean: what
+    their deviations are taken from, if it is known, with the axes kept. Moments of no elements are nan. Differentiable
+    as ``tk.where`` and the reductions are. Raises ValueError.
 
     >>> from tenkey.functions.calculating.masked_reductions import masked_reduction
     >>> x = tk.asarray([1.0, 2.0, 3.0])
@@ -67,7 +68,8 @@ def masked_reduction(
         x, mask = (y if y.shape == shape else broadcast_to(y, shape) for y in (x, mask))
     options = {"axis": axis, "keepdims": keepdims}
     if kind in _MOMENTS:
-        return _moment(kind, x, mask, options, correction)
+        least = float("nan") if skips_nan and x.dtype.kind in "fcV" else 0.0  # what NumPy divides by if nothing is left
+        return _moment(kind, x, mask, options, correction, mean, least)
     if kind in ("max", "min"):
         return _extreme(name, kind, x, mask, options, initial)
     if mask is not None:
@@ -132,7 +134,9 @@ def _end(x: Tensor, kind: str) -> Any:
     return float("-inf" if kind == "max" else "inf")
 
 
-def _moment(kind: str, x: Tensor, mask: Tensor | None, options: dict[str, Any], correction: float) -> Tensor:
+def _moment(
+    kind: str, x: Tensor, mask: Tensor | None, options: dict[str, Any], correction: float, center: Any, least: float,
+) -> Tensor:  # fmt: skip
     x = floating(x)
     if mask is None:
         mask = ones(x.shape, dtype=boolean, device=x.device)
@@ -142,9 +146,10 @@ def _moment(kind: str, x: Tensor, mask: Tensor | None, options: dict[str, Any], 
     kept = _chosen(mask, x, 0)
     if kind == "mean":
         return reduction.sum(kept, **options) / count
-    center = reduction.sum(kept, **wide) / where_true(count > 0, count, full((), 1, dtype=scalar, device=x.device))
+    if center is None:
+        center = reduction.sum(kept, **wide) / where_true(count > 0, count, full((), 1, dtype=scalar, device=x.device))
     deviation = _chosen(mask, x - center, 0)
     number = cast(reduction.sum(mask, **options), scalar) - correction
-    number = where_true(number > 0, number, full((), 0, dtype=scalar, device=x.device))
+    number = where_true(number > 0, number, full((), least, dtype=scalar, device=x.device))
     found = reduction.sum(squared_size(deviation), **options) / number
     return sqrt(found) if kind == "std" else found
