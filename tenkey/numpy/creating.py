@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, default_device, to_device
-from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
+from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
@@ -27,6 +27,7 @@ from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
 from ..interop.numpy_order import in_order
 from .array_class import as_ndarray, as_ndarrays, ndarray
+from .call_rules.quick_functions import quick_function
 from .converting import cast, in_float64, on_host, operand
 from .known import define, functions
 
@@ -40,25 +41,7 @@ def _find(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
 
-# ---- short ways
-
-_PLAIN: Final = frozenset([bool, int, float, complex])
-_INT: Final = frozenset([int])
 _ARRAYS: Final = frozenset([ndarray])
-_SMALL: Final = 2**14  # elements; larger arrays are filled by the operators, on all threads
-
-
-def _fresh(data: np.ndarray) -> Any:
-    """Return an array on the memory of an array of NumPy's that nobody else refers to."""
-    made = make_tensor(data, cpu_word(data.dtype))
-    made.__class__ = ndarray
-    return made
-
-
-def _only_numbers(items: Any) -> bool:
-    """Tell whether a sequence, or one of sequences, holds nothing but Python numbers."""
-    kinds = set(map(type, items))
-    return kinds <= _PLAIN or (kinds <= {list, tuple} and all(map(_only_numbers, items)))
 
 
 # ---- of data
@@ -75,16 +58,13 @@ def array(
     ((1, 2), dtype('float64'))
     """
     kind = object.__class__
+    if kind is ndarray and dtype is None and copy is True and order == "K" and not ndmin and device is None:
+        return functions["copy"](object)
     if (
         (kind is list or kind is tuple) and order == "K" and dtype is None and copy is True and not ndmin
-        and device is None
+        and device is None and set(map(type, object)) == _ARRAYS
     ):  # fmt: skip
-        if set(map(type, object)) == _ARRAYS:
-            return functions["stack"](object)
-        if default_device() is CPU and _only_numbers(object):
-            data = np.array(object)
-            if data.dtype in DTYPE_TRAIT:
-                return _fresh(data)
+        return functions["stack"](object)
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in DTYPE_TRAIT:
         wanted = _native(wanted)
@@ -177,8 +157,8 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     """Return a copy, which the gradient passes through."""
-    if a.__class__ is ndarray and (order == "C" or (order == "K" and a.is_contiguous)):
-        return as_ndarrays(a.clone())
+    if a.__class__ is ndarray:
+        return a.copy(order)
     return array(a, order=order)
 
 
@@ -224,17 +204,8 @@ def _like_order(made: Tensor, order: Any, like: Any) -> Tensor:
     return in_order(made, name, like if like is not None and like.ndim == made.ndim else made)
 
 
-def _filling(name: str, what: str) -> None:
-    source = getattr(np, name)
-
+def _filling(name: str, what: str, call: str, call_like: str) -> None:
     def function(shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
-        kind = shape.__class__
-        if (
-            dtype is float and order == "C" and device is None
-            and (kind is int or (kind is tuple and _INT.issuperset(map(type, shape))))
-            and (shape if kind is int else math.prod(shape)) <= _SMALL and default_device() is CPU
-        ):  # fmt: skip
-            return _fresh(source(shape))
         return _filled(name, shape, dtype, order, device)
 
     def function_like(
@@ -248,13 +219,13 @@ def _filling(name: str, what: str) -> None:
     function.__doc__ = f"Return an array of {what}; float64 unless ``dtype`` says otherwise."
     function_like.__name__ = function_like.__qualname__ = f"{name}_like"
     function_like.__doc__ = f"Return an array of {what} with the shape, dtype, order and device of another one."
-    define(function)
-    define(function_like)
+    define(quick_function(function, f"new {call} / {name}"))
+    define(quick_function(function_like, f"{call_like} / {name}_like {name}", operands="a"))
 
 
-_filling("zeros", "zeros")
-_filling("ones", "ones")
-_filling("empty", "any values")
+_filling("zeros", "zeros", "few zeros(shape, dtype)", "filled_like(a, 0, dtype)")
+_filling("ones", "ones", "filled(shape, 1.0, dtype)", "filled_like(a, 1, dtype)")
+_filling("empty", "any values", "few empty(shape, dtype)", "empty_like(a, dtype)")
 
 
 def full(
@@ -328,16 +299,13 @@ def _of_numbers(name: str) -> None:
     source = getattr(np, name)
 
     def function(*args: Any, device: Any = None, **kwargs: Any) -> Any:
-        if not kwargs and device is None and _PLAIN.issuperset(map(type, args)) and default_device() is CPU:
-            made = source(*args)
-            return _fresh(made) if getattr(made, "dtype", None) in DTYPE_TRAIT else _placed(made, device)
         given, options = map_tensors(_number, (args, kwargs))
         return _placed(source(*given, **options), device)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return what ``numpy.{name}`` makes of its arguments, as an ``ndarray`` on ``device``."
     function.__wrapped__ = source  # type: ignore[attr-defined]
-    define(function)
+    define(quick_function(function, f"new {name}(*args#) /"))
 
 
 for _name in (
@@ -424,9 +392,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 _PUBLIC: Final = (
-    array, ascontiguousarray, asfortranarray, asarray_chkfinite, astype, copy, require, full, full_like, linspace,
-    logspace, geomspace, fromfunction, indices, from_dlpack,
+    ascontiguousarray, asfortranarray, asarray_chkfinite, astype, require, logspace, geomspace, fromfunction, indices,
+    from_dlpack,
 )  # fmt: skip
 for _function in _PUBLIC:
     define(_function)
 define(asarray, "asarray", "asanyarray")
+define(quick_function(array, "new array(object[], dtype) /"))
+define(quick_function(copy, "a.copy(order) / clone", operands="a"))
+define(quick_function(full, "new filled(shape, fill_value#, dtype) / full"))
+define(quick_function(full_like, "filled_like(a, fill_value#, dtype) / full_like full", operands="a"))
+define(quick_function(linspace, "new linspace(start#, stop#, num#, endpoint) /"))

@@ -6,7 +6,6 @@ fit here goes to the general function. Guarded by ``tests/numpy/test_short_ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +15,12 @@ from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ..dispatch.registry import registry
 from ..ops.builtin.linalg.einsum import einsum_operator
 from .array_class import ndarray
+from .call_rules.quick_functions import quick_function
 from .namespace import functions  # which are filled from the table there
 
 __all__ = ["einsum", "imag", "real", "where"]
 
+_NO_VALUE: Final[Any] = np._NoValue
 _MASK: Final = DTYPE_MASK | WEAK_MASK
 _BOOL: Final = DTYPE_TRAIT[np.dtype("?")]
 _BY_KIND: Final = {
@@ -48,7 +49,7 @@ def _fit(x: Any, y: Any) -> bool:
     return word in _BY_KIND.get(y.__class__, ())
 
 
-def where(*args: Any, **kwargs: Any) -> Any:
+def where(condition: Any, x: Any = _NO_VALUE, y: Any = _NO_VALUE) -> Any:
     """Compute ``numpy.where``, with NumPy's arguments and result dtypes; the result is an ``ndarray``.
 
     >>> import tenkey.numpy as tnp
@@ -56,34 +57,35 @@ def where(*args: Any, **kwargs: Any) -> Any:
     >>> tnp.where(x > 0, x, 0), tnp.where(x > 0)
     (array([1.5, 0. ]), (array([0]),))
     """
-    if len(args) == 3 and not kwargs:
-        condition, x, y = args
-        if condition.__class__ is ndarray and condition._word & _MASK == _BOOL and _fit(x, y):
-            made = _where(condition, x, y)
-            made.__class__ = ndarray
-            return made
-    return _general_where(*args, **kwargs)
+    if x is _NO_VALUE or y is _NO_VALUE:
+        if x is y and condition.__class__ is ndarray:
+            return functions["nonzero"](condition)
+        return _general_where(condition, *[one for one in (x, y) if one is not _NO_VALUE])
+    if condition.__class__ is ndarray and condition._word & _MASK == _BOOL and _fit(x, y):
+        made = _where(condition, x, y)
+        made.__class__ = ndarray
+        return made
+    return _general_where(condition, x, y)
 
 
-def einsum(*operands: Any, **options: Any) -> Any:
+def einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
     """Compute ``numpy.einsum``, with NumPy's arguments and result dtypes; the result is an ``ndarray``.
 
     >>> import tenkey.numpy as tnp
     >>> tnp.einsum("ij,j->i", tnp.ones((2, 3)), tnp.arange(3.0))
     array([3., 3.])
     """
-    if not options and len(operands) > 1 and operands[0].__class__ is str:
-        arrays = operands[1:]
-        word = arrays[0]._word & _MASK if arrays[0].__class__ is ndarray else 0
-        if word in _PRODUCTS and all(x.__class__ is ndarray and x._word & _MASK == word for x in arrays):
+    if not options and operands and subscripts.__class__ is str:
+        word = operands[0]._word & _MASK if operands[0].__class__ is ndarray else 0
+        if word in _PRODUCTS and all(x.__class__ is ndarray and x._word & _MASK == word for x in operands):
             try:
-                made = einsum_operator(operands[0], arrays)
+                made = einsum_operator(subscripts, operands)
             except (TypeError, ValueError):  # which the general function explains
-                return _general_einsum(*operands)
+                return _general_einsum(subscripts, *operands)
             if made.__class__ is Tensor:
                 made.__class__ = ndarray
             return made
-    return _general_einsum(*operands, **options)
+    return _general_einsum(subscripts, *operands, **options)
 
 
 def _is_window(val: Any) -> bool:
@@ -115,14 +117,17 @@ def imag(val: Any) -> Any:
     return val.imag if _is_window(val) else _general_imag(val)
 
 
-def _replace(function: Callable[..., Any], general: Any) -> None:
+def _replace(function: Any, general: Any) -> None:
     """Let the function take the place of the general one in the namespace."""
     function.__module__ = general.__module__
-    function.__wrapped__ = general.__wrapped__  # type: ignore[attr-defined]  # the signature, for inspect
+    function.__wrapped__ = general.__wrapped__  # the signature, for inspect
     functions[function.__name__] = function
 
 
-_replace(where, _general_where)
-_replace(einsum, _general_einsum)
+_replace(quick_function(where, "where(condition, x~, y~) / where", operands=["condition"]), _general_where)
+_replace(
+    quick_function(einsum, "einsum(subscripts!, *operands) / einsum matmul multiply sum", sequences=["operands"]),
+    _general_einsum,
+)
 _replace(real, _general_real)
 _replace(imag, _general_imag)

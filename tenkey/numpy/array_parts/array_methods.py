@@ -6,6 +6,8 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +18,7 @@ from ...dispatch.registry import registry
 from ...interop.numpy_fallback import run_numpy
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, ndarray
+from ..call_rules.quick_functions import quick_function
 from ..converting import from_numpy, on_host, operand
 from ..known import functions
 from ..namespace import universal
@@ -28,8 +31,8 @@ __all__ = ["install"]
 
 _FUNCTIONS: Final = (
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "cumprod", "cumsum",
-    "diagonal", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat", "round", "searchsorted", "std",
-    "sum", "swapaxes", "take", "trace", "var",
+    "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "put", "ravel", "repeat", "round", "searchsorted",
+    "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 _PLAIN: Final = frozenset(["as_subclass", "backward", "item", "numpy", "register_hook", "retain_grad", "tolist"])
 """Methods of tensors whose results are not to become arrays."""
@@ -179,20 +182,12 @@ def _matrix_transpose(self: Any) -> Any:
     return as_ndarray(_find("matrix_transpose")(self))
 
 
-def _dot(self: Any, b: Any, out: Any = None) -> Any:
-    return functions["dot"](self, b, out)
-
-
 def _conj(self: Any) -> Any:
     return universal["conjugate"](self) if self.dtype.kind == "c" else self
 
 
 def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
     return functions["compress"](condition, self, axis, out)
-
-
-def _squeeze(self: Any, axis: Any = None) -> Any:
-    return functions["squeeze"](self, axis)
 
 
 def _ptp(self: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
@@ -273,6 +268,8 @@ def _like(source: Callable[..., Any], method: Any) -> Callable[..., Any]:
 
 def _method(name: str) -> Callable[..., Any]:
     call: Any = universal.get(name) or functions[name]
+    if call.__class__ is FunctionType:
+        return call
     return _like(call, lambda self, *args, **kwargs: call(self, *args, **kwargs))
 
 
@@ -285,6 +282,18 @@ def _of_tensors(name: str) -> Callable[..., Any]:
     """Return a method of tensors that NumPy's arrays do not have, whose results are arrays."""
     own: Any = getattr(Tensor, name)
     return _like(own, lambda self, *args, **kwargs: as_ndarrays(own(self, *args, **kwargs), (self, *args)))
+
+
+_QUICK: Final[dict[str, tuple[Callable[..., Any], str]]] = {
+    "reshape": (_reshape, "view self.reshape(*shape) / reshape"),
+    "transpose": (_transpose, "view self.transpose(*axes) / permute_dims"),
+    "flatten": (_flatten, "self.flatten(order) / ravel reshape clone"),
+    "copy": (_copy, "self.copy(order) / clone"),
+    "astype": (_astype, "real quietly(self.astype, dtype) / astype"),
+    "item": (_item, "raw self.item(*args) /"),
+    "tolist": (Tensor.tolist, "raw self.tolist() /"),
+}
+"""Methods whose small calls are NumPy's, with what computes all others (Note [Quick calls of functions])."""
 
 
 def _grad(self: Any) -> Any:
@@ -307,13 +316,14 @@ def install() -> None:
         "__new__": memory.new_array, "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "__array_namespace__": lambda self, *, api_version=None: sys.modules["tenkey.numpy"],
         "sort": _sort, "partition": _partition, "resize": memory.resize, "setflags": memory.set_flags,
-        "fill": _fill, "item": _item, "itemset": _itemset,
-        "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "copy": _copy, "astype": _astype,
-        "view": memory.view, "dot": _dot, "conj": _conj, "conjugate": _conj, "squeeze": _squeeze, "ptp": _ptp,
+        "fill": _fill, "itemset": _itemset,
+        **{name: quick_function(general, line, name, operands=["self"]) for name, (general, line) in _QUICK.items()},
+        "view": memory.view, "conj": _conj, "conjugate": _conj, "ptp": _ptp,
         "compress": _compress, "tobytes": _tobytes,
         "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
-        "shape": property(_tensor.shape.fget, memory.set_shape),
+        "shape": property(attrgetter("_data.shape"), memory.set_shape), "size": property(attrgetter("_data.size")),
+        "ndim": property(attrgetter("_data.ndim")), "dtype": property(attrgetter("_data.dtype")),
         "strides": property(lambda self: self._data.strides),
         "base": property(memory.base), "flags": property(memory.Flags),
         "data": property(lambda self: self.numpy().data),

@@ -13,12 +13,13 @@ import numpy as np
 
 from ...backends.cpu.fp_warnings import quietly, silenced
 
-__all__ = ["NATIVE", "only_numbers"]
+__all__ = ["LARGE", "NATIVE", "only_numbers"]
 
 _Array = np.ndarray[Any, Any]
 _PLAIN: Final = frozenset([bool, int, float, complex])
 _LISTS: Final = frozenset([list, tuple])
-_LARGE: Final = 1 << 14  # elements; operators fill larger arrays on all threads
+LARGE: Final = 1 << 14
+"""The number of elements of a new array above which operators fill it, on all threads."""
 
 
 def only_numbers(items: Any) -> bool:
@@ -90,16 +91,14 @@ def _nonzero(a: _Array) -> Any:
     return a.nonzero()
 
 
-def _diag(v: _Array, k: Any) -> Any:
-    if len(v.shape) != 1:
-        raise ValueError
-    return np.diag(v, k)
-
-
 def _diagonal(a: _Array, offset: Any, axis1: Any, axis2: Any) -> Any:
     made = a.diagonal(offset, axis1, axis2)
     made.flags.writeable = a.flags.writeable
     return made
+
+
+def _diag(v: _Array, k: Any) -> Any:
+    return _diagonal(v, k, 0, 1) if len(v.shape) == 2 else np.diag(v, k)
 
 
 def _einsum(subscripts: str, *operands: _Array) -> Any:
@@ -120,24 +119,16 @@ def _norm(x: _Array) -> Any:
     return np.sqrt(squares)
 
 
-def _ones(shape: Any) -> _Array:
-    made = np.empty(shape)
-    if made.size > _LARGE:
-        raise ValueError
-    made.fill(1.0)
-    return made
-
-
-def _full(shape: Any, value: Any) -> _Array:
-    made = np.empty(shape, type(value))
-    if made.size > _LARGE:
+def _filled(shape: Any, value: Any, dtype: Any) -> _Array:
+    made = np.empty(shape, type(value) if dtype is None else dtype)
+    if made.size > LARGE:
         raise ValueError
     made.fill(value)
     return made
 
 
-def _filled_like(a: _Array, value: int) -> _Array:
-    made = np.empty_like(a)
+def _filled_like(a: _Array, value: Any, dtype: Any) -> _Array:
+    made = np.empty_like(a, dtype)
     made.fill(value)
     return made
 
@@ -164,8 +155,7 @@ NATIVE: Final[dict[str, Callable[..., Any]]] = {
     "diagonal": _diagonal,
     "einsum": _einsum,
     "norm": _norm,
-    "ones": _ones,
-    "full": _full,
+    "filled": _filled,
     "filled_like": _filled_like,
     "bool": bool,
 }

@@ -38,19 +38,18 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...interop.numpy_functions import numpys
 from ..array_class import ndarray
-from .native_calls import NATIVE, only_numbers
+from .native_calls import LARGE, NATIVE, only_numbers
 from .quick_calls import SMALL, is_ours
 
 __all__ = ["Quick", "lazily", "quick_function", "quick_lines", "quick_of", "quick_table"]
 
 _PLAIN: Final = base_word("cpu")
-_LARGE: Final = 1 << 14  # elements of a new array, which operators fill on all threads
 _NUMBERS: Final = frozenset([bool, int, float, complex])
-_WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT}
+_WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
 
 # NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
 # view: the result shares the memory of the first operand if NumPy's does; raw: it is no array;
-# each: a tuple of arrays; new: made of numbers; real: not of complex arrays
+# each: a tuple of arrays; new: made of numbers; few: of few elements; real: not of complex arrays
 _TABLE: Final = """
 sum: quietly(add_reduce, a, axis, None, None, keepdims) / sum
 prod: quietly(multiply_reduce, a, axis, None, None, keepdims) / prod
@@ -83,7 +82,7 @@ repeat: a.repeat(repeats~, axis) / repeat
 take: a.take(indices~, axis) / take
 flip: flip(m, axis).copy() / flip
 nonzero: each nonzero(a) / nonzero_rows
-diag: diag(v, k) / diag linalg_diagonal
+diag: view diag(v, k) / diag linalg_diagonal
 reshape: view a.reshape(shape) / reshape
 ravel: view a.ravel() / ravel reshape
 transpose permute_dims: view a.transpose(axes) / permute_dims
@@ -92,6 +91,7 @@ swapaxes: view a.swapaxes(axis1, axis2) / swapaxes permute_dims
 diagonal: view diagonal(a, offset, axis1, axis2) / diagonal linalg_diagonal
 shape: raw a.shape /
 ndim: raw a.ndim /
+size: raw a.size /
 linalg.norm: norm(x) / linalg_vector_norm
 linalg.solve: linalg_solve(a, b) / linalg_solve
 linalg.inv: linalg_inv(a) / linalg_inv
@@ -111,7 +111,7 @@ class Quick(NamedTuple):
     modes: frozenset[str]
 
 
-_MODES: Final = frozenset(["view", "raw", "each", "new", "real"])
+_MODES: Final = frozenset(["view", "raw", "each", "new", "few", "real"])
 
 
 def _parse(text: str) -> Quick:
@@ -176,7 +176,7 @@ if $base is not None and ($base is {data} or $base is {data}.base):
     $made._storage = {root} if $storage is None or $storage.__class__ is $Storage else $storage
 return $made
 """
-_NAME: Final = re.compile(r"(?<![.\w'])([A-Za-z_]\w*)(~|#|\[\])?")
+_NAME: Final = re.compile(r"(?<![.\w'])([A-Za-z_]\w*)(~|#|!|\[\])?")
 
 
 def quick_lines(
@@ -185,7 +185,7 @@ def quick_lines(
     """Return the lines of a function that compute a quick call, and what they refer to.
 
     ``operands`` are the parameters that are arrays, ``sequences`` those that are lists of arrays; the names of the
-    table may mark others: ``x~`` an array or number, ``x#`` a number, ``x[]`` nested lists of numbers.
+    table may mark others: ``x~`` an array or number, ``x#`` a number, ``x[]`` nested lists of numbers, ``x!`` text.
     """
     by_name = {p.name: p for p in parameters}
     marks: dict[str, str] = {}
@@ -211,6 +211,8 @@ def quick_lines(
         elif marks.get(p.name) == "#":
             many = f"$numbers.issuperset($map($type, {p.name}))"
             tests.append(many if p.kind is p.VAR_POSITIONAL else f"{p.name}.__class__ in $numbers")
+        elif marks.get(p.name) == "!":
+            tests.append(f"{p.name}.__class__ is $str")
         elif marks.get(p.name) == "[]":
             tests.append(f"({p.name}.__class__ is $list or {p.name}.__class__ is $tuple) and $only_numbers({p.name})")
     if "new" in quick.modes:
@@ -251,7 +253,7 @@ def quick_lines(
             inner += ["    $word = $words[$native[0].dtype]"]
         elif "view" not in quick.modes:
             inner += ["    $word = $words[$native.dtype]"]
-        end = f"$native.size <= {_LARGE}" if "new" in quick.modes else ""
+        end = f"$native.size <= {LARGE}" if "few" in quick.modes else ""
         inner += ["except $Exception:  # the general way explains it", "    pass", "else:"]
         text = _VIEW.format(root=arrays[0], data=f"$native_{arrays[0]}") if "view" in quick.modes else _FRESH
         if "each" in quick.modes:
@@ -320,13 +322,15 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
     return first_call(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
-def quick_function(general: Callable[..., Any], line: str, operands: Iterable[str] = ("self",)) -> Any:
+def quick_function(
+    general: Callable[..., Any], line: str, name: str = "", operands: Iterable[str] = (), sequences: Iterable[str] = ()
+) -> Any:
     """Return a function with the signature of ``general``, which computes what the line of the table does not."""
-    name = general.__name__.strip("_")
+    name = name or general.__name__
 
     def write() -> FunctionType:
-        parameters = [*inspect.signature(general).parameters.values()]
-        lines, scope = quick_lines(_parse(line), parameters, operands, ())
+        parameters = [*inspect.signature(general, follow_wrapped=False).parameters.values()]
+        lines, scope = quick_lines(_parse(line), parameters, operands, sequences)
         heads, passed, star = [], [], False
         for p in parameters:
             prefix = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
@@ -342,7 +346,5 @@ def quick_function(general: Callable[..., Any], line: str, operands: Iterable[st
         return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
 
     function = lazily(name, write)
-    function.__module__, function.__doc__ = general.__module__, general.__doc__
-    function.__qualname__ = general.__qualname__
-    function.__wrapped__ = general
+    function.__module__, function.__doc__, function.__wrapped__ = general.__module__, general.__doc__, general
     return function
