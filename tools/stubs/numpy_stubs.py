@@ -247,7 +247,7 @@ def _members() -> str:
     )
     stub.lines.append(f"class ArrayMembers({stub.use('Tensor')}):")
     for name, value in found.items():
-        own = getattr(value, "__wrapped__", value)
+        own = value if value is functions.get(name) else getattr(value, "__wrapped__", value)
         if isinstance(value, property) or isinstance(vars(Tensor).get(name), property):
             _define_array_property(stub, name, value)
         elif name in _SPECIAL:
@@ -287,10 +287,11 @@ def _define_array_property(stub: Stub, name: str, value: Any) -> None:
         stub.imports.setdefault(value.fget.__module__, set()).add(result)
         stub.classes.add(result)
     elif written != "Any":
-        result = _as_array(written)
+        result = "int" if written == "Count" else _as_array(written)  # x.size() is PyTorch's
     else:
         result = theirs[0].result if theirs else "Any"
-    stub.define(name, ["self"], result, None, indent=_TAB, decorators=["property"])
+    module = Tensor.__module__ if written != "Any" else None
+    stub.define(name, ["self"], result, None, result_module=module, indent=_TAB, decorators=["property"])
     if value.fset is not None:
         stub.define(name, ["self", "value: Any"], "None", None, indent=_TAB, decorators=[f"{name}.setter"])
     if value.fdel is not None:
