@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...dispatch.registry import Registry
+from .. import generated_code
 from .kernel_choice import install_kernel
 from .pool import get_num_threads, set_num_threads
 
@@ -12,3 +13,4 @@ __all__ = ["get_num_threads", "install", "set_num_threads"]
 def install(registry: Registry) -> None:
     """Subscribe the CPU backend to all operators, present and future."""
     registry.subscribe(install_kernel)
+    generated_code.install()

@@ -50,7 +50,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "source_hash", "store"]
+__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "short_hash", "source_hash", "store"]
 
 _MAGIC: Final = b"tenkey kernel 2\n"
 _HASH: Final = 32  # bytes of hashes and checksums
@@ -81,16 +81,19 @@ def load(key: str, made_by: bytes | None = None, place: str | None = None) -> by
     return _load(name) if place is None else _load_from(place, name)
 
 
-def store(key: str, image: bytes, made_by: bytes | None = None, place: str | None = None) -> None:
+def store(
+    key: str, image: bytes, made_by: bytes | None = None, place: str | None = None, *, mode: int = 0o644
+) -> None:  # fmt: skip
     """Write the image of the kernel that a text describes, and delete files that are too many.
 
-    Into ``place``, a folder for other machines, it is written whatever its size; what fails there raises OSError.
+    Into ``place``, a folder for other machines, it is written whatever its size, with this ``mode``; what fails there
+    raises OSError.
     """
     name = _name(key, made_by)
     if place is None:
         _store(name, image)
     else:
-        _write(os.path.join(place, name + _SUFFIX), name, image, mode=0o644)
+        _write(os.path.join(place, name + _SUFFIX), name, image, mode=mode)
 
 
 def folder() -> str | None:
@@ -178,6 +181,11 @@ def _verified(content: bytes, name: str) -> bytes:
 
 def _hash(content: bytes) -> bytes:
     return blake2b(content, digest_size=_HASH).digest()
+
+
+def short_hash(content: bytes, length: int) -> bytes:
+    """Return a hash of fewer bytes than those of files have, for what lies in one."""
+    return blake2b(content, digest_size=length).digest()
 
 
 def _name(key: str, made_by: bytes | None = None) -> str:
