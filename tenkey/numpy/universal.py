@@ -163,6 +163,8 @@ class ufunc(_Callable):  # type: ignore[misc]  # NumPy's name; a base that exist
 
     def _planned(self, word: int, *operands: Any) -> Any:
         """Compute for tensors with this union of words."""
+        if self._numpy is np.matmul and word not in self._shortcuts:
+            self._find_result(word)
         plan = self._plans[word]
         if plan is None:
             local = get_state()

@@ -278,7 +278,7 @@ class TestIndexing:
         ..., (), (0,), (1, 2), (1, -1), (1, 9), (0, 0, 0), (slice(1), 0), (None, 1), (..., 0), (0, ...),
         (slice(None), None), slice(3, 1), slice(0, 1 << 70), np.int64(1), (np.int64(1), 0), [0, 2],
         ([0, 1], [1, 0]), (slice(None), [0]),
-        np.array([2, 0]), np.array([], np.int64), np.array([9]), np.array([0.5]), np.array(1), "text", 1.0,
+        np.array([2, 0]), np.array([], np.int64), np.array([9]), np.array([0.5]), "text", 1.0,
     )  # fmt: skip
 
     @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 2), ()])
@@ -295,6 +295,25 @@ class TestIndexing:
                     a[...] += 1.0
                     changed = not np.shares_memory(b, wanted) or index == slice(None, None, -1)  # a copy here
                     assert same(found, wanted if changed else wanted + 1.0), index
+
+    def test_arrays_that_stand_for_integers(self) -> None:
+        """An element of an array of integers selects what an integer does; NumPy's scalars do, too."""
+        x, places = tnp.arange(12.0).reshape(3, 4), tnp.array([2, -1, 7])
+        y = np.arange(12.0).reshape(3, 4)
+        for _ in range(2):
+            one, last, outside = places
+            assert tk.shares_storage(x[one], x)
+            assert x[one].tolist() == y[2].tolist()
+            assert x[one, last] == 11.0
+            assert x[:, one].tolist() == x[..., one].tolist() == y[:, 2].tolist()
+            assert x[one : one + 1, last].tolist() == [11.0]
+            x[one, 0], y[2, 0] = 5.0, 5.0
+            x[:, last] = 3.0
+            y[:, -1] = 3.0
+            for index in (outside, (outside, 0), (0, outside)):
+                with pytest.raises(IndexError):
+                    x[index]
+        assert x.tolist() == y.tolist()
 
     def test_views_share_storage(self) -> None:
         x = tnp.arange(12.0).reshape(3, 4)
@@ -458,7 +477,8 @@ class TestRecord:
         calls: list[Callable[[], Any]] = [
             lambda: x + y, lambda: x + 2.5, lambda: 3 - x, lambda: -x, lambda: x < y, lambda: x**2, lambda: tnp.exp(x),
             lambda: m + column, lambda: x + large_index, lambda: x[0] + x[1], lambda: x[1], lambda: m[1],
-            lambda: m[1, 1], lambda: x[:2], lambda: x[index], lambda: x[x > 2], lambda: m.T, lambda: float(x[0]),
+            lambda: m[1, 1], lambda: x[:2], lambda: m[:, index[0]],
+            lambda: m[index[0], index[1]], lambda: x[index], lambda: x[x > 2], lambda: m.T, lambda: float(x[0]),
             lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: operator.iadd(x, 0.0),
             lambda: operator.imul(x, x[0]),
             lambda: operator.setitem(x, 0, 1.0), lambda: operator.setitem(x, slice(2), 1.0),

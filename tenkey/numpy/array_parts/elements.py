@@ -3,8 +3,8 @@
 Note [Elements are copies]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 An element of a NumPy array is a scalar: it does not change when the array does. Here it is a 0-d array, and a copy for
-the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two elements. ``x[0, ...]`` is a view in both,
-and what an array of integers selects is a copy in both, even one without dimensions.
+the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two elements. ``x[0, ...]`` is a view in both.
+An index that is a 0-d array of an integer selects what the integer does, a view too, as it stands for a scalar.
 Guarded by ``tests/numpy/test_elements.py``.
 """
 
@@ -51,7 +51,7 @@ def _getitem(self: Tensor, index: Any) -> Any:
         if "tensors of integers or bools" in str(error):
             raise IndexError(f"{error} arrays used as indices must be of integer (or boolean) type") from None
         raise
-    if made._storage is not None and (not made._data.shape or index.__class__ is ndarray) and not _has_ellipsis(index):
+    if not made._data.shape and made._storage is not None and not _has_ellipsis(index):
         made = _clone(made)  # Note [Elements are copies]
     if made.__class__ is Tensor:
         made.__class__ = ndarray

@@ -124,7 +124,9 @@ def small_call(source: np.ufunc, operator: Operator | None, word: int) -> SmallC
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     if word & ~(DTYPE_MASK | WEAK_MASK) != _PLAIN or len(arrays) + len(weak) > source.nin:
         return None
-    if operator is None or "Pointwise" not in operator.facets or not is_ours(operator, word & ~WEAK_MASK):
+    if operator is None or not is_ours(operator, word & ~WEAK_MASK):
+        return None
+    if "Pointwise" not in operator.facets and source is not np.matmul:
         return None
     given: list[Any] = [*arrays, *weak]
     given += given[:1] * (source.nin - len(given))

@@ -15,7 +15,7 @@ from ...backends.llvm import array_fields
 from ...backends.llvm.instructions import address, call, cast, copy_bytes, element_address, null, stack
 from ...backends.llvm.language import loop
 from ...backends.llvm.value_types import i8, i32, i64, void
-from .indexing import is_basic, is_constant, place_in
+from .indexing import is_basic, is_constant, place_in, plain_index
 from .python_objects import (
     DATA,
     STORAGE,
@@ -139,9 +139,18 @@ def same_window(record: Record, a: Object, index: Object, given: Object) -> i64:
 def assign(elements: Block, gathers: Block, x: Object, index: Object, value: Object) -> i64:
     """Carry out ``x[index] = value``; return 0 where it has to take its way in Python."""
     record = cast(elements[HEAD.index("record")], Record)
-    kind = kind_of(record, value)
     if not is_array(record, x):
         return 0
+    plain = plain_index(record, index)
+    done = assigned(record, elements, gathers, x, plain, value)
+    release(record, plain)
+    return done
+
+
+@loop
+def assigned(record: Record, elements: Block, gathers: Block, x: Object, index: Object, value: Object) -> i64:
+    """Carry out ``x[index] = value`` for an index without 0-d arrays of integers."""
+    kind = kind_of(record, value)
     word = word_of(record, x)
     plan = plan_of(elements, word)
     if (plan == 0) | (kind == OTHER):

@@ -37,7 +37,17 @@ from .python_objects import (
 )
 from .ufunc_calls import ENTRY, HEAD, SMALL, Block, plan_of, size_of
 
-__all__ = ["is_basic", "is_constant", "length", "number", "place_in", "reversed_axes", "subscript", "truth"]
+__all__ = [
+    "is_basic",
+    "is_constant",
+    "length",
+    "number",
+    "place_in",
+    "plain_index",
+    "reversed_axes",
+    "subscript",
+    "truth",
+]
 
 
 @loop
@@ -114,11 +124,57 @@ def is_basic(record: Record, items: Object, count: i64) -> i64:
 
 
 @loop
+def as_int(record: Record, item: Object) -> Object:
+    """Return an item of an index, as a new reference; a 0-d array of an integer as an int, for which it stands."""
+    if is_array(record, item):
+        a = get(item, DATA)
+        if type_of_object(a) == known(record, "array"):
+            if (array_fields.ndim(a) == 0) & (array_fields.dtype(a) == known(record, "dtype of ints")):
+                made = run(record, "PyLong_FromLongLong", array_fields.data(a, i64)[0], returns=Object)
+                if made == 0:
+                    run(record, "PyErr_Clear")
+                else:
+                    return made
+    return retain(record, item)
+
+
+@loop
+def plain_index(record: Record, index: Object) -> Object:
+    """Return an index, as a new reference, with ints in the place of 0-d arrays of integers."""
+    if type_of_object(index) != known(record, "tuple"):
+        return as_int(record, index)
+    count = run(record, "PyTuple_Size", index, returns=i64)
+    arrays: i64 = i64(0)
+    for k in range(count):
+        if is_array(record, run(record, "PyTuple_GetItem", index, k, returns=Object)):
+            arrays = arrays + 1
+    if arrays == 0:
+        return retain(record, index)
+    made = run(record, "PyTuple_New", count, returns=Object)
+    if made == 0:
+        run(record, "PyErr_Clear")
+        return retain(record, index)
+    for k in range(count):
+        item = as_int(record, run(record, "PyTuple_GetItem", index, k, returns=Object))
+        run(record, "PyTuple_SetItem", made, k, item, returns=i32)
+    return made
+
+
+@loop
 def subscript(views: Block, gathers: Block, x: Object, index: Object) -> Object:
     """Return ``x[index]``; null where it has to take its way in Python."""
     record = cast(views[HEAD.index("record")], Record)
     if not is_array(record, x):
         return null(Object)
+    plain = plain_index(record, index)
+    made = selected(record, views, gathers, x, plain)
+    release(record, plain)
+    return made
+
+
+@loop
+def selected(record: Record, views: Block, gathers: Block, x: Object, index: Object) -> Object:
+    """Return ``x[index]`` for an index without 0-d arrays of integers."""
     word = word_of(record, x)
     plan = plan_of(views, word)
     if plan == 0:

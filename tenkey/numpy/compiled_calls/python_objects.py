@@ -52,7 +52,8 @@ FUNCTIONS: Final = (
     "Py_IncRef", "Py_DecRef", "PyType_GenericAlloc", "PyContextVar_Get", "PyContext_Enter", "PyContext_Exit",
     "PyObject_Vectorcall", "PyErr_Clear", "PyErr_Occurred", "PyLong_AsUnsignedLongLong", "PyLong_AsLongLong",
     "PyLong_AsDouble", "PyFloat_AsDouble", "PyType_IsSubtype", "PyObject_GetItem", "PyObject_SetItem",
-    "PyTuple_Size", "PyTuple_GetItem", "PyLong_FromLongLong", "PyFloat_FromDouble", "PyObject_IsTrue", "PyObject_Size",
+    "PyTuple_Size", "PyTuple_GetItem", "PyTuple_New",
+    "PyTuple_SetItem", "PyLong_FromLongLong", "PyFloat_FromDouble", "PyObject_IsTrue", "PyObject_Size",
 )  # fmt: skip
 """The functions of Python's C interface in the record, behind the objects."""
 ARRAY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_Transpose": 123}
