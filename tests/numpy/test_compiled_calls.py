@@ -304,9 +304,9 @@ class TestIndexing:
             one, last, outside = places
             assert tk.shares_storage(x[one], x)
             assert x[one].tolist() == y[2].tolist()
-            assert x[one, last] == 11.0
+            assert x[one, last] == y[2, -1]
             assert x[:, one].tolist() == x[..., one].tolist() == y[:, 2].tolist()
-            assert x[one : one + 1, last].tolist() == [11.0]
+            assert x[one : one + 1, last].tolist() == y[2:3, -1].tolist()
             x[one, 0], y[2, 0] = 5.0, 5.0
             x[:, last] = 3.0
             y[:, -1] = 3.0

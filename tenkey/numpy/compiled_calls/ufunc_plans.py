@@ -71,8 +71,8 @@ class Plans:
         if key >> 64:
             return
         if self._loops is None:
-            elementwise = self._source is not None and self._source.signature is None
-            self._loops = loops_of(self._source) if elementwise else {}
+            source = self._source
+            self._loops = {} if source is None or source.signature is not None else loops_of(source)
         loop, data = self._loops.get("".join(d.char for d in (*given, result)), (0, 0)) if given else (0, 0)
         first, second = places_of(key)
         start = second if self._words[first] not in (0, key) and self._words[second] in (0, key) else first
