@@ -91,7 +91,7 @@ def _current() -> Options:
 
 def _found(tensor: Any, options: Options) -> str:
     """Return the kind of bad value in a tensor, "nan" or "inf", or "" if there is none."""
-    if not isinstance(tensor, Tensor) or tensor.__class__ is Wrapper or tensor.dtype.kind not in "fcV":
+    if not isinstance(tensor, Tensor) or isinstance(tensor, Wrapper) or tensor.dtype.kind not in "fcV":
         return ""
     data = tensor._data
     if data.__class__ is np.ndarray:
@@ -142,7 +142,7 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
             checks = False  # the value was there before
         out = inner(*args, **kwargs)
         for target in tensors_in(targets):
-            if target.__class__ is not Wrapper:
+            if not isinstance(target, Wrapper):
                 note_change(target, operator.name)
         for one in out if isinstance(out, (tuple, list)) else (out,):
             meta = getattr(one, "_autograd", None)

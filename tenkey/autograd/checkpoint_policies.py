@@ -124,7 +124,7 @@ class _Forward(Chooser):
         offload = policy.name.endswith("OFFLOAD")
         kept = None
         if offload or policy.name.endswith("SAVE"):
-            kept = map_tensors(lambda one: one if one.__class__ is Wrapper else _Kept(one, offload), out)
+            kept = map_tensors(lambda one: one if isinstance(one, Wrapper) else _Kept(one, offload), out)
         self.results[operator.name].append(kept)
         return out
 

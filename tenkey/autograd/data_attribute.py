@@ -55,7 +55,7 @@ def data(self: Tensor) -> Tensor:
     >>> p
     tensor([20., 30.], shape=(2,), dtype=float32, device='cpu', requires_grad=True)
     """
-    return self.detach() if self.__class__ is Wrapper else _detached(self, "x.data")
+    return self.detach() if isinstance(self, Wrapper) else _detached(self, "x.data")
 
 
 def _set_data(self: Tensor, value: Any) -> None:

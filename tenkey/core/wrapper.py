@@ -8,6 +8,14 @@ reaches this module, which lets the innermost level among the arguments (the one
 calls operators on the values, whose wrappers, if any, belong to outer levels. So transforms nest in any order, and the
 layers below (autocast, autograd, kernels) see only plain tensors. Calls without wrappers are not affected.
 Guarded by ``tests/transforms/test_vmap.py::test_levels_nest_in_any_order``.
+
+Note [Classes of wrappers]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+A subclass of Tensor whose operators follow rules of its own, ``tenkey.numpy.ndarray``, has a class of wrappers with the
+same rules, which is a subclass of both. A transform makes a wrapper of this class where it wraps such a tensor
+(:func:`classed`); the class has no effect on how the level processes calls. What operators return is a plain Wrapper,
+as outside of transforms it is a plain Tensor, and the methods of the class give their results the class, as they do
+outside. Guarded by ``tests/numpy/test_transforms.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ import itertools
 from contextvars import ContextVar
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
 
 import numpy as np
 
@@ -38,8 +46,8 @@ if TYPE_CHECKING:
     from ..dispatch.registry import Registry
 
 __all__ = [
-    "Level", "Wrapper", "become", "innermost", "install_levels", "open_levels", "refreshed", "released", "stand_in",
-    "take_back", "wrap",
+    "Level", "Wrapper", "become", "classed", "innermost", "install_levels", "open_levels", "refreshed", "released",
+    "stand_in", "take_back", "wrap", "wrapper_classes",
 ]  # fmt: skip
 
 _KEY: Final = DispatchKey.Batched.mask
@@ -50,6 +58,7 @@ _ESCAPED: Final = (
 _HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
 
+_Kind = TypeVar("_Kind", bound=Tensor)
 _new: Final[Any] = object.__new__
 _numbers: Final = itertools.count(1)
 _open: ContextVar[tuple[Level, ...]] = ContextVar("tenkey_levels", default=())
@@ -165,7 +174,7 @@ class Level:
         word = extra._word if isinstance(extra, Tensor) else 0
         made = wrap(self, function(wrapper._value), extra, wrapper.shape, word)
         made._apart = wrapper._apart
-        return made
+        return classed(made, wrapper.__class__)
 
     def repeat(self, x: Tensor) -> Tensor:
         """Return a tensor without values of this level with one copy for each sample; only ``vmap`` changes it."""
@@ -207,6 +216,7 @@ class Wrapper(Tensor):
     """A tensor inside a transform, created by :func:`wrap`; see Note [Levels]."""
 
     __slots__ = ()
+    stands_for: ClassVar[type[Tensor]] = Tensor  # Note [Classes of wrappers]
 
     _value: Tensor
     _level: Level
@@ -259,7 +269,7 @@ class Wrapper(Tensor):
 
     def detach(self) -> Tensor:
         """Return the tensor without history."""
-        return self._level.detach(self)
+        return classed(self._level.detach(self), self.__class__)
 
     @property
     def grad(self) -> Tensor | None:
@@ -296,7 +306,7 @@ def refreshed(x: Tensor) -> int:
     so this function, not ``_word``, tells whether a result is recorded. Guarded by
     ``tests/transforms/test_transform_programs.py::test_changes_through_views``.
     """
-    if x.__class__ is Wrapper:
+    if isinstance(x, Wrapper):
         extra = x._extra
         x._word |= (refreshed(x._value) | (refreshed(extra) if isinstance(extra, Tensor) else 0)) & REQUIRES_GRAD
     return x._word
@@ -304,7 +314,7 @@ def refreshed(x: Tensor) -> int:
 
 def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:
     """Return the tensor without its history; tangents of outer levels stay."""
-    if value.__class__ is Wrapper:
+    if isinstance(value, Wrapper):
         return value._level.alias(value, lambda inner: _own_leaf(inner, requires_grad))
     return value.detach().requires_grad_(requires_grad)
 
@@ -326,6 +336,17 @@ def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: 
     return made
 
 
+wrapper_classes: Final[dict[type[Tensor], type[Wrapper]]] = {}
+"""The classes of wrappers other than Wrapper itself, by the classes that they stand for, and by themselves."""
+
+
+def classed(x: _Kind, kind: type[Tensor]) -> _Kind:
+    """Return a fresh wrapper in the class for tensors of a class; anything else as it is."""
+    if x.__class__ is Wrapper and kind in wrapper_classes:
+        x.__class__ = wrapper_classes[kind]  # type: ignore[assignment]
+    return x
+
+
 # ---- tensors that are wrappers temporarily
 
 _PARTS: Final = ("_data", "_word", "_storage", "_level", "_value", "_extra", "_apart")
@@ -343,7 +364,7 @@ def become(x: Tensor, wrapper: Wrapper, storage: Storage) -> None:
 
     The history of a plain tensor moves to its stand-in.
     """
-    if x.__class__ is not Wrapper:
+    if not isinstance(x, Wrapper):
         x._autograd = None
     take_back(x, wrapper)
     x._storage = storage
@@ -353,7 +374,7 @@ def take_back(x: Tensor, other: Tensor) -> None:
     """Turn a tensor into the plain tensor or wrapper that another one is."""
     parts: Any = x
     parts.__class__ = other.__class__
-    if other.__class__ is Wrapper:
+    if isinstance(other, Wrapper):
         for name in _PARTS:
             setattr(x, name, getattr(other, name))
         return
@@ -367,7 +388,7 @@ def innermost(values: Iterable[Any]) -> Level | None:
     """Return the level that was opened last among those of the wrappers in ``values``; None without wrappers."""
     found: Level | None = None
     for value in values:
-        if value.__class__ is Wrapper:
+        if isinstance(value, Wrapper):
             level: Level | None = value._level
         else:
             parts = parts_of(value)
@@ -379,14 +400,14 @@ def innermost(values: Iterable[Any]) -> Level | None:
 
 def released(values: list[Any], level: Level) -> list[Any]:
     """Return the values with wrappers of a level that has ended replaced by what they stand for."""
-    return [level.released(x) if x.__class__ is Wrapper and x._level is level else x for x in values]
+    return [level.released(x) if isinstance(x, Wrapper) and x._level is level else x for x in values]
 
 
 def _run(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
     level: Level | None = None
     own: Level | None
     for x in args:
-        if x.__class__ is Wrapper:
+        if isinstance(x, Wrapper):
             own = x._level
         elif x.__class__ is list or x.__class__ is tuple:
             own = innermost(x)

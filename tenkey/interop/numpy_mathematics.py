@@ -44,7 +44,7 @@ def _of_triangle(a: Any, upper: bool) -> Any:
     NumPy reads the lower triangle of what it gets, so that needs no work, except for the gradient by ``a``.
     """
     if not upper:
-        return _of_lower(a) if a._word & REQUIRES_GRAD or a.__class__ is Wrapper else a
+        return _of_lower(a) if a._word & REQUIRES_GRAD or isinstance(a, Wrapper) else a
     strict = _tk("triu")(a, k=1)
     transposed = _tk("matrix_transpose")(strict)
     mirrored = _tk("conj")(transposed) if a.dtype.kind == "c" else transposed

@@ -72,8 +72,8 @@ def _as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
     """Return a tensor on the same memory whose elements have another dtype."""
     if dtype == x.dtype:
         return reshape(x, x.shape)
-    if x.__class__ is Wrapper or x._word & REQUIRES_GRAD:
-        reason = "inside a transform" if x.__class__ is Wrapper else "that requires a gradient"
+    if isinstance(x, Wrapper) or x._word & REQUIRES_GRAD:
+        reason = "inside a transform" if isinstance(x, Wrapper) else "that requires a gradient"
         raise RuntimeError(
             f"[view] a tensor {reason} cannot be read as {dtype}, which has no derivative: detach() it, or convert its "
             "values with x.to(dtype)."

@@ -8,10 +8,9 @@ of ``Tensor`` follow the array API standard and PyTorch, those of ``ndarray`` Nu
 place, ``x += y`` on a 0-d array makes a new one, as on NumPy's scalars). Functions of ``tenkey.numpy`` return
 instances, whatever tensors they are given; functions of ``tk`` return plain tensors. Memory, storage, history and
 dispatch are those of any tensor: an ``ndarray`` can be given wherever a tensor is expected. Methods that only tensors
-have (``x.exp()``, ``x.detach()``) return arrays too. A function given to ``tk.grad`` and its relatives gets arrays
-where the caller passed arrays, and the derivatives and ``x.grad`` are arrays. Inside ``tk.vmap`` and ``tk.jvp`` an
-array is wrapped: there its operators and methods are those of ``Tensor``, and functions of ``tenkey.numpy`` NumPy's.
-Guarded by ``tests/numpy/test_array_class.py``.
+have (``x.exp()``, ``x.detach()``) return arrays too. A function given to ``tk.grad``, ``tk.vmap`` or another transform
+gets arrays where the caller passed arrays (Note [Classes of wrappers]), and the results, the derivatives and ``x.grad``
+are arrays. Guarded by ``tests/numpy/test_array_class.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
+from ..core.wrapper import Wrapper, classed, stand_in, wrapper_classes
 from .compiled_calls.class_slots import compiled
 from .compiled_calls.python_objects import fill
 
@@ -60,6 +60,8 @@ if _compiled is not None:
 
 def as_ndarray(x: Any) -> Any:
     """Return a plain tensor that a user may hold as an ``ndarray``: a view with the same history. Others stay."""
+    if x.__class__ is Wrapper:
+        return classed(stand_in(x), ndarray)
     return x.as_subclass(ndarray) if x.__class__ is Tensor else x
 
 
@@ -75,4 +77,26 @@ def as_ndarrays(result: Any, given: tuple[Any, ...] = ()) -> Any:
         return result
     if isinstance(result, (tuple, list)):
         return tree_map(lambda x: as_ndarrays(x, given), result)
+    if result.__class__ is Wrapper:
+        return classed(stand_in(result) if any(result is x for x in given) else result, ndarray)
     return result
+
+
+class WrappedArray(Wrapper, ndarray):  # type: ignore[misc]  # Wrapper's detach and grad are annotated as Tensor's
+    """An array inside a transform (Note [Classes of wrappers]): a Wrapper with the operators and methods of arrays."""
+
+    __slots__ = ()
+    stands_for = ndarray
+    __hash__ = object.__hash__  # a 0-d array has the hash of its number, which a wrapper need not have
+
+    def __getitem__(self, index: Any) -> Any:
+        return as_ndarrays(super().__getitem__(index), (self,))
+
+    def __str__(self) -> str:
+        return Tensor.__str__(self)
+
+    def __format__(self, spec: str) -> str:
+        return Tensor.__format__(self, spec)
+
+
+wrapper_classes.update({ndarray: WrappedArray, WrappedArray: WrappedArray})

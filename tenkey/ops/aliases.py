@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import tensors_in
 from ..core.word import INFERENCE, REQUIRES_GRAD
-from ..core.wrapper import Level, Wrapper
+from ..core.wrapper import Level, Wrapper, classed
 from ..dispatch.local_state import current_state, noted, switched
 from .builtin.shape.views import reshape
 
@@ -49,7 +49,7 @@ def fresh(x: Tensor, recorded: int) -> Tensor:
     ``recorded`` is the bit ``REQUIRES_GRAD`` if calls are recorded, else 0. If they are, a tensor with a history stays
     connected to it; any other tensor becomes a leaf.
     """
-    if x.__class__ is Wrapper:
+    if isinstance(x, Wrapper):
         return x._level.alias(x, lambda value: fresh(value, recorded))
     if x._word & recorded:
         return reshape(x, x.shape)
@@ -62,8 +62,8 @@ def unrecorded(x: Tensor) -> Tensor:
     """Return the same values without history; tangents stay, but lose their history too."""
     if not x._word & REQUIRES_GRAD:
         return x
-    if x.__class__ is Wrapper:
-        return x._level.through(x, unrecorded, lambda dim: dim)
+    if isinstance(x, Wrapper):
+        return classed(x._level.through(x, unrecorded, lambda dim: dim), x.__class__)
     return x.detach()
 
 
@@ -72,7 +72,7 @@ def repeated(x: Tensor, levels: Sequence[Level]) -> Tensor:
     if not levels:
         return x
     last = levels[-1]
-    if x.__class__ is not Wrapper or x._level.number < last.number:
+    if not isinstance(x, Wrapper) or x._level.number < last.number:
         return last.repeat(repeated(x, levels[:-1]))
     rest = levels[:-1] if x._level is last else levels
     return x._level.through(x, lambda value: repeated(value, rest), lambda dim: dim)
@@ -88,6 +88,6 @@ def levels_of(values: Iterable[Any]) -> set[Level]:
     """Return the levels of the wrappers in ``values``, nested ones included."""
     found: set[Level] = set()
     for x in tensors_in([*values]):
-        if x.__class__ is Wrapper:
+        if isinstance(x, Wrapper):
             found |= {x._level, *levels_of((x._value, x._extra))}
     return found

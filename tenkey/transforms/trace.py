@@ -22,7 +22,7 @@ from ..core.dtypes.names import default_complex, default_float
 from ..core.tensor import Tensor, from_host, storage_of, with_class
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
-from ..core.wrapper import Wrapper, open_levels, refreshed
+from ..core.wrapper import Wrapper, classed, open_levels, refreshed, stand_in, wrapper_classes
 from ..dispatch.local_state import current_state, get_state
 from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
@@ -122,16 +122,23 @@ def _alias(x: Tensor, run: int) -> Tensor:
     else:
         made = fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
         mark_leaf(made, run)
-    return with_class(kind, made) if made.__class__ is Tensor is not kind and _is_kept(kind) else made
+    return with_class(kind, made) if made.__class__ is Tensor is not kind and _is_kept(kind) else classed(made, kind)
 
 
 def _is_kept(kind: type[Tensor]) -> bool:
     """Return whether aliases and gradients have this class too: a subclass that has no handler."""
-    return kind is not Tensor and kind is not Wrapper and not kind._asks
+    return kind is not Tensor and not issubclass(kind, Wrapper) and not kind._asks
 
 
 def in_class(x: Any, kind: type[Tensor]) -> Any:
-    """Return a plain tensor in a class without a handler, which aliases and gradients have like their inputs."""
+    """Return a plain tensor in a class without a handler, which aliases and gradients have like their inputs.
+
+    A wrapper gets the class of wrappers that stands for it.
+    """
+    if kind in wrapper_classes and isinstance(x, Tensor):
+        kind = wrapper_classes[kind].stands_for
+        if x.__class__ is Wrapper:
+            return classed(stand_in(x), kind)
     if kind is Tensor or x.__class__ is not Tensor or not _is_kept(kind):
         return x
     if x._word & REQUIRES_GRAD:
@@ -143,15 +150,15 @@ def in_class(x: Any, kind: type[Tensor]) -> Any:
 def class_of(leaves: Sequence[Any]) -> type[Tensor]:
     """Return the class in which results are returned: the first of the leaves that has none of its own handlers."""
     for leaf in leaves:
-        kind = leaf.__class__
+        kind = leaf.stands_for if isinstance(leaf, Wrapper) else leaf.__class__
         if kind is not Tensor and isinstance(leaf, Tensor) and _is_kept(kind):
-            return kind  # type: ignore[no-any-return]
+            return kind
     return Tensor
 
 
 def bare(x: Tensor) -> list[Tensor]:
     """Return the plain tensors inside nested wrappers."""
-    if x.__class__ is Wrapper:
+    if isinstance(x, Wrapper):
         return bare(x._value) + (bare(x._extra) if isinstance(x._extra, Tensor) else [])
     return [x]
 
@@ -217,7 +224,7 @@ class Run:
                 restore()
             if self.output.__class__ is not Tensor:
                 for leaf in flatten(self.output):
-                    if leaf.__class__ is Wrapper:
+                    if isinstance(leaf, Wrapper):
                         refreshed(leaf)
         finally:
             _open.discard(number)

@@ -190,7 +190,7 @@ class _Input:
 
 def keep(value: Any, what: str) -> Any:
     """Return an argument as the checkpoint holds it: tensors are saved with the active hooks."""
-    return _Input(value, what) if isinstance(value, Tensor) and value.__class__ is not Wrapper else value
+    return _Input(value, what) if isinstance(value, Tensor) and not isinstance(value, Wrapper) else value
 
 
 def _restore(value: Any) -> Any:

@@ -215,7 +215,7 @@ def private_gradients(
     has to do: see Note [Gradients of private inputs].
     """
     root, nr = edge_of(output)
-    if root is None or get_state() is not None or output.__class__ is Wrapper:
+    if root is None or get_state() is not None or isinstance(output, Wrapper):
         return None
     nodes: list[Any] = [edge_of(x)[0] for x in inputs]
     buffers = count_all_senders(root, frozenset(nodes))

@@ -91,19 +91,19 @@ class DualLevel(Level):
 
     def owns(self, x: Any) -> TypeGuard[Wrapper]:
         """Return whether ``x`` has a tangent at this level."""
-        return x.__class__ is Wrapper and x._level is self
+        return isinstance(x, Wrapper) and x._level is self
 
     def primal(self, x: Any) -> Any:
         """Return the primal of a dual tensor of this level, anything else as it is."""
-        return x._value if x.__class__ is Wrapper and x._level is self else x
+        return x._value if isinstance(x, Wrapper) and x._level is self else x
 
     def tangent(self, x: Any) -> Any:
         """Return the tangent of a dual tensor of this level, None for anything else."""
-        return x._extra if x.__class__ is Wrapper and x._level is self else None
+        return x._extra if isinstance(x, Wrapper) and x._level is self else None
 
     def parts(self, x: Any) -> tuple[Any, Tensor | None]:
         """Return primal and tangent at this level, also below the wrappers of inner levels."""
-        if x.__class__ is not Wrapper or x._level.number < self.number:
+        if not isinstance(x, Wrapper) or x._level.number < self.number:
             return x, None
         if x._level is self:
             return x._value, x._extra
@@ -142,7 +142,7 @@ class DualLevel(Level):
         primals: list[Any] = []
         tangents = plan.tangents.copy()
         for name, x in zip(plan.names, args):
-            if x.__class__ is Wrapper and x._level is self:
+            if isinstance(x, Wrapper) and x._level is self:
                 duals.append(x)
                 primals.append(x._value)
                 tangents[name] = x._extra
@@ -202,7 +202,7 @@ class DualLevel(Level):
         if out.dtype.kind not in "fcV":
             return out
         tangent = args[0]._extra
-        if tangent.__class__ is Wrapper or out.__class__ is Wrapper:
+        if isinstance(tangent, Wrapper) or isinstance(out, Wrapper):
             tangent = args[0]._value + tangent  # its future values belong to the levels of both
         return self.dual(out, zeros_like(tangent, dtype=out.dtype, device=out.device))
 
@@ -344,7 +344,7 @@ class DualLevel(Level):
     def join(self, primal: Tensor, tangent: Tensor) -> Tensor:
         """Return the dual of two parts, below the wrappers of inner levels."""
         inner = max(
-            [x._level for x in (primal, tangent) if x.__class__ is Wrapper],
+            [x._level for x in (primal, tangent) if isinstance(x, Wrapper)],
             key=lambda level: level.number,
             default=self,
         )

@@ -25,7 +25,18 @@ import numpy as np
 
 from ...core.tensor import Tensor, make_tensor, make_view, storage_of
 from ...core.word import INHERITED, REQUIRES_GRAD
-from ...core.wrapper import Level, Wrapper, become, open_levels, refreshed, stand_in, take_back, wrap
+from ...core.wrapper import (
+    Level,
+    Wrapper,
+    become,
+    classed,
+    open_levels,
+    refreshed,
+    stand_in,
+    take_back,
+    wrap,
+    wrapper_classes,
+)
 from ...dispatch.local_state import current_state
 from ...dispatch.operator import Operator
 from ...ops.aliases import levels_of, recording, repeated
@@ -46,7 +57,7 @@ def fit_tangent(x: Any) -> None:
 
     This must happen before there are views, which share the memory of the tangent.
     """
-    if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
+    if isinstance(x._value, Wrapper) and not levels_of([x._value]) <= levels_of([x._extra]):
         restore = recording()  # in every mode, the tangent keeps its history
         try:
             x._extra = zeros_like(x._value) + x._extra
@@ -104,17 +115,17 @@ def in_place(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict
 
 def _family(x: Tensor, operator: Operator) -> list[Any]:
     """Return the base of a tensor, which comes first unless it is a wrapper, and all views of the base."""
-    if x.__class__ is Wrapper:
+    if isinstance(x, Wrapper):
         inner = _family(x._value, operator)
         if len(inner) == 1:
             return [x]
         held = {id(value) for value in inner}
-        wrappers = [w for w in gc.get_referrers(*inner) if w.__class__ is Wrapper]
+        wrappers = [w for w in gc.get_referrers(*inner) if isinstance(w, Wrapper)]
         return [w for w in wrappers if w._level is x._level and id(w._value) in held]
     root: Any = x._storage if is_view(x) else x
     found = [root, *views_of(root)] if has_relatives(root) else [root]
     for member in found:
-        if member.__class__ is not Tensor:
+        if member.__class__ is not Tensor and member.__class__ not in wrapper_classes:
             raise NotImplementedError(
                 f"[{operator.schema.base_name}] forward mode: the tensor, its base or another view of its base is a "
                 f"{type(member).__qualname__}, and an instance of a subclass cannot be given a tangent in place. Use "
@@ -129,7 +140,7 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
     more.sort(key=lambda one: one.number)
     restore = recording()  # in every mode, the tangent keeps its history
     try:
-        if x.__class__ is not Wrapper or not more:
+        if not isinstance(x, Wrapper) or not more:
             memory = _Tangents(more)
             tangents = [memory.of(member) for member in family]
         elif len(family) == 1:
@@ -147,7 +158,8 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
     if searched:
         _redirect(level, {id(member): (member, value) for member, value in zip(family, values, strict=True)})
     for member, value, tangent in zip(family, values, tangents, strict=True):
-        become(member, wrap(level, value, tangent, value.shape, tangent._word), storage_of(value))
+        dual = classed(wrap(level, value, tangent, value.shape, tangent._word), value.__class__)
+        become(member, dual, storage_of(value))
         if level.adopted is None:
             level.adopted = WeakValueDictionary()
         level.adopted[id(member)] = member
@@ -156,7 +168,7 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
 def _stand_ins(family: list[Any]) -> list[Any]:
     """Return tensors that take over the state of the members of a family."""
     root = family[0]
-    is_plain = root.__class__ is not Wrapper
+    is_plain = not isinstance(root, Wrapper)
     if is_plain:
         storage_of(root)
         if root._word & REQUIRES_GRAD:
@@ -170,7 +182,7 @@ def _stand_ins(family: list[Any]) -> list[Any]:
 def _redirect(level: Level, moved: dict[int, tuple[Any, Any]]) -> None:
     """Let wrappers of this level and of outer ones that contain a moved tensor refer to its stand-in."""
     for w in gc.get_referrers(*[member for member, _ in moved.values()]):
-        if w.__class__ is Wrapper and w._level.number <= level.number:
+        if isinstance(w, Wrapper) and w._level.number <= level.number:
             if id(w._value) in moved:
                 w._value = moved[id(w._value)][1]
             if id(w._extra) in moved:
@@ -187,7 +199,7 @@ class _Tangents:
     def of(self, x: Any) -> Tensor:
         """Return the tangent of a tensor, or of the values below its wrappers."""
         made: Tensor
-        if x.__class__ is Wrapper:
+        if isinstance(x, Wrapper):
             return x._level.through(x, self.of, int)
         root: Any = x._storage if is_view(x) else x
         data = root._data
@@ -210,14 +222,14 @@ class _Tangents:
 
 def unwrapped(x: Any) -> Any:
     """Return the value below all wrappers."""
-    while x.__class__ is Wrapper:
+    while isinstance(x, Wrapper):
         x = x._value
     return x
 
 
 def _wrapped(like: Any, x: Tensor) -> Tensor:
     """Wrap a tensor like another one; the batch dimensions come first in both."""
-    if like.__class__ is not Wrapper:
+    if not isinstance(like, Wrapper):
         return x
     return like._level.through(like, lambda value: _wrapped(value, x), int)
 
@@ -237,11 +249,11 @@ def _window(row: Any, like: Any, offset: int) -> Any:
 
 def restore(level: Any) -> None:
     """Turn the tensors that became dual at a level back into plain ones, with their present values."""
-    members: list[Any] = [x for x in level.adopted.values() if x.__class__ is Wrapper and x._level is level]
+    members: list[Any] = [x for x in level.adopted.values() if isinstance(x, Wrapper) and x._level is level]
     level.adopted = None
     for x in sorted(members, key=lambda x: is_view(x._value)):  # bases first
         value = x._value
-        if value.__class__ is Wrapper or is_view(value):
+        if isinstance(value, Wrapper) or is_view(value):
             take_back(x, value)
             continue
         views = views_of(value) if has_relatives(value) else []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...core.tensor import Tensor
-from ...core.wrapper import Wrapper, open_levels
+from ...core.wrapper import Wrapper, classed, open_levels
 from .dual import DualLevel
 from .dual_inplace import unwrapped
 
@@ -106,7 +106,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     for what, x in given:
         if not isinstance(x, Tensor):
             raise TypeError(f"[make_dual] the {what} is a Tensor, got {type(x).__name__}.")
-        if x.__class__ is Wrapper:
+        if isinstance(x, Wrapper):
             if x._level is own:
                 raise RuntimeError(
                     f"[make_dual] the {what} already has a tangent at this level: Making a dual Tensor based on a "
@@ -133,7 +133,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     if 0 in unwrapped(tangent).strides:  # broadcast: it could not be changed in place together with the tensor
         tangent = tangent.clone()
     own.shown |= {id(tensor), id(tangent)}
-    return own.dual(tensor, tangent)
+    return classed(own.dual(tensor, tangent), tensor.__class__)
 
 
 def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
@@ -148,7 +148,7 @@ def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
         raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
     if level is None and next(_levels(), None) is None:  # an open level of another thread, or none
         inner: Any = tensor
-        while inner.__class__ is Wrapper and not (isinstance(inner._level, DualLevel) and inner._level.is_open):
+        while isinstance(inner, Wrapper) and not (isinstance(inner._level, DualLevel) and inner._level.is_open):
             inner = inner._value
         level = getattr(inner, "_level", None)
         if level is None:

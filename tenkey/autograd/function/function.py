@@ -113,7 +113,7 @@ class Function:
             for value in args:
                 if isinstance(value, Tensor):
                     word |= value._word
-                    if value.__class__ is Wrapper:
+                    if isinstance(value, Wrapper):
                         level: Any = innermost(args)
                         return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
         found = get_state()

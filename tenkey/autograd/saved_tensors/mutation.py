@@ -73,7 +73,7 @@ class _CopyOnWrite(Saver, DispatchMode):
             for position, argument in enumerate(op.schema.arguments):
                 if argument.is_mutable:
                     for tensor in tensors_in(args[position] if position < len(args) else kwargs.get(argument.name)):
-                        if tensor.__class__ is not Wrapper:
+                        if not isinstance(tensor, Wrapper):
                             for kept in self._by_storage.pop(storage_of(tensor), ()):
                                 kept.copy()
         return NotImplemented

@@ -101,7 +101,7 @@ class SavedTensor(Saved):
     def packed(self, stack: Any, node: Node, name: str) -> Saved:
         """Pack the tensor, unless it is a wrapper or a Python number."""
         tensor = self.tensor
-        if tensor.__class__ is Wrapper or tensor._word & WEAK_MASK:
+        if isinstance(tensor, Wrapper) or tensor._word & WEAK_MASK:
             return self
         self.unpack(node, name)
         refuse_to_save(node.name(), [tensor])
@@ -235,7 +235,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, list):
         return [plain(one) for one in value]
-    if not isinstance(value, Tensor) or value.__class__ is Wrapper or value.__class__._asks:
+    if not isinstance(value, Tensor) or isinstance(value, Wrapper) or value.__class__._asks:
         return value
     if value._word & REQUIRES_GRAD:
         edge_of(value)  # of a leaf, which its accumulator refers to

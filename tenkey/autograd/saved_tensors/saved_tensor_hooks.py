@@ -126,7 +126,7 @@ class HookedTensor(Saved):
                 f"[{node.name()}] the unpack hook returned a tensor of shape {result.shape} for {name}, which was "
                 f"saved with shape {self.shape}: unpack_hook(pack_hook(x)) must have the shape of x."
             )
-        if result.__class__ is Wrapper:
+        if isinstance(result, Wrapper):
             return result
         edge = self._edge
         if edge is None:
@@ -196,7 +196,7 @@ class HookStack(tuple[Saver, ...]):
         if outer and value is not None:
             leaves = flatten(value)
             for place, leaf in enumerate(leaves):
-                if isinstance(leaf, Tensor) and leaf.__class__ is not Wrapper and not leaf._word & WEAK_MASK:
+                if isinstance(leaf, Tensor) and not isinstance(leaf, Wrapper) and not leaf._word & WEAK_MASK:
                     leaves[place] = outer._pack(leaf, node, name)
                     nested = True
             if nested:

@@ -415,7 +415,7 @@ def mark_leaf(tensor: Tensor, run: int) -> None:
     A rule that makes one says ``ENDED``, so that the derivative of a transform is not recorded on its account.
     """
     plain: Any = tensor
-    while plain.__class__ is Wrapper:
+    while isinstance(plain, Wrapper):
         plain = plain._value
     if plain._word & REQUIRES_GRAD and (plain._autograd is None or plain._autograd.node is None):
         meta_of(plain).run = run
@@ -423,7 +423,7 @@ def mark_leaf(tensor: Tensor, run: int) -> None:
 
 def leaf_edge(leaf: Tensor) -> Edge:
     """Return the edge to the accumulator of a leaf, made at the first use (Note [Leaves and accumulators])."""
-    if leaf.__class__ is Wrapper:  # the leaf is its value
+    if isinstance(leaf, Wrapper):  # the leaf is its value
         return edge_of(leaf._value)
     meta = meta_of(leaf)
     accumulator = AccumulateGrad()

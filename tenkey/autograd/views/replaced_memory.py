@@ -21,9 +21,9 @@ def replace_data(self: Tensor, value: Any) -> None:
             f"[data] takes a Tensor, got {type(value).__name__}: convert it with tk.asarray(...), or write the values "
             "with x.data.copy_(...)."
         )
-    if value._data is self._data and value.__class__ is not Wrapper:  # x.data += 1 has changed the memory already
+    if value._data is self._data and not isinstance(value, Wrapper):  # x.data += 1 has changed the memory already
         return
-    if Wrapper in (self.__class__, value.__class__):
+    if isinstance(self, Wrapper) or isinstance(value, Wrapper):
         raise NotImplementedError(
             "[data] cannot be assigned inside a transform such as vmap: write the values with x.data.copy_(...)."
         )

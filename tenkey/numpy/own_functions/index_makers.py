@@ -45,7 +45,7 @@ class _Joined(_Indexed):
         items = index if isinstance(index, tuple) else (index,)
         layout = self._layout
         tensors = tensors_in(items)
-        recorded = is_strict() or any(x.requires_grad or x.__class__ is Wrapper for x in tensors)
+        recorded = is_strict() or any(x.requires_grad or isinstance(x, Wrapper) for x in tensors)
         if not tensors or not recorded or (isinstance(items[0], str) and items[0] in ("r", "c")):
             return super().__getitem__(index)
         if isinstance(items[0], str):

@@ -119,11 +119,11 @@ class BatchLevel(Level):
 
     def owns(self, x: Any) -> bool:
         """Return whether ``x`` is batched at this level."""
-        return x.__class__ is Wrapper and x._level is self
+        return isinstance(x, Wrapper) and x._level is self
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Return the value and its batch dimension, or ``x`` itself and None."""
-        if x.__class__ is Wrapper and x._level is self:
+        if isinstance(x, Wrapper) and x._level is self:
             return x._value, x._extra
         return x, None
 
@@ -327,13 +327,13 @@ class BatchLevel(Level):
 
     def expose(self, x: Tensor) -> Tensor:
         """Return the tensor with this level's batch dimension first, also below the wrappers of inner levels."""
-        if x.__class__ is Wrapper and x._level.number > self.number:
+        if isinstance(x, Wrapper) and x._level.number > self.number:
             return x._level.through(x, self.expose, lambda dim: dim + 1)
         return self.front(x)
 
     def hide(self, x: Tensor, dim: int) -> Tensor:
         """Invert :meth:`expose`, for a batch dimension at ``dim``."""
-        if x.__class__ is Wrapper and x._level.number > self.number:
+        if isinstance(x, Wrapper) and x._level.number > self.number:
             level = x._level
             if isinstance(level, BatchLevel):
                 inner: int = x._extra

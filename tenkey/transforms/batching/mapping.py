@@ -12,6 +12,7 @@ from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor, from_host
 from ...core.tree import broadcast_prefix, flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT
+from ...core.wrapper import classed
 from ...dispatch.keys import DispatchKey
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
@@ -93,7 +94,8 @@ def vmap(
     def at_once(level: BatchLevel, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         def run(level: BatchLevel) -> Any:
             level.shown.update(map(id, leaves))
-            given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
+            pairs = zip(leaves, dims, strict=True)
+            given = [x if dim is None else classed(level.batch(x, dim), x.__class__) for x, dim in pairs]
             return fn(*unflatten(args, given), **kwargs)
 
         result = level.run(run, include=DispatchKey.VmapMode.mask)
@@ -108,7 +110,10 @@ def vmap(
             stop = min(size, start + (chunk_size or size))
             for generator, state in before.items():
                 generator.set_state(state)
-            given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
+            given = [
+                x if dim is None else in_class(slice(x, dim, start, stop, 1), x.__class__)
+                for x, dim in zip(leaves, dims, strict=True)
+            ]
             level = BatchLevel(stop - start, randomness, start, size, drawn)
             restore = note_draws(before)
             try:

@@ -149,7 +149,7 @@ def _as_they_are(level: BatchLevel, args: tuple[Any, ...]) -> list[Any] | None:
     values: list[Any] = []
     ndim = largest = 0
     for x in args:
-        if x.__class__ is Wrapper and x._level is level:
+        if isinstance(x, Wrapper) and x._level is level:
             count = len(x._data.shape) + 1
             if x._extra or (ndim and ndim != count):
                 return None

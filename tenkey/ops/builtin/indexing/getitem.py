@@ -71,7 +71,7 @@ def _as_index(item: Any, device: Device) -> Any:
         kind = item.dtype.kind
         if kind not in "iub":
             raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {item.dtype}"))
-        accessible = item.__class__ is not Wrapper and item.device.type != "meta"
+        accessible = not isinstance(item, Wrapper) and item.device.type != "meta"
         if accessible and not item._data.shape:
             return item.item()
         return to_device(item, device) if item.device is CPU and device.type not in ("cpu", "meta") else item
@@ -223,7 +223,7 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
             given = make_tensor(np.array(given, np.int64), _INT64_WORD)
         except OverflowError:
             return None
-    if isinstance(given, Tensor) and given.__class__ is not Wrapper:
+    if isinstance(given, Tensor) and not isinstance(given, Wrapper):
         data = given._data
         if data.dtype.kind in "iu":
             return [given] if data.shape and shape else None
@@ -236,7 +236,7 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
         if item.__class__ is slice and item.start is None and item.stop is None and item.step is None:
             arrays.append(None)
         elif isinstance(item, Tensor) and item._data.shape and item._data.dtype.kind in "iu":
-            if item.__class__ is Wrapper:
+            if isinstance(item, Wrapper):
                 return None
             arrays.append(item)
             selects = True
