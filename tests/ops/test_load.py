@@ -49,6 +49,15 @@ def test_every_way_to_an_operator(use: str) -> None:
     run(use)
 
 
+def test_a_name_loads_the_operators_of_its_prefix() -> None:
+    run("""
+    registry.find("tk::linalg_svd")
+    assert {*builtin._waiting} == {"fft", "special"}
+    registry.find("tk::special_i0_")
+    assert {*builtin._waiting} == {"fft"}
+    """)
+
+
 def test_modules_and_blocks_that_may_wait() -> None:
     """They import nothing else for the first time, and make no methods, which must exist from the start."""
     run("""

@@ -4,10 +4,10 @@ Note [Operators that are declared on first use]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Programs that use neither ``tk.fft``, ``tk.linalg`` nor ``tk.special`` do not pay for their operators: modules that
 declare nothing else, and no method of Tensor, are not imported with the package. ``load`` imports those of one prefix;
-the public module of that name calls it. The registry calls ``load_all`` before it gives up the search for a name in
-``tk``, and before it lists all operators. The lock of the registry is held during these imports, and nothing else may
-import the modules, so that two threads cannot wait for each other. If an import fails, its operators are removed, and
-the next use begins again. Guarded by ``tests/ops/test_load.py``.
+the public module of that name calls it. Before the registry gives up the search for a name in ``tk``, it loads those of
+the name's prefix and then all, as it does before it lists all operators. The lock of the registry is held during these
+imports, and nothing else may import the modules, so that two threads cannot wait for each other. If an import fails,
+its operators are removed, and the next use begins again. Guarded by ``tests/ops/test_load.py``.
 """
 
 # ruff: noqa: F401
@@ -85,8 +85,12 @@ def load_all() -> None:
 def _find(name: str) -> Operator | None:
     if not (_waiting and name.startswith("tk::")):
         return None
-    load_all()
-    return registry.derive(name)
+    prefix = name.removeprefix("tk::").partition("_")[0]
+    if prefix in _waiting:
+        load(prefix)
+    else:
+        load_all()
+    return registry.derive(name)  # which comes here again if the operator is not among those
 
 
 registry.hooks.derivers.append(_find)  # after that of the variants
