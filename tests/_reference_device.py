@@ -7,6 +7,7 @@ and shares no emitted source with the package. One method for each template, wri
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -47,13 +48,18 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity
 
 
+@functools.lru_cache(1024)
+def _steps(expression: Any) -> list[Any]:
+    return s.topological_order([expression])
+
+
 def evaluated(scalar: ScalarFunction, arrays: Sequence[Any], positions: Sequence[Any] = ()) -> Any:
     """The value of a scalar function on arrays, in its compute dtype; ``positions`` belong to its index variables."""
     dtype = scalar.dtype
     given = dict(zip(scalar.parameters, arrays, strict=True))
     given |= {f"index_{axis}": p.astype(dtype) for axis, p in zip(scalar.indices, positions, strict=True)}
     values: dict[Any, Any] = {}
-    for node in s.topological_order([scalar.expression]):
+    for node in _steps(scalar.expression):
         if node.name is not None:
             values[node] = given[node.name].astype(bool if node.kind == "boolean" else dtype)
         elif node.operation == "constant":

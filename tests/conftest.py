@@ -8,8 +8,11 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
+
+from tests._programs import Programs
 
 # Importing it registers backends, wrong ones among them: it is for processes of their own, and holds no doctests.
 # The other one is wrong from end to end, for type checkers.
@@ -25,6 +28,13 @@ if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of a shell in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """Runs programs in processes of their own, without an import for each."""
+    with Programs() as made:
+        yield made
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tenkey.backends.cpu import pool
 from tenkey.backends.cpu.pool import thread_limit
 from tests._interrupts import interrupted
+from tests._tiers import only_full
 from tests.backends.test_pool import Region, run_until_joined
 
 _ROOT = Path(__file__).parents[2]
@@ -179,7 +180,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
 """)
 
 
-@pytest.mark.parametrize("kind", ["", "python"])
+@pytest.mark.parametrize("kind", only_full(["", "python"], [""]))
 def test_exit(kind: str) -> None:
     """A process ends at once and quietly: while workers look out, while they sleep, and during a region."""
     for end in (

@@ -19,7 +19,7 @@ from tenkey.testing import SampleInput
 from tenkey.testing.backend.compare import close, comparable, place, same
 from tenkey.testing.backend.test_operators import differentiable, gradients
 from tests._reference_device import Reference
-from tests._tiers import Failures, each
+from tests._tiers import Failures, only_full, tier
 from tests.operators._table import FACTORIES, OPERATORS, chosen
 from tests.operators.test_meta import _MADE
 
@@ -28,6 +28,11 @@ _FACTORIZED: Final = {
     "tk::linalg_inv", "tk::linalg_matrix_exp", "tk::linalg_matrix_rank", "tk::linalg_pinv", "tk::linalg_solve",
     "tk::linalg_svdvals", "tk::lu_factors",
 }  # fmt: skip
+_LONG: Final = {
+    "tk::beta_tail", "tk::f_tail", "tk::gamma_tail", "tk::random_counts", "tk::random_hypergeometric",
+    "tk::random_rejection", "tk::special_stdtrit", "tk::student_below", "tk::student_quantile",
+}  # fmt: skip
+"""Decompositions into thousands of calls, three quarters of the time: full tier, and there in one dtype."""
 
 
 def on_the_host(name: str) -> bool:
@@ -68,15 +73,32 @@ def _compare(operator: Operator, sample: SampleInput, device: str) -> None:
             close(one.numpy(), other.numpy(), "an argument")
 
 
-@each("dtype", ["float32", "int64", "bool", "complex64"], fast=["float32", "int64"])
+def test_long_decompositions_are_operators() -> None:
+    assert {operator.name for operator in OPERATORS} >= _LONG
+
+
+@pytest.mark.parametrize("dtype", only_full(["float32", "int64", "bool", "complex64"], ["float32", "int64"]))
 def test_values(dtype: str, device: str) -> None:
+    """Without ``--full`` in two dtypes; see ``test_long_decompositions`` for some operators."""
     failures = Failures()
     for operator in OPERATORS:
-        if operator in FACTORIES or operator.name == "tk::to_device":
+        if operator in FACTORIES or operator.name in {"tk::to_device", *_LONG}:
             continue
         for sample in chosen(operator, dtype):
             with failures.of(f"{operator.name}, {sample.name}"):
                 _compare(operator, sample, device)
+    failures.check()
+    assert fallbacks(device) == set()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(_LONG))
+def test_long_decompositions(name: str, device: str) -> None:
+    failures = Failures()
+    (operator,) = [operator for operator in OPERATORS if operator.name == name]
+    for sample in chosen(operator, "float32"):
+        with failures.of(sample.name):
+            _compare(operator, sample, device)
     failures.check()
     assert fallbacks(device) == set()
 
@@ -93,13 +115,14 @@ def test_factories(device: str) -> None:
     assert fallbacks(device) == set()
 
 
+@pytest.mark.wider
 def test_gradients(device: str) -> None:
     failures = Failures()
     for case in differentiable():
         operator: Operator = case.values[0]
-        if operator.schema.namespace != "tk":
+        if operator.schema.namespace != "tk" or operator.name in tier(_LONG, ()):
             continue
-        for sample in [*chosen(operator, "float32")][:3]:
+        for sample in [*chosen(operator, "float32")][: tier(2, 3)]:
             if any(t.device.type != "cpu" for t in sample.tensors()):
                 continue
             with failures.of(f"{operator.name}, {sample.name}"):

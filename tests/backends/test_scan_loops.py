@@ -11,7 +11,7 @@ import pytest
 import tenkey as tk
 from tenkey.backends.cpu.loops.reductions import calls
 from tenkey.dispatch.registry import registry
-from tests._tiers import Failures
+from tests._tiers import Failures, only_full
 
 Array = np.ndarray[Any, Any]
 _SHAPES: Final = [(1,), (7,), (8,), (9,), (1000,), (40_001,), (3, 70), (70, 3), (5, 20, 130), (2, 33_000), (1, 5, 1)]
@@ -108,7 +108,7 @@ def _guarded(shape: tuple[int, ...], dtype: Any, guards: list[Array]) -> Array:
     return np.ndarray(shape, dtype, block[128 : 128 + size].data)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", only_full([1, 2], [2]))
 def test_running_extremes_with_places(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     failures = Failures()

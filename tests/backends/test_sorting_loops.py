@@ -12,10 +12,12 @@ import pytest
 import tenkey as tk
 from tenkey.backends.cpu import pool
 from tenkey.backends.cpu.ordering import numpy_sorts, sort_kernels, sorts
+from tests._tiers import only_full
 
 DTYPES = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SHAPES = [(4097,), (70_001,), (80, 100), (3, 40_000), (17, 5, 60)]
-_ALL: Any = pytest.mark.parametrize("dtype", DTYPES)
+OFTEN = ["float16", "float32", "float64", "int8", "int64", "uint16"]  # each width, and both kinds of integers
+_ALL: Any = pytest.mark.parametrize("dtype", only_full(DTYPES, OFTEN))
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests._programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,52 +28,6 @@ def examples(text: str) -> list[tuple[str, str | None]]:
     return found
 
 
-# Runs the file of each line of the input in a fork of one process that has imported the package, and says how it ended.
-SERVER = """
-import os, runpy, sys, traceback
-import tenkey
-
-for line in sys.stdin:
-    path = line.strip()
-    child = os.fork()
-    if not child:
-        with open(path + ".out", "w") as sys.stdout, open(path + ".err", "w") as sys.stderr:
-            status = 0
-            try:
-                runpy.run_path(path, run_name="__main__")
-            except BaseException:
-                traceback.print_exc()
-                status = 1
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-        os._exit(status)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    if not hasattr(os, "fork"):
-        pytest.skip("this system cannot fork")
-    command = [sys.executable, "-W", "error", "-c", SERVER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def run(source: str, server: subprocess.Popen[str], folder: Path) -> str:
-    """What a program prints, with warnings as errors."""
-    path = folder / "example.py"
-    path.write_text(source, encoding="utf-8")
-    assert server.stdin is not None
-    assert server.stdout is not None
-    print(path, file=server.stdin, flush=True)
-    status = int(server.stdout.readline())
-    assert status == 0, Path(f"{path}.err").read_text(encoding="utf-8")
-    return Path(f"{path}.out").read_text(encoding="utf-8")
-
-
 DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 CASES = [
     pytest.param(source, expected, id=f"{path.name}-{number}")
@@ -83,14 +38,14 @@ CASES = [
 
 @pytest.mark.parametrize(("source", "expected"), CASES)
 def test_example_prints_what_the_document_shows(
-    source: str, expected: str | None, server: subprocess.Popen[str], tmp_path: Path
+    source: str, expected: str | None, programs: Programs, tmp_path: Path
 ) -> None:
     assert expected is not None, "every example shows its output"
     if "cuda_emulator" in source:
         pytest.importorskip("numba_cuda", reason="needs the extra cuda")
         if not any(map(shutil.which, ("cc", "gcc", "clang"))):
             pytest.skip("needs a C compiler")
-    assert run(source, server, tmp_path) == expected
+    assert programs.run(source, tmp_path) == expected
 
 
 def test_the_documents_have_examples() -> None:
@@ -98,12 +53,12 @@ def test_the_documents_have_examples() -> None:
     assert len(CASES) >= 7
 
 
-def test_a_wrong_output_is_noticed(server: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_wrong_output_is_noticed(programs: Programs, tmp_path: Path) -> None:
     ((source, expected),) = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
-    assert run(source, server, tmp_path) == "2\n" != expected
+    assert programs.run(source, tmp_path) == "2\n" != expected
     for wrong in ("import warnings; warnings.warn('mine')", "raise SystemExit(3)", "1 / 0"):
         with pytest.raises(AssertionError, match=r"mine|SystemExit|ZeroDivision"):
-            run(wrong, server, tmp_path)
+            programs.run(wrong, tmp_path)
 
 
 def test_the_taste_of_each_use_is_short() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests._tiers import only_full
+
 MINIATURE = Path(__file__).parents[2] / "examples" / "dispatcher_from_scratch.py"
 
 IMPORTANT_LINES = [
@@ -85,7 +87,7 @@ def test_is_short_and_imports_only_the_standard_library_and_numpy() -> None:
     assert "numpy" in modules
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", only_full([*FAULTS], [*FAULTS][::4]))
 def test_a_fault_is_noticed(fault: str, tmp_path: Path) -> None:
     right, wrong = FAULTS[fault]
     text = MINIATURE.read_text(encoding="utf-8")

@@ -143,6 +143,7 @@ def test_digits_learns_from_any_seed(seed: str, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["out.png"]
 
 
+@pytest.mark.full
 def test_digits_runs_on_another_device(tmp_path: Path) -> None:
     script = ("-W", "error::RuntimeWarning", "-c", ON_ANOTHER_DEVICE, EXAMPLES / "digits.py")
     result = run(*script, "--device", "elsewhere", "--epochs", "3", folder=tmp_path)
@@ -309,7 +310,7 @@ FAULTS = {
 }
 
 
-OFTEN = ("a recursion", "a product", "C", "a name in the profile")  # one of each example
+OFTEN = ("a recursion", "strides", "C", "a name in the profile")  # one of each example
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,13 @@ def sampled(operator: Operator, dtype: str) -> Iterator[SampleInput]:
     return samples(operator, np.random.default_rng(seed), dtype)
 
 
-def chosen(operator: Operator, dtype: str) -> Iterator[SampleInput]:
-    """The samples for a sweep that computes much: without ``--full`` other layouts for one operator of each kind."""
-    for sample in sampled(operator, dtype):
-        if is_full() or operator in KINDS or sample.name not in _LAYOUTS:
+def chosen(operator: Operator, dtype: str, half: int | None = None) -> Iterator[SampleInput]:
+    """The samples for a sweep that computes much: without ``--full`` other layouts for one operator of each kind.
+
+    ``half``: without ``--full`` of the other operators each second sample, from this one on.
+    """
+    for number, sample in enumerate(sampled(operator, dtype)):
+        if is_full() or operator in KINDS or (sample.name not in _LAYOUTS and half in (None, number % 2)):
             yield sample
 
 

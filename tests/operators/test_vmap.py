@@ -104,7 +104,7 @@ def _compare(operator: Operator, sample: SampleInput, dims: list[int | None], re
 @each("dtype", ["float64", "complex128", "int64"])
 @named([op for op in SAMPLED if op.schema.base_name != "to_device"])  # its sample goes where there are no values
 def test_every_operator_against_a_loop(operator: Operator, dtype: str) -> None:
-    for number, sample in enumerate(chosen(operator, dtype)):
+    for number, sample in enumerate(chosen(operator, dtype, None if dtype == "float64" else 0)):
         variants = list(_variants(sample))
         # without --full every choice of arguments for three samples, of the others all at once
         for dims in variants if is_full() or (dtype == "float64" and number < 3) else variants[:: len(variants) - 1]:

@@ -1,12 +1,15 @@
-"""Operators that are declared on first use (Note in ``tenkey/ops/builtin/__init__.py``), each time in a new process."""
+"""Operators that are declared on first use (Note in ``tenkey/ops/builtin/__init__.py``), in processes of their own."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+from tests._programs import Programs
 
 _BEGIN = """
 import sys
@@ -45,8 +48,8 @@ def run(program: str) -> None:
         "assert {'fft', 'linalg', 'special'} < set(dir(tk)) & set(tk.__all__)",
     ],
 )
-def test_every_way_to_an_operator(use: str) -> None:
-    run(use)
+def test_every_way_to_an_operator(use: str, programs: Programs, tmp_path: Path) -> None:
+    programs.run(_BEGIN + use, tmp_path)
 
 
 def test_a_name_loads_the_operators_of_its_prefix() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import tenkey as tk
 from tenkey._util.lazy_import import lazy_import
+from tests._programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
 # What most programs never use. Each of these modules brings others that nothing else needs.
@@ -101,8 +102,8 @@ def test_no_module_is_called_as_a_name(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_each_name_is_there_at_the_first_look(package: str) -> None:
-    """Asked for in a new process, from the last to the first, and all at once with ``import *``."""
+def test_each_name_is_there_at_the_first_look(package: str, programs: Programs, tmp_path: Path) -> None:
+    """Asked for where only the package was imported, from the last to the first, and all at once with ``import *``."""
     table, _, names = PACKAGES[package]
     expected = {name: module for module, given in table.items() for name in given}
     program = (
@@ -114,9 +115,9 @@ def test_each_name_is_there_at_the_first_look(package: str) -> None:
         f"for name in {[module for module, given in table.items() if not given]!r}:\n"
         "    assert isinstance(getattr(package, name), types.ModuleType), name\n"
     )
-    run(program)
+    programs.run(program, tmp_path)
     star = f"from {package} import *\nprint(*(name for name in {names!r} if name not in globals()))"
-    assert run(star).split() == []
+    assert programs.run(star, tmp_path).split() == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -74,6 +74,7 @@ def test_wgsl_is_valid(gpu: Any) -> None:
 
 
 @WITHOUT_CXX
+@pytest.mark.wider
 @pytest.mark.parametrize("dialect", ["cuda", "metal"])
 def test_with_a_compiler_of_cpp(dialect: str, tmp_path: Path) -> None:
     """CUDA C and Metal are C++ with another library, which a header imitates: syntax and results are right."""

@@ -21,7 +21,7 @@ from tenkey.autograd import Function, grad
 from tenkey.autograd.engine import reentrant
 from tenkey.autograd.graph import get_gradient_edge, queue_callback
 from tests._interrupts import interrupted
-from tests._tiers import only_full
+from tests._tiers import only_full, tier
 from tests.autograd._calls import Calls
 from tests.autograd.engine.test_workers import Lab
 
@@ -350,6 +350,7 @@ class TestWorkers:
             assert values(a) == [1.0]
 
 
+@pytest.mark.wider
 @pytest.mark.parametrize("device", ["cpu", "lab"])
 @pytest.mark.parametrize("way", only_full(["plain", "inputs", "nested"], fast=["plain"]))
 def test_an_interrupt_at_any_place(device: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +359,7 @@ def test_an_interrupt_at_any_place(device: str, way: str, monkeypatch: pytest.Mo
     number, place = 0, None
     with tk.backends.register(Lab()):
         while number == 0 or place is not None:
-            number += 1 if way == "plain" else 3  # which share most places
+            number += tier(3, 1 if way == "plain" else 3)  # the ways share most places
             a, b = leaf(1.0, device=device), leaf(1.0, device=device)
             b.register_post_accumulate_grad_hook(lambda x: None)
             h = tk.sum((b + a).to("cpu") * 2.0 + 1.0)
