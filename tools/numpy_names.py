@@ -33,7 +33,7 @@ def names_of(module: str) -> list[str]:
     """Return the public names of a module of NumPy's, "" for the main namespace."""
     source: Any = getattr(np, module) if module else np
     inner = {"mtrand", "bit_generator", "test"} if module == "random" else {"test"}
-    return sorted({name for name in source.__all__ if not name.startswith("__")} - inner)
+    return sorted({name for name in source.__all__ if not name.startswith("_")} - inner)  # NumPy 2.1 lists private ones
 
 
 def place_of(module: str, name: str) -> str:

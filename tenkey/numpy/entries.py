@@ -64,6 +64,11 @@ class _Option(NamedTuple):
     passed: str  # the keyword of the counterpart, or "" where only the default goes the short way
     instead: Any  # the counterpart's default, in the place of NumPy's "no value"
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether it has a default: the axis of ``take_along_axis`` has none before NumPy 2.3."""
+        return self.default is not inspect.Parameter.empty
+
 
 def words_of(row: Row, args: tuple[Any, ...]) -> Any:
     """Return the words of the operands of a call, by which entries know direct calls; None without any."""
@@ -130,7 +135,9 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
         text += lines
         scope |= needed
     text += _short_way(given, options, row, scope, others)
-    rest = "".join(f"    if {o.name} is not $default_{o.name}: $given[{o.name!r}] = {o.name}\n" for o in options)
+    rest = "".join(
+        f"    {f'if {o.name} is not $default_{o.name}: ' * o.may_lack}$given[{o.name!r}] = {o.name}\n" for o in options
+    )
     operands = [p.name for p in given if p.default is p.empty]
     late = "".join(_LATE.format(p.name, i) for i, p in enumerate(given) if p.name not in operands)
     names = "".join(f"{x}, " for x in operands)
@@ -211,7 +218,7 @@ def _short_way(
                 tests.append(f"(axis is not None or len({first}._data.shape) == 1)")
                 passed.append("axis=0 if axis is None else axis")
         elif not o.passed:
-            tests.append(f"{o.name} is $default_{o.name}")
+            tests.append(f"{o.name} is $default_{o.name}" if o.may_lack else "False")
         elif o.default is _NO_VALUE:
             scope[f"instead_{o.name}"] = o.instead
             passed.append(f"{o.passed}=$instead_{o.name} if {o.name} is $novalue else {o.name}")

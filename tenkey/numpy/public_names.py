@@ -37,7 +37,11 @@ OUT_OF_SCOPE: Final = {
     "get_include show_runtime setbufsize getbufsize",
 }
 """What the namespace does not offer, and the names that belong to it."""
-REFUSED: Final = {"frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize"}
+REFUSED: Final = {
+    "frompyfunc": "its results are arrays of objects: use tenkey.numpy.vectorize",
+    "in1d": "NumPy 2.4 has it no longer: use tenkey.numpy.isin",
+    "trapz": "NumPy 2.4 has it no longer: use tenkey.numpy.trapezoid",
+}
 """Other names that are missing, with the reason."""
 _MORE: Final = ("host_calls", "operators_only")  # names that NumPy does not have
 

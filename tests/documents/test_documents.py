@@ -125,7 +125,8 @@ def test_a_missing_guard_is_noticed() -> None:
 def test_the_backend_of_the_lesson_passes_the_conformance_suite(tmp_path: Path) -> None:
     source, _ = examples((ROOT / "docs" / "adding_a_backend.md").read_text())[-1]
     (tmp_path / "lesson.py").write_text(source)
-    some = "not (test_operators or own_memory) or tk::add- or tk::floor_divide or tk::sum- or tk::where or tk::logical_and-"
+    left_out = "test_operators or own_memory"
+    some = f"not ({left_out}) or tk::add- or tk::floor_divide or tk::sum- or tk::where or tk::logical_and-"
     command = [
         sys.executable, "-m", "pytest", "-p", "tenkey_pytest", "-q", "--pyargs", "tenkey.testing.backend", "--backend",
         "lesson", "--backend-module", "lesson.py", "-k", some,

@@ -13,6 +13,7 @@ import pytest
 
 import tenkey as tk
 import tenkey.numpy as tnp
+from tests.numpy._versions import SHORT_POWERS
 
 A = np.array([[3.0, 1.0, 2.0], [0.5, 5.0, 4.0]])
 I = np.array([[3, -1, 2], [0, 5, 4]])  # noqa: E741
@@ -91,6 +92,8 @@ def test_operators_with_dtypes_of_numpys(apply: Callable[[Any, Any], Any]) -> No
     for x in vectors:
         for y in (*vectors, *others):
             if apply is operator.pow and x.dtype.kind == "b":  # NumPy squares bools in int8
+                continue
+            if apply is operator.pow and SHORT_POWERS and x.dtype.kind in "iu" and isinstance(y, np.generic):
                 continue
             for left, right in ((x, y), (y, x)):
                 mine = [tnp.array(v) if v is x else v for v in (left, right)]

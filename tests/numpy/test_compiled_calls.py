@@ -17,6 +17,7 @@ import tenkey.numpy as tnp
 from tenkey.numpy.compiled_calls import python_objects, ufunc_plans
 from tenkey.numpy.compiled_calls.class_slots import compiled
 from tenkey.numpy.namespace import universal
+from tests.numpy._versions import COMPARES_UNSIGNED, SHORT_POWERS
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="this interpreter runs no compiled calls")
 
@@ -46,8 +47,8 @@ def outcome(call: Callable[..., Any], *operands: Any) -> Any:
     with np.errstate(all="ignore"):
         try:
             return call(*operands)
-        except (TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError) as error:
-            return type(error)
+        except (TypeError, ValueError, OverflowError, IndexError, ZeroDivisionError, DeprecationWarning) as error:
+            return type(error)  # what is deprecated is an error in later versions
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -80,6 +81,10 @@ class TestUfuncs:
     def test_operators_of_all_layouts(self, dtype: str) -> None:
         arrays = layouts(dtype)
         numbers = [(number, number) for number in (2, 2.0, -1, np.float64(0.5))]
+        if dtype.startswith("u") and not COMPARES_UNSIGNED:
+            numbers.remove((-1, -1))
+        if SHORT_POWERS and dtype in ("f2", "f4"):
+            numbers.remove((0.5, 0.5))
         for apply in BINARY:
             if apply is operator.pow and dtype == "?":
                 continue  # NumPy's operator squares bools in int8
@@ -368,6 +373,8 @@ class TestChanges:
         for dtype in ("f8", "f4", "i8", "c16"):
             for apply in IN_PLACE:
                 for other in (2, 2.0, np.float64(2), "self", "row", "shifted", "scalar", "broadcast"):
+                    if SHORT_POWERS and apply is operator.ipow and dtype == "i8" and isinstance(other, float):
+                        continue  # NumPy squares in integers
                     a, b = tnp.array(np.arange(1, 13).astype(dtype)), np.arange(1, 13).astype(dtype)
                     for _ in range(2):
                         operands = []

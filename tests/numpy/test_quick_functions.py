@@ -14,6 +14,7 @@ import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.numpy.call_rules.quick_functions import quick_table
 from tenkey.numpy.known import functions
+from tests.numpy._versions import tells_parameters
 
 M = np.array([[3.0, 1.0, 2.0], [0.5, -4.0, 6.0]])
 D = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, -1.0], [0.5, 0.0, 3.0]])
@@ -266,7 +267,8 @@ def test_methods(name: str) -> None:
         np.testing.assert_array_equal(np.asarray(one), np.asarray(numpys))
         if isinstance(one, tk.Tensor):
             assert tk.shares_storage(one, x) is tk.shares_storage(other, x) is np.shares_memory(numpys, M)
-    assert True in vars(tnp.ndarray)[name].__globals__["known"].__self__.values()
+    if tells_parameters(getattr(np, name, getattr(np.ndarray, name))):
+        assert True in vars(tnp.ndarray)[name].__globals__["known"].__self__.values()
 
 
 CREATED: dict[str, Callable[[Any], Any]] = {
