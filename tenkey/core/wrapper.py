@@ -341,9 +341,12 @@ wrapper_classes: Final[dict[type[Tensor], type[Wrapper]]] = {}
 
 
 def classed(x: _Kind, kind: type[Tensor]) -> _Kind:
-    """Return a fresh wrapper in the class for tensors of a class; anything else as it is."""
-    if x.__class__ is Wrapper and kind in wrapper_classes:
-        x.__class__ = wrapper_classes[kind]  # type: ignore[assignment]
+    """Return a fresh wrapper in the class for tensors of a class, or of its base classes; anything else as it is."""
+    if x.__class__ is Wrapper and kind is not Tensor:
+        for each in kind.__mro__:
+            if each in wrapper_classes:
+                x.__class__ = wrapper_classes[each]  # type: ignore[assignment]
+                break
     return x
 
 

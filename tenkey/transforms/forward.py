@@ -138,6 +138,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     check_function("linearize", fn)
     primals = tuple(as_inputs(primals))
     _check_tangents("linearize", primals, primals)
+    kind = class_of(flatten(primals))
     run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
     ends = flatten(run.output)
     check_outputs("linearize", ends)
@@ -175,6 +176,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
                 restore()
         remaining = iter(found)
         pushed = [next(remaining) if end._word & REQUIRES_GRAD else None for end in ends]
-        return unflatten(output, [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)])
+        made = [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)]
+        return unflatten(output, [in_class(x, kind) for x in made])
 
     return output, push

@@ -135,10 +135,10 @@ def in_class(x: Any, kind: type[Tensor]) -> Any:
 
     A wrapper gets the class of wrappers that stands for it.
     """
-    if kind in wrapper_classes and isinstance(x, Tensor):
+    if x.__class__ is Wrapper:
+        return x if kind is Tensor else classed(stand_in(x), kind)
+    if kind in wrapper_classes:
         kind = wrapper_classes[kind].stands_for
-        if x.__class__ is Wrapper:
-            return classed(stand_in(x), kind)
     if kind is Tensor or x.__class__ is not Tensor or not _is_kept(kind):
         return x
     if x._word & REQUIRES_GRAD:

@@ -191,6 +191,22 @@ def test_derivatives_are_those_of_differences() -> None:
         alike(tk.transforms.vmap(inner)(rows), stacked([inner(row) for row in rows]))
 
 
+def test_linearize_returns_arrays() -> None:
+    x, along = tnp.array([0.5, 2.0, 1.25]), tnp.array([1.0, -2.0, 0.5])
+    output, push = tk.transforms.linearize(scalar, x)
+    expected = tk.transforms.jvp(scalar, (x,), (along,))
+    alike((output, push(along)), expected)
+
+
+def test_subclasses_have_the_rules_too() -> None:
+    class Own(tnp.ndarray):  # type: ignore[misc]
+        __slots__ = ()
+
+    x = tnp.array([[1, 2], [3, 4]]).as_subclass(Own)
+    made = tk.transforms.vmap(lambda row: row / 2)(x)
+    assert (type(made), made.dtype) == (Own, tk.float64)
+
+
 def test_an_array_from_outside_is_changed_in_place() -> None:
     """Inside forward mode it gets a tangent, and is an ordinary array afterwards."""
     held = tnp.zeros(2)
