@@ -1,4 +1,4 @@
-"""Calls on tensors that NumPy itself computes, from their values."""
+"""Calls on tensors that NumPy itself computes, from their values, and NumPy's arguments as tensors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import from_host
-from ..core.tree import map_tensors, tree_map
+from ..core.tensor import Tensor, from_host
+from ..core.tree import map_tensors, tensors_in, tree_map
 from ..core.word import DTYPE_TRAIT
+from ..functions.creation import asarray
 
-__all__ = ["refuse_tensor", "run_numpy", "to_tensors"]
+__all__ = ["as_tensor", "refuse_tensor", "run_numpy", "to_tensors"]
+
+
+def as_tensor(x: Any, device: Any = None) -> Tensor:
+    """Return an array, a number or a sequence in the dtype that NumPy gives it; tensors in it keep their gradient."""
+    if isinstance(x, Tensor):
+        return x
+    return asarray(x if tensors_in(x) else np.asarray(x), device=device)
 
 
 def refuse_tensor(name: str, out: bool, remedy: str = "") -> TypeError:

@@ -34,7 +34,7 @@ from ..functions import creation, indexing, linspace, splitting, statistics
 from ..functions import linalg as contractions
 from ..functions.creation import asarray
 from ..ops.builtin import load
-from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
+from .numpy_fallback import as_tensor, refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 from .numpy_table import ADAPTED, TABLE, WIDER
 
@@ -215,13 +215,13 @@ def _is_array(value: Any) -> bool:
 def _operand(name: str, value: Any, row: Row, device: Any) -> Any:
     """Return an array, or a list that NumPy takes for an array, as a tensor; anything else as it is."""
     if name in row.sequences and isinstance(value, (list, tuple)):
-        return [v if isinstance(v, Tensor) else asarray(np.asarray(v), device=device) for v in value]
+        return [as_tensor(v, device) for v in value]
     if name in row.sequences and isinstance(value, (Tensor, np.ndarray)) and value.ndim:
         return [*(value if isinstance(value, Tensor) else asarray(value, device=device))]  # its rows
     if value.__class__ is np.ndarray:
         return asarray(value, device=device)
     if name in ARRAYS and isinstance(value, (list, tuple)):
-        return asarray(value if tensors_in(value) else np.asarray(value), device=device)
+        return as_tensor(value, device)
     return value
 
 

@@ -17,10 +17,10 @@ from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..dispatch import registry
-from ..functions import creation
 from ..functions import linalg as contractions
 from ..functions.calculating import cross_products, number_tests, orders, windows
 from ..ops.builtin import load
+from .numpy_fallback import as_tensor
 
 __all__ = ["FUNCTIONS"]
 
@@ -29,10 +29,6 @@ def _tk(name: str) -> Callable[..., Any]:
     """Return an operator by its name; ``linalg.svd`` and ``fft.fft`` are declared on first use."""
     load(name.partition(".")[0] if "." in name else "")
     return registry.find(f"tk::{name.replace('.', '_')}").call
-
-
-def _plain(x: Any) -> Any:
-    return x if isinstance(x, Tensor) else creation.asarray(x)
 
 
 # ---- linear algebra
@@ -91,7 +87,7 @@ def _rank(A: Any, tol: Any = None, hermitian: bool = False, rtol: Any = None) ->
     A = _of_lower(A) if hermitian else A
     if tol is None:
         return _tk("linalg.matrix_rank")(A, rtol=rtol)
-    tol = _plain(tol)
+    tol = as_tensor(tol)
     return _tk("count_nonzero")(_tk("linalg.svdvals")(A) > _tk("expand_dims")(tol, -1), axis=-1)
 
 
@@ -172,10 +168,10 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     if not operands:
         raise ValueError("[einsum] needs subscripts and operands.")
     if isinstance(operands[0], str):
-        given = [operands[0], *map(_plain, operands[1:])]
+        given = [operands[0], *map(as_tensor, operands[1:])]
     else:  # each followed by its subscripts
-        given = [_plain(x) if i % 2 == 0 and i < len(operands) - 1 else x for i, x in enumerate(operands)]
-    given = [_plain(x.item()) if isinstance(x, Tensor) and x._word & WEAK_MASK else x for x in given]
+        given = [as_tensor(x) if i % 2 == 0 and i < len(operands) - 1 else x for i, x in enumerate(operands)]
+    given = [as_tensor(x.item()) if isinstance(x, Tensor) and x._word & WEAK_MASK else x for x in given]
     if isinstance(given[0], str):
         _check_terms(given[0], given[1:])
     else:
@@ -234,7 +230,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     for name, value in arrays.items():
         if np.broadcast_shapes(x.shape, value.shape) != x.shape:
             raise ValueError(f"[nan_to_num] {name}= of shape {value.shape} does not broadcast to the shape {x.shape}.")
-        made = _tk("where")(tests[name](), _tk("astype")(_plain(value), x.dtype), made)
+        made = _tk("where")(tests[name](), _tk("astype")(as_tensor(value), x.dtype), made)
     if copy:
         return made
     x.copy_(made)

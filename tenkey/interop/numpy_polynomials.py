@@ -14,8 +14,8 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch import registry
 from ..functions.calculating import polynomial_algebra as algebra
-from ..functions.creation import asarray
 from ..functions.rearranging.joining import trim_zeros
+from .numpy_fallback import as_tensor
 
 __all__ = ["FUNCTIONS"]
 
@@ -24,16 +24,12 @@ def _tk(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
 
-def _tensor(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else asarray(np.asarray(x))
-
-
 def _cast(x: Tensor, dtype: Any) -> Tensor:
     return x if x.dtype == dtype else _tk("astype")(x, np.dtype(dtype))
 
 
 def _in_common(*given: Any) -> list[Tensor]:
-    tensors = [_tensor(x) for x in given]
+    tensors = [as_tensor(x) for x in given]
     dtype = np.result_type(*[x.dtype for x in tensors])
     return [_cast(x, dtype) for x in tensors]
 
@@ -50,7 +46,7 @@ def _polymul(a1: Any, a2: Any) -> Any:
 
 
 def _polyval(p: Any, x: Any) -> Any:
-    p, x = _tensor(p), _tensor(x)
+    p, x = as_tensor(p), as_tensor(x)
     if not p.ndim:
         raise TypeError("iteration over a 0-d array")
     if not p.shape[0]:
@@ -82,12 +78,12 @@ def _roots(p: Any) -> Any:
 
 
 def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    x, y = _tensor(x), _tensor(y)
+    x, y = as_tensor(x), as_tensor(y)
     deg = int(deg) if np.ndim(deg) == 0 else deg
     if y.dtype.char == "e":
         raise TypeError("array type float16 is unsupported in linalg")
     if w is not None:
-        w = _tensor(w)
+        w = as_tensor(w)
         if w.dtype.kind == "c" and x.dtype.kind != "c":
             raise TypeError("Cannot cast ufunc 'multiply' output from dtype('complex128') to dtype('float64')")
     common = np.result_type(x.dtype, y.dtype, *([] if w is None else [w.dtype]), np.int64)  # as that of vander

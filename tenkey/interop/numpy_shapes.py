@@ -16,6 +16,7 @@ from ..dispatch import registry
 from ..functions import indexing, splitting
 from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
+from .numpy_fallback import as_tensor
 from .numpy_order import ravel, reshaped
 
 __all__ = ["FUNCTIONS"]
@@ -25,14 +26,9 @@ def _tk(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
 
 
-def _tensor(x: Any) -> Tensor:
-    """Return an array, a number or a sequence as a tensor with the dtype that NumPy gives it."""
-    return x if isinstance(x, Tensor) else asarray(np.asarray(x))
-
-
 def _listed(arrays: Any) -> list[Tensor]:
     """Return a sequence of arrays, or the slices of an array along its first axis, as tensors."""
-    return [_tensor(x) for x in arrays]
+    return [as_tensor(x) for x in arrays]
 
 
 def _cast(x: Tensor, dtype: np.dtype) -> Tensor:
@@ -77,13 +73,13 @@ def _column_stack(tup: Any) -> Any:
 
 
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    x, tail = _tensor(arr), _tensor(values)
+    x, tail = as_tensor(arr), as_tensor(values)
     common = np.result_type(x.dtype, tail.dtype)
     return joining.append(_cast(x, common), _cast(tail, common), axis)
 
 
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    x, new = _tensor(arr), _tensor(values)
+    x, new = as_tensor(arr), as_tensor(values)
     return joining.insert(x, obj, _cast(new, x.dtype), axis)
 
 
@@ -116,7 +112,7 @@ def _block(arrays: Any) -> Any:
     def convert(x: Any) -> Any:
         if isinstance(x, list):
             return [convert(one) for one in x]
-        leaves.append(_tensor(x))
+        leaves.append(as_tensor(x))
         return leaves[-1]
 
     nested = convert(arrays)
@@ -162,7 +158,7 @@ def _triangle(name: str) -> Callable[..., Any]:
 
 
 def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
-    given = [ravel(_tensor(x)) for x in xi]
+    given = [ravel(as_tensor(x)) for x in xi]
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     n = len(given)
@@ -189,7 +185,7 @@ def _in_range(function: str, indices: Tensor, length: int, mode: str) -> Tensor:
 
 
 def _indices(function: str, indices: Any, casting: Any = "safe") -> Tensor:
-    found = _tensor(indices)
+    found = as_tensor(indices)
     if found.dtype.kind == "f" and not found.size:
         return _cast(found, np.dtype(np.int64))
     if not np.can_cast(found.dtype, np.int64, casting):
@@ -256,7 +252,7 @@ def _odd_border(x: Any, axis: int, start: int, stop: int, symmetric: bool) -> An
 
 
 def _mask(condition: Any) -> Tensor:
-    found = _tensor(condition)
+    found = as_tensor(condition)
     return found if found.dtype.kind == "b" else _tk("not_equal")(found, 0)
 
 
@@ -270,11 +266,11 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 
 
 def _extract(condition: Any, arr: Any) -> Any:
-    return _tk("take")(ravel(_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
+    return _tk("take")(ravel(as_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
 
 
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    count = _tensor(repeats)
+    count = as_tensor(repeats)
     if not np.can_cast(count.dtype, np.int64, "safe") and (count.size or count.dtype.kind != "f"):
         raise TypeError(f"Cannot cast array data from {count.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _tk("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
@@ -314,9 +310,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "column_stack": _column_stack,
     "append": _append,
     "insert": _insert,
-    "delete": lambda arr, obj, axis=None: joining.delete(_tensor(arr), obj, axis),
-    "resize": lambda a, new_shape: joining.resize(_tensor(a), new_shape),
-    "trim_zeros": lambda filt, trim="fb", axis=None: joining.trim_zeros(_tensor(filt), trim, axis),
+    "delete": lambda arr, obj, axis=None: joining.delete(as_tensor(arr), obj, axis),
+    "resize": lambda a, new_shape: joining.resize(as_tensor(a), new_shape),
+    "trim_zeros": lambda filt, trim="fb", axis=None: joining.trim_zeros(as_tensor(filt), trim, axis),
     "split": _split,
     "array_split": _array_split,
     "hsplit": _pieces(joining.hsplit),
@@ -339,7 +335,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ravel_multi_index": _ravel_multi_index,
     "unravel_index": _unravel_index,
     "ix_": lambda *args: grids.ix_(*args),
-    "diagflat": lambda v, k=0: grids.diagflat(_tensor(v), k),
+    "diagflat": lambda v, k=0: grids.diagflat(as_tensor(v), k),
     "tril_indices_from": lambda arr, k=0: grids.tril_indices_from(arr, k),
     "triu_indices_from": lambda arr, k=0: grids.triu_indices_from(arr, k),
     "diag_indices_from": lambda arr: grids.diag_indices_from(arr),

@@ -20,6 +20,7 @@ from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
 from ..functions.calculating.weighted import weighted_quantile
 from ..functions.rearranging.distinct_slices import distinct_slices
+from .numpy_fallback import as_tensor
 
 __all__ = ["FUNCTIONS"]
 
@@ -28,10 +29,6 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 def _tk(name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{name}").call
-
-
-def _plain(x: Any) -> Any:
-    return x if isinstance(x, Tensor) else creation.asarray(np.asarray(x))
 
 
 def _flat(x: Any) -> Any:
@@ -73,7 +70,7 @@ def _of_edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
         if weights is not None:
             raise TypeError(f"[histogram] bins={bins!r} does not take weights: give a number of bins.")
         return statistics.histogram_bin_edges(a, bins, span)
-    return _plain(bins)
+    return as_tensor(bins)
 
 
 def _counted(a: Any, weights: Any) -> Any:
@@ -102,7 +99,7 @@ def _edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> An
 
 def _columns(sample: Any) -> list[Any]:
     if isinstance(sample, (list, tuple)):
-        return [_plain(x) for x in sample]
+        return [as_tensor(x) for x in sample]
     if sample.ndim == 1:
         return [sample]
     return list(_tk("unstack")(sample, axis=1))
@@ -123,7 +120,7 @@ def _histogramdd(
         raise ValueError("[histogramdd] range argument must have one entry per dimension.")
     edges = []
     for x, own, span in zip(columns, every, spans):
-        made = _grid(x, own, span) if isinstance(own, int) else _plain(own)
+        made = _grid(x, own, span) if isinstance(own, int) else as_tensor(own)
         if isinstance(own, int) and span is not None:  # in double precision, as the ends are Python's
             made = _tk("astype")(made, _DOUBLE)
         edges.append(made)
@@ -207,7 +204,7 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> 
 
 
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    ends = {k: _plain(v) for k, v in (("prepend", prepend), ("append", append)) if v is not None}
+    ends = {k: as_tensor(v) for k, v in (("prepend", prepend), ("append", append)) if v is not None}
     if ends:
         dtype = np.result_type(a.dtype, *[v.dtype for v in ends.values()])
         a = _tk("astype")(a, dtype)
@@ -216,7 +213,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
 
 
 def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    ends = {k: _plain(v) for k, v in (("to_end", to_end), ("to_begin", to_begin)) if v is not None}
+    ends = {k: as_tensor(v) for k, v in (("to_end", to_end), ("to_begin", to_begin)) if v is not None}
     for name, value in ends.items():
         if not np.can_cast(value.dtype, ary.dtype, "same_kind"):
             raise TypeError(
@@ -260,6 +257,7 @@ def _unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.
 
 def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     given = [h.item() if isinstance(h, Tensor) and not h.ndim and not h.requires_grad else h for h in varargs]
+    f = as_tensor(f)
     if f.dtype.kind == "u":
         f = _tk("astype")(f, _DOUBLE)
     axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -305,7 +303,7 @@ def _quantiles(name: str) -> Callable[..., Any]:
             raise NotImplementedError(f"[{name}] does not take weights.")
         if method != "inverted_cdf":
             raise ValueError(f"[{name}] got method={method!r}: only 'inverted_cdf' supports weights.")
-        shares = _tk("divide")(_plain(q), scale)
+        shares = _tk("divide")(as_tensor(q), scale)
         if bool(_tk("any")(_tk("logical_or")(shares < 0, shares > 1))) or bool(_tk("any")(weights < 0)):
             raise ValueError(f"[{name}] shares are between 0 and {scale}, and weights must be non-negative.")
         return weighted_quantile(a, shares, weights, axis, keepdims=keepdims)

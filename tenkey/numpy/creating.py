@@ -64,7 +64,8 @@ def array(
         (kind is list or kind is tuple) and order == "K" and dtype is None and copy is True and not ndmin
         and device is None and set(map(type, object)) == _ARRAYS
     ):  # fmt: skip
-        return functions["stack"](object)
+        made = functions["stack"](object)
+        return made if made.is_contiguous else made.copy("C")
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in DTYPE_TRAIT:
         wanted = _native(wanted)
@@ -241,7 +242,7 @@ def full(
     if wanted is not None and wanted not in DTYPE_TRAIT:
         return on_host(np.full, (shape, fill_value, wanted), {})
     lengths = lengths_of(shape)
-    if isinstance(fill_value, Tensor) or np.ndim(fill_value) or tensors_in([fill_value]):
+    if tensors_in([fill_value]) or np.ndim(fill_value):
         value = array(fill_value, copy=None, device=device)
         value = value if wanted is None else value.astype(wanted)
         made = _find("clone")(_find("broadcast_to")(value, lengths))

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.interop.numpy_functions import named_functions
+from tests._tiers import each
 from tests.numpy._calls import CALLS
 
 STEP = 1e-6
@@ -124,3 +126,23 @@ def test_running_and_sliced_ufuncs(name: str) -> None:
             shift[at] = STEP
             slopes[at] = ((call(np, values + shift) - call(np, values - shift)) * weights).sum() / (2 * STEP)
         np.testing.assert_allclose(x.grad.numpy(), slopes, atol=1e-7)
+
+
+@each("call", (
+    lambda xp, x: xp.append([[x[0], x[1]]], [[x[1] * 2, 3.0]], axis=0), lambda xp, x: xp.insert([1.0, 2.0], 1, [x[0]]),
+    lambda xp, x: xp.concatenate([[x[0]], [x[1], 2.0]]), lambda xp, x: xp.vstack([[x[0], 1.0], [2.0, x[1]]]),
+    lambda xp, x: xp.gradient([x[0], x[1], 3.0]), lambda xp, x: xp.full((2, 2), [x[0], x[1]]),
+    lambda xp, x: xp.interp([x[0]], [0.0, 1.0, 9.0], [1.0, 2.0, x[1]]), lambda xp, x: xp.polyval([x[0], x[1]], 2.0),
+    lambda xp, x: xp.average([x[0], 2.0], weights=[x[1], 1.0]), lambda xp, x: xp.dot([x[0], x[1]], [1.0, 2.0]),
+    lambda xp, x: xp.diff([x[0], x[1]], prepend=[x[1]]), lambda xp, x: xp.einsum("i,i", [x[0], 1.0], [x[1], x[1]]),
+    lambda xp, x: xp.where([True, False], [x[0], 1.0], [x[1], x[1]]), lambda xp, x: xp.hstack([[x[0]], x]),
+))  # fmt: skip
+def test_lists_of_elements_keep_their_gradient(call: Any) -> None:
+    values = np.array([1.5, 2.5])
+
+    def total(xp: Any, x: Any) -> Any:
+        made = call(xp, x)
+        return (made * (1.0 + xp.arange(made.size)).reshape(made.shape)).sum()
+
+    slopes = [(total(np, values + h) - total(np, values - h)) / (2 * STEP) for h in STEP * np.eye(2)]
+    np.testing.assert_allclose(tk.grad(lambda x: total(tnp, x))(tnp.array(values)).numpy(), slopes, atol=1e-7)
