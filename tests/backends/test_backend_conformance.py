@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests._tiers import each, tier
+
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tenkey.testing.backend"
 WITH = "tests._registered_backends"
@@ -72,16 +74,17 @@ def test_the_host_memory_example(tmp_path: Path) -> None:
     assert lines_of(done.stdout)["implemented"] == "tk::add, tk::matmul, tk::multiply, tk::subtract, tk::tanh"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.wider
+@each(
     ("arguments", "message"),
     [
         ((), "the conformance suite needs a device"),
         (("--backend", "nowhere"), "unknown device 'nowhere'"),
+        (("--backend", "x", "--backend-module", "missing.py"), "there is no file"),
         (("--backend", "cpu"), "is not an external backend"),
         (("--backend", "right:7", "--backend-module", WITH), "so there is no 'right:7'"),
         (("--backend", "x", "--backend-module", "no_such_module"), "--backend-module no_such_module: ModuleNotFound"),
-        (("--backend", "x", "--backend-module", "missing.py"), "there is no file"),
-    ],
+    ][: tier(3, None)],
 )
 def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     done = suite(SUITE, *arguments, folder=tmp_path)

@@ -106,7 +106,7 @@ CALLS: dict[str, Calls] = {
     "mode": lambda: _within(_Through(), partial(tk.matrix_transpose, tk.ones((2, 2)))),
     "autocast": lambda: _within(tk.autocast("cpu"), partial(tk.matmul, tk.ones((2, 2)), tk.ones((2, 2)))),
 }
-QUICK = ["divide", "sum", "in place", "in place, of a view", "assignment", "Function", "linspace", "vmap"]
+QUICK = ["divide", "sum", "in place", "in place, of a view", "assignment", "Function", "linspace"]
 
 
 GUARDS: dict[str, Callable[[], Any]] = {

@@ -22,6 +22,7 @@ Note [Import contract]
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -223,9 +224,15 @@ def find_cycles(imports: list[Import], known: Mapping[str, Path]) -> list[list[s
     return [list(group) for group in sorted(groups)]
 
 
+@functools.cache
+def imports_here() -> list[Import]:
+    """The imports of the package itself, parsed once."""
+    return imports_of(ROOT)
+
+
 def find_violations(root: Path) -> list[str]:
     """One line for each breach of Note [Import contract] in the package below ``root``; empty when it is kept."""
-    imports = imports_of(root)
+    imports = imports_here() if root == ROOT else imports_of(root)
     lines = [f"{item}: {rule}" for item in imports for rule in _breaches(item)]
     lines += [f"cycle: {', '.join(cycle)}" for cycle in find_cycles(imports, modules_of(root))]
     return lines
@@ -255,7 +262,7 @@ def find_unlisted(root: Path, layers: Iterable[str]) -> list[Import]:
     known = modules_of(root)
     lists = {module: exported(path) for module, path in known.items() if _layer(module) in layers}
     found = []
-    for one in imports_of(root):
+    for one in imports_here() if root == ROOT else imports_of(root):
         names = lists.get(one.target)
         if names is not None and one.name is not None and not one.name.startswith("_") and one.name not in names:
             found.append(one)
