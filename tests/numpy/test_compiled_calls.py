@@ -247,6 +247,21 @@ class TestSlots:
         assert (1 + x).tolist() == [2.0, 3.0]
         assert (x * 2).tolist() == [2.0, 4.0]
 
+    def test_attributes(self) -> None:
+        x = tnp.ones((2, 3))
+        assert (x.shape, x.ndim, x.dtype) == ((2, 3), 2, np.float64)
+        x.shape = (3, -1)
+        assert x.shape == (3, 2)
+        for wrong in ((4, 2), "text", None):
+            with pytest.raises((TypeError, ValueError)):
+                x.shape = wrong
+        with pytest.raises((TypeError, AttributeError)):
+            del x.shape
+        with pytest.raises(AttributeError):
+            x.ndim = 3
+        assert tk.vmap(lambda v: tk.full((), v.ndim + len(v.shape)))(x).tolist() == [2.0, 2.0, 2.0]
+        assert tnp.ones((2, 3)).to("meta").as_subclass(tnp.ndarray).shape == (2, 3)
+
     def test_elements_cannot_be_deleted(self) -> None:
         x = tnp.array([1.0, 2.0])
         with pytest.raises(TypeError, match=r"numpy\.delete"):
@@ -486,7 +501,8 @@ class TestRecord:
             lambda: m + column, lambda: x + large_index, lambda: x[0] + x[1], lambda: x[1], lambda: m[1],
             lambda: m[1, 1], lambda: x[:2], lambda: m[:, index[0]],
             lambda: m[index[0], index[1]], lambda: x[index], lambda: x[x > 2], lambda: m.T, lambda: float(x[0]),
-            lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: operator.iadd(x, 0.0),
+            lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: (m.shape, m.ndim, m.dtype),
+            lambda: operator.iadd(x, 0.0),
             lambda: operator.imul(x, x[0]),
             lambda: operator.setitem(x, 0, 1.0), lambda: operator.setitem(x, slice(2), 1.0),
             lambda: operator.setitem(x, index, 1.0), lambda: operator.setitem(m, 0, x), lambda: m[0].__iadd__(x),

@@ -27,7 +27,7 @@ from ...backends.llvm.value_types import f64, i32, i64
 from ...backends.llvm.values import Module, Value, body
 from . import python_objects
 from .changing import assign, update
-from .indexing import length, number, reversed_axes, subscript, truth
+from .indexing import attribute, length, number, reversed_axes, subscript, truth
 from .python_objects import DATA, Object, Record, get, known, release, retain, run, type_of_object
 from .ufunc_calls import Block, binary, call_ufunc, unary
 
@@ -47,6 +47,7 @@ IN_PLACE: Final = {name: slot for name, slot in _BINARY.items() if name in ("add
 """The special methods whose in-place variants have slots."""
 _METHODS: Final = (
     *UFUNCS, *[f"i{name}" for name in IN_PLACE], "getitem", "setitem", "T", "len", "bool", "float", "int", "index",
+    "shape", "ndim", "dtype",
 )  # fmt: skip
 _ROW: Final = 3  # words of a method's row: the ufunc's block, the method, and the reflected method
 _SLOTS: Final = {
@@ -207,6 +208,31 @@ def axes_slot(x: Object, closure: Object, *, place: int) -> Object:
 
 
 @loop
+def attribute_slot(x: Object, closure: Object, *, place: int, which: str) -> Object:
+    """Compute ``x.ndim`` and its like."""
+    record = _given("record")
+    made = attribute(record, x, which=which)
+    if made != 0:
+        return made
+    return in_python(record, _given("methods") + _ROW * place, x)
+
+
+@loop
+def shape_setter(x: Object, value: Object, closure: Object, *, place: int) -> i32:
+    """Carry out ``x.shape = value``."""
+    record, row = _given("record"), _given("methods") + _ROW * place
+    operands = stack(Object, 2, 8)
+    operands[0], operands[1] = x, value
+    if value == 0:  # del x.shape
+        operands[1] = known(record, "None")
+    made = run(record, "PyObject_Vectorcall", row[2], operands, i64(2), null(Object), returns=Object)
+    if made == 0:
+        return i32(-1)
+    release(record, made)
+    return i32(0)
+
+
+@loop
 def length_slot(x: Object, *, place: int) -> i64:
     """Compute ``len(x)``; -1 where an error is set."""
     record, row = _given("record"), _given("methods") + _ROW * place
@@ -269,6 +295,9 @@ def _text() -> tuple[tuple[str, ...], list[str]]:
     export("nb_bool", truth_slot, place=_METHODS.index("bool"))
     for name, kind in (("float", "float"), ("int", "int"), ("index", "int")):
         export(f"nb_{name}", number_slot, place=_METHODS.index(name), kind=kind)
+    for name in ("shape", "ndim", "dtype"):
+        export(f"get_{name}", attribute_slot, place=_METHODS.index(name), which=name)
+    export("set_shape", shape_setter, place=_METHODS.index("shape"))
     export("get_T", axes_slot, place=_METHODS.index("T"))
     export("call_ufunc", call_ufunc, place=_HEADER + 8)
     return module.parts(), names
@@ -319,7 +348,14 @@ class Compiled:
         given = {"given.record": ctypes.addressof(self.record), "given.methods": ctypes.addressof(self.methods)}
         found = images.load(image, given)
         self.call = found.pop("call_ufunc")
-        attributes = (_Attribute * 2)((b"T", found.pop("get_T"), None, b"View with the axes in reverse order.", None))
+        documented = {
+            "T": "View with the axes in reverse order.", "shape": "Length of each dimension.",
+            "ndim": "Number of dimensions.", "dtype": "The dtype, a NumPy ``np.dtype``.",
+        }  # fmt: skip
+        attributes = (_Attribute * (len(documented) + 1))(*[
+            (name.encode(), found.pop(f"get_{name}"), found.pop(f"set_{name}", None), text.encode(), None)
+            for name, text in documented.items()
+        ])  # fmt: skip
         found["tp_getset"] = ctypes.addressof(attributes)
         self.operators = _type("tenkey.numpy.Operators", _HEADER, 0, found)
         member = (_Member * 2)((b"__vectorcalloffset__", _SSIZE, _HEADER, _READ_ONLY, None))

@@ -38,6 +38,7 @@ from .python_objects import (
 from .ufunc_calls import ENTRY, HEAD, SMALL, Block, plan_of, size_of
 
 __all__ = [
+    "attribute",
     "is_basic",
     "is_constant",
     "length",
@@ -239,14 +240,42 @@ def reversed_axes(block: Block, x: Object) -> Object:
 @loop
 def length(record: Record, x: Object) -> i64:
     """Return the length of the first axis; -1 where it has to be asked for in Python."""
-    a = get(x, DATA)
-    if not is_array(record, x):
-        return -1
-    if type_of_object(a) != known(record, "array"):
+    a = native(record, x)
+    if a == 0:
         return -1
     if array_fields.ndim(a) == 0:
         return -1
     return array_fields.shape(a)[0]
+
+
+@loop
+def native(record: Record, x: Object) -> Object:
+    """Return the array of NumPy that holds the elements; null where another backend does."""
+    a = get(x, DATA)
+    if type_of_object(a) == known(record, "array"):
+        return a
+    return null(Object)
+
+
+@loop
+def attribute(record: Record, x: Object, *, which: str) -> Object:
+    """Return ``x.ndim``, ``x.dtype`` or ``x.shape``; null where it has to be asked for in Python."""
+    a = native(record, x)
+    if a == 0:
+        return null(Object)
+    if which == "ndim":
+        return run(record, "PyLong_FromLongLong", array_fields.ndim(a), returns=Object)
+    if which == "dtype":
+        return retain(record, array_fields.dtype(a))
+    count = array_fields.ndim(a)
+    made = run(record, "PyTuple_New", count, returns=Object)
+    if made == 0:
+        run(record, "PyErr_Clear")
+        return null(Object)
+    for k in range(count):
+        length = run(record, "PyLong_FromLongLong", array_fields.shape(a)[k], returns=Object)
+        run(record, "PyTuple_SetItem", made, k, length, returns=i32)
+    return made
 
 
 @loop
