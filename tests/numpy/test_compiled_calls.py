@@ -501,7 +501,7 @@ class TestRecord:
             lambda: m + column, lambda: x + large_index, lambda: x[0] + x[1], lambda: x[1], lambda: m[1],
             lambda: m[1, 1], lambda: x[:2], lambda: m[:, index[0]],
             lambda: m[index[0], index[1]], lambda: x[index], lambda: x[x > 2], lambda: m.T, lambda: float(x[0]),
-            lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: (m.shape, m.ndim, m.dtype),
+            lambda: int(index[1]), lambda: bool(x[0] > 2), lambda: len(m), lambda: (m.ndim, m.dtype),
             lambda: operator.iadd(x, 0.0),
             lambda: operator.imul(x, x[0]),
             lambda: operator.setitem(x, 0, 1.0), lambda: operator.setitem(x, slice(2), 1.0),

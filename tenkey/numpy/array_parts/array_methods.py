@@ -322,7 +322,7 @@ def install() -> None:
         "compress": _compress, "tobytes": _tobytes,
         "mT": property(_matrix_transpose),
         "flat": property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value)),
-        "size": property(attrgetter("_data.size")),
+        "shape": property(attrgetter("_data.shape"), memory.set_shape), "size": property(attrgetter("_data.size")),
         "strides": property(lambda self: self._data.strides),
         "base": property(memory.base), "flags": property(memory.Flags),
         "data": property(lambda self: self.numpy().data),

@@ -29,7 +29,6 @@ from ..compiled_calls.class_slots import Compiled, compiled
 from ..compiled_calls.ufunc_plans import Plans
 from ..converting import operand
 from ..known import functions
-from .memory import set_shape
 
 __all__ = ["element_methods"]
 
@@ -160,8 +159,8 @@ def element_methods() -> dict[str, Any]:
     """Return the methods of ``ndarray`` for its elements by name, without those that its class has as slots."""
     named: dict[str, Any] = {
         "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
-        "T": property(_reversed), "shape": property(attrgetter("_data.shape"), set_shape),
-        "ndim": property(attrgetter("_data.ndim")), "dtype": property(attrgetter("_data.dtype")),
+        "T": property(_reversed), "ndim": property(attrgetter("_data.ndim")),
+        "dtype": property(attrgetter("_data.dtype")),
     }  # fmt: skip
     code = compiled()
     if code is not None:
@@ -171,7 +170,6 @@ def element_methods() -> dict[str, Any]:
         own = learning.method(named.pop("__setitem__"))
         code.set_method("setitem", learning.address("basic_put_"), own, learning.address("put_"))
         code.set_method("T", learning.address("permute_dims"), learning.method(named.pop("T").fget), None)
-        code.set_method("shape", 0, named.pop("shape").fget, set_shape)
         for name in ("ndim", "dtype"):
             code.set_method(name, 0, named.pop(name).fget, None)
         for name in ("len", "bool", "float", "int", "index"):

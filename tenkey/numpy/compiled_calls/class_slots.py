@@ -47,7 +47,7 @@ IN_PLACE: Final = {name: slot for name, slot in _BINARY.items() if name in ("add
 """The special methods whose in-place variants have slots."""
 _METHODS: Final = (
     *UFUNCS, *[f"i{name}" for name in IN_PLACE], "getitem", "setitem", "T", "len", "bool", "float", "int", "index",
-    "shape", "ndim", "dtype",
+    "ndim", "dtype",
 )  # fmt: skip
 _ROW: Final = 3  # words of a method's row: the ufunc's block, the method, and the reflected method
 _SLOTS: Final = {
@@ -218,21 +218,6 @@ def attribute_slot(x: Object, closure: Object, *, place: int, which: str) -> Obj
 
 
 @loop
-def shape_setter(x: Object, value: Object, closure: Object, *, place: int) -> i32:
-    """Carry out ``x.shape = value``."""
-    record, row = _given("record"), _given("methods") + _ROW * place
-    operands = stack(Object, 2, 8)
-    operands[0], operands[1] = x, value
-    if value == 0:  # del x.shape
-        operands[1] = known(record, "None")
-    made = run(record, "PyObject_Vectorcall", row[2], operands, i64(2), null(Object), returns=Object)
-    if made == 0:
-        return i32(-1)
-    release(record, made)
-    return i32(0)
-
-
-@loop
 def length_slot(x: Object, *, place: int) -> i64:
     """Compute ``len(x)``; -1 where an error is set."""
     record, row = _given("record"), _given("methods") + _ROW * place
@@ -295,9 +280,8 @@ def _text() -> tuple[tuple[str, ...], list[str]]:
     export("nb_bool", truth_slot, place=_METHODS.index("bool"))
     for name, kind in (("float", "float"), ("int", "int"), ("index", "int")):
         export(f"nb_{name}", number_slot, place=_METHODS.index(name), kind=kind)
-    for name in ("shape", "ndim", "dtype"):
+    for name in ("ndim", "dtype"):
         export(f"get_{name}", attribute_slot, place=_METHODS.index(name), which=name)
-    export("set_shape", shape_setter, place=_METHODS.index("shape"))
     export("get_T", axes_slot, place=_METHODS.index("T"))
     export("call_ufunc", call_ufunc, place=_HEADER + 8)
     return module.parts(), names
@@ -349,11 +333,11 @@ class Compiled:
         found = images.load(image, given)
         self.call = found.pop("call_ufunc")
         documented = {
-            "T": "View with the axes in reverse order.", "shape": "Length of each dimension.",
-            "ndim": "Number of dimensions.", "dtype": "The dtype, a NumPy ``np.dtype``.",
+            "T": "View with the axes in reverse order.", "ndim": "Number of dimensions.",
+            "dtype": "The dtype, a NumPy ``np.dtype``.",
         }  # fmt: skip
         attributes = (_Attribute * (len(documented) + 1))(*[
-            (name.encode(), found.pop(f"get_{name}"), found.pop(f"set_{name}", None), text.encode(), None)
+            (name.encode(), found.pop(f"get_{name}"), None, text.encode(), None)
             for name, text in documented.items()
         ])  # fmt: skip
         found["tp_getset"] = ctypes.addressof(attributes)

@@ -259,23 +259,13 @@ def native(record: Record, x: Object) -> Object:
 
 @loop
 def attribute(record: Record, x: Object, *, which: str) -> Object:
-    """Return ``x.ndim``, ``x.dtype`` or ``x.shape``; null where it has to be asked for in Python."""
+    """Return ``x.ndim`` or ``x.dtype``; null where it has to be asked for in Python."""
     a = native(record, x)
     if a == 0:
         return null(Object)
     if which == "ndim":
         return run(record, "PyLong_FromLongLong", array_fields.ndim(a), returns=Object)
-    if which == "dtype":
-        return retain(record, array_fields.dtype(a))
-    count = array_fields.ndim(a)
-    made = run(record, "PyTuple_New", count, returns=Object)
-    if made == 0:
-        run(record, "PyErr_Clear")
-        return null(Object)
-    for k in range(count):
-        length = run(record, "PyLong_FromLongLong", array_fields.shape(a)[k], returns=Object)
-        run(record, "PyTuple_SetItem", made, k, length, returns=i32)
-    return made
+    return retain(record, array_fields.dtype(a))
 
 
 @loop
