@@ -64,8 +64,11 @@ def storage_of(record: Record, x: Object) -> Object:
     else:
         if word_of(record, root) != word_of(record, x):
             return null(Object)
-        if type_of_object(get(root, STORAGE)) == known(record, "Storage"):
-            return get(root, STORAGE)
+        inner = get(root, STORAGE)
+        if inner == 0:
+            return null(Object)
+        if type_of_object(inner) == known(record, "Storage"):
+            return inner
     given = stack(Object, 1, 8)
     given[0] = root
     made = run(record, "PyObject_Vectorcall", known(record, "storage_of"), given, i64(1), null(Object), returns=Object)

@@ -250,8 +250,10 @@ def length(record: Record, x: Object) -> i64:
 
 @loop
 def native(record: Record, x: Object) -> Object:
-    """Return the array of NumPy that holds the elements; null where another backend does."""
+    """Return the array of NumPy that holds the elements; null where another backend does, and for wrappers."""
     a = get(x, DATA)
+    if a == 0:
+        return null(Object)
     if type_of_object(a) == known(record, "array"):
         return a
     return null(Object)

@@ -210,8 +210,11 @@ def wrap(record: Record, data: Object, word: Object, storage: Object) -> Object:
 
 @loop
 def word_of(record: Record, x: Object) -> u64:
-    """Return the dispatch word of an array, all bits set where it has more than 64."""
-    word = run(record, "PyLong_AsUnsignedLongLong", get(x, WORD), returns=u64)
+    """Return the dispatch word of an array, all bits set where it has more than 64 or is not in its slot."""
+    held = get(x, WORD)
+    if held == 0:
+        return ALL_BITS
+    word = run(record, "PyLong_AsUnsignedLongLong", held, returns=u64)
     if word == ALL_BITS:
         run(record, "PyErr_Clear")
     return word
