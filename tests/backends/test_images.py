@@ -83,6 +83,23 @@ def test_functions_of_the_c_library() -> None:
         assert call(x, y) == pytest.approx((math.sin(a) + math.cos(a)) * 1.25, rel=1e-15)
 
 
+_GIVEN = """
+declare void @given.mark()
+define i64 @where() {
+  ret i64 ptrtoint (ptr @given.mark to i64)
+}
+"""
+
+
+def test_addresses_that_the_loader_is_given() -> None:
+    image = images.build([_object(_GIVEN)], ("where",))
+    for mark in (1234, 1 << 46):
+        found = images.load(image, {"given.mark": mark})
+        assert ctypes.CFUNCTYPE(ctypes.c_int64)(found["where"])() == mark
+    with pytest.raises(ImageError, match=r"given\.mark"):
+        images.load(image)
+
+
 def test_every_listed_function_is_found() -> None:
     unknown = []
     for name in sorted(object_files.FUNCTIONS):

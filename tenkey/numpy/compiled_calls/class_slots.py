@@ -27,8 +27,8 @@ from ...backends.llvm.value_types import f64, i32, i64
 from ...backends.llvm.values import Module, Value, body
 from . import python_objects
 from .changing import assign, update
-from .indexing import attribute, length, number, reversed_axes, subscript, truth
-from .python_objects import DATA, Object, Record, get, known, release, retain, run, type_of_object
+from .indexing import attribute, length, native, number, reversed_axes, subscript, truth
+from .python_objects import Object, Record, known, release, retain, run, type_of_object
 from .ufunc_calls import Block, binary, call_ufunc, unary
 
 __all__ = ["IN_PLACE", "UFUNCS", "Compiled", "compiled"]
@@ -188,10 +188,12 @@ def update_slot(x: Object, y: Object, *, place: int) -> Object:
     record, row = _given("record"), _given("methods") + _ROW * place
     if update(cast(row[0], Block), x, y) != 0:
         return retain(record, x)
-    if array_fields.ndim(get(x, DATA)) == 0:  # Note [In-place operators of arrays]
-        made = binary(cast(row[2], Block), x, y)
-        if made != 0:
-            return made
+    a = native(record, x)
+    if a != 0:
+        if array_fields.ndim(a) == 0:  # Note [In-place operators of arrays]
+            made = binary(cast(row[2], Block), x, y)
+            if made != 0:
+                return made
     operands = stack(Object, 2, 8)
     operands[0], operands[1] = x, y
     return run(record, "PyObject_Vectorcall", row[1], operands, i64(2), null(Object), returns=Object)
