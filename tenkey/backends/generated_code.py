@@ -9,8 +9,8 @@ one file in the folder ``functions`` beside that of kernels: by the hashes of th
 file is read when the first text is to be compiled, and verified like a kernel before it is interpreted
 (Note [Kernel files are verified], Note [Cache folders are private]); a text that is not in it is compiled. A process
 that compiled any writes the file when it ends, with what is in the file meanwhile. What two processes write at once is
-that of one of them: the other functions are compiled again, once. Where the file would grow beyond a megabyte, it keeps
-what the process has used, if that is less. Nothing that fails here is worth a warning.
+that of one of them: the other functions are compiled again, once. A file that would grow beyond half a megabyte, which
+takes a millisecond to read, loses those that were used longest ago. Nothing that fails here is worth a warning.
 Guarded by ``tests/backends/test_generated_code.py``.
 """
 
@@ -31,7 +31,8 @@ from .llvm import code_cache
 __all__ = ["compiled", "install"]
 
 _KEY: Final = "generated functions"
-_MOST: Final = 1 << 20  # bytes of code in the file
+_MOST: Final = 1 << 19  # bytes of code in the file
+_LEFT: Final = 0.75  # of them, when some are deleted
 _HASH: Final = 16
 
 
@@ -102,15 +103,15 @@ def _write() -> None:
         if place is None or complaints:  # another folder would take its place
             return
         before = _read()
-        kept = before | _Kept.added
-        if _size(kept) > _MOST:
-            kept = {name: before[name] for name in _Kept.used & before.keys()} | _Kept.added
-        if _size(kept) <= _MOST:
-            code_cache.store(_KEY, marshal.dumps(kept), _made_by(), place, mode=0o600)
-
-
-def _size(kept: dict[bytes, bytes]) -> int:
-    return sum(map(len, kept.values())) + _HASH * len(kept)
+        used = {name: before.pop(name) for name in _Kept.used & before.keys()}
+        kept = before | used | _Kept.added
+        size = sum(map(len, kept.values()))
+        left = _MOST * (_LEFT if size > _MOST else 1)
+        for name in [*kept]:  # from the one that was used longest ago
+            if size <= left:
+                break
+            size -= len(kept.pop(name))
+        code_cache.store(_KEY, marshal.dumps(kept), _made_by(), place, mode=0o600)
 
 
 def _say_nothing(text: str) -> None:

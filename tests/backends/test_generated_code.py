@@ -86,17 +86,16 @@ class _Process:
 
 
 def test_the_file_stays_small(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps what the last process used, unless that alone is too much."""
+    """It loses what was used longest ago, until a quarter is free."""
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(cache))
-    one, two, three = (f"x = {'a' * n!r}" for n in (300, 301, 302))
-    monkeypatch.setattr(generated_code, "_MOST", 1200)  # two of them
-    assert _Process(monkeypatch).compiles(one)
+    one, two, three, four, five = (f"x = {'a' * n!r}" for n in range(1000, 1005))
+    monkeypatch.setattr(generated_code, "_MOST", 5000)  # four of them
+    for text in (one, two, three, four):
+        assert _Process(monkeypatch).compiles(text)
+    assert not _Process(monkeypatch).compiles(one, two, three, four)
+    assert _Process(monkeypatch).compiles(one, five)
+    assert not _Process(monkeypatch).compiles(one, four, five)
     assert _Process(monkeypatch).compiles(two)
-    assert not _Process(monkeypatch).compiles(one, two)
-    assert _Process(monkeypatch).compiles(two, three)
-    assert not _Process(monkeypatch).compiles(two, three)
-    assert _Process(monkeypatch).compiles(one, two, three)
-    assert not _Process(monkeypatch).compiles(two, three)
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
