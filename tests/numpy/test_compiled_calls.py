@@ -173,6 +173,29 @@ class TestUfuncs:
             call()
             assert len(seen) == 2, name
 
+    def test_modes_see_all_calls(self) -> None:
+        class Seeing(tk.dispatch.DispatchMode):
+            def __init__(self) -> None:
+                self.seen: list[str] = []
+
+            def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                self.seen.append(op.name)
+                return op(*args, **kwargs)
+
+        x = tnp.ones((2, 2))
+        calls: dict[str, Callable[[], Any]] = {
+            "add": lambda: x + 1.0, "exp": lambda: tnp.exp(x), "basic_index": lambda: x[1:], "index": lambda: x[x > 0],
+            "permute_dims": lambda: x.T, "matmul": lambda: x @ x, "add_": lambda: operator.iadd(x, 0.0),
+            "basic_put_": lambda: operator.setitem(x, 0, 1.0),
+        }  # fmt: skip
+        for name, call in calls.items():
+            call()
+            assert frames(call) == 0
+            with Seeing() as mode:
+                call()
+            assert f"tk::{name}" in mode.seen, name
+            assert frames(call) == 0
+
     def test_threads(self) -> None:
         x = np.linspace(0.0, 1.0, 700)  # of which NumPy lets other threads run
         wanted = (np.add.outer(x[:5], x) * 2.0).tobytes()
