@@ -88,7 +88,12 @@ def _sort(a: _Array, axis: Any) -> Any:
 def _nonzero(a: _Array) -> Any:
     if not a.shape:
         raise ValueError
-    return a.nonzero()
+    return [x if x.base is None else x.copy() for x in a.nonzero()]
+
+
+def _squeeze(a: _Array, axis: Any) -> Any:
+    made = a.squeeze(axis)
+    return made.view() if made is a else made
 
 
 def _diagonal(a: _Array, offset: Any, axis1: Any, axis2: Any) -> Any:
@@ -151,6 +156,7 @@ NATIVE: Final[dict[str, Callable[..., Any]]] = {
     "hstack": _hstack,
     "sort": _sort,
     "nonzero": _nonzero,
+    "squeeze": _squeeze,
     "diag": _diag,
     "diagonal": _diagonal,
     "einsum": _einsum,

@@ -29,15 +29,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.device import base_word, chosen_device
-from ...core.storage import Storage
-from ...core.tensor import cpu_word
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, dtypes_of
+from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.calling import codegen
-from ...dispatch.local_state import get_state
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...interop.numpy_functions import numpys
 from ..array_class import ndarray
+from ..compiled_calls.quick_results import results
 from .native_calls import LARGE, NATIVE, only_numbers
 from .quick_calls import SMALL, is_ours
 
@@ -45,7 +43,6 @@ __all__ = ["Quick", "lazily", "quick_function", "quick_lines", "quick_of", "quic
 
 _PLAIN: Final = base_word("cpu")
 _NUMBERS: Final = frozenset([bool, int, float, complex])
-_WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
 
 # NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
 # view: the result shares the memory of the first operand if NumPy's does; raw: it is no array;
@@ -66,7 +63,7 @@ trace: quietly(a.trace, offset, axis1, axis2) / trace
 diff: diff(a, n, axis) / diff subtract
 median: median(a, axis) / median sort mean
 round around: quietly(a.round, decimals) / round
-dot: dot(a, b) / dot matmul multiply
+dot: a.dot(b) / dot matmul multiply
 inner: inner(a, b) / inner matmul multiply
 vdot: vdot(a, b) / vecdot
 outer: quietly(multiply, a.reshape(-1, 1), b.reshape(-1)) / outer multiply
@@ -86,7 +83,7 @@ diag: view diag(v, k) / diag linalg_diagonal
 reshape: view a.reshape(shape) / reshape
 ravel: view a.ravel() / ravel reshape
 transpose permute_dims: view a.transpose(axes) / permute_dims
-squeeze: view a.squeeze(axis) / squeeze
+squeeze: view squeeze(a, axis) / squeeze
 swapaxes: view a.swapaxes(axis1, axis2) / swapaxes permute_dims
 diagonal: view diagonal(a, offset, axis1, axis2) / diagonal linalg_diagonal
 shape: raw a.shape /
@@ -157,25 +154,6 @@ class _Known(dict[int, bool]):
         return found
 
 
-_FRESH: Final = """$made = $new($ndarray)
-$made._data = $native if $native.__class__ is $array else $asarray($native)
-$made._word = $word
-$made._storage = None
-$made._autograd = None
-return $made
-"""
-_VIEW: Final = """if $native is {data}: $native = {data}.view()
-$made = $new($ndarray)
-$made._data = $native
-$made._word = {root}._word
-$made._storage = None
-$made._autograd = None
-$base = $native.base
-if $base is not None and ($base is {data} or $base is {data}.base):
-    $storage = {root}._storage
-    $made._storage = {root} if $storage is None or $storage.__class__ is $Storage else $storage
-return $made
-"""
 _NAME: Final = re.compile(r"(?<![.\w'])([A-Za-z_]\w*)(~|#|!|\[\])?")
 
 
@@ -195,9 +173,9 @@ def quick_lines(
             marks[found] = marks.get(found) or mark or own
     known = _Known(quick)
     scope: dict[str, Any] = {
-        "known": known.get, "find": known.find, "state": get_state, "chosen": chosen_device, "ndarray": ndarray,
-        "array": np.ndarray, "asarray": np.asarray, "new": object.__new__, "words": _WORDS, "Storage": Storage,
-        "novalue": np._NoValue, "numbers": _NUMBERS, "only_numbers": only_numbers,
+        "known": known.get, "find": known.find, "chosen": chosen_device, "ndarray": ndarray, "fresh": results().fresh,
+        "view": results().view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
+        "only_numbers": only_numbers,
     }  # fmt: skip
     tests: list[str] = []
     for p in parameters:
@@ -227,7 +205,8 @@ def quick_lines(
             return f"(False if {found} is $novalue else {found})" if given else found
         if found in ("None", "True", "False") or match.string[match.end() :].startswith("="):
             return found
-        scope[f"np_{found}"] = NATIVE[found] if found in NATIVE else numpys(found.replace("_", ".", 1))
+        native = NATIVE[found] if found in NATIVE else numpys(found.replace("_", ".", 1))
+        scope[f"np_{found}"] = getattr(native, "_implementation", native)  # without a search for __array_function__
         return f"$np_{found}"
 
     expression = _NAME.sub(written, quick.expression)
@@ -244,29 +223,35 @@ def quick_lines(
         body += (_SEQUENCE if marks[x] == "@" else _LOOSE).format(x).splitlines()
     body += ["$ours = $known($word)", "if $ours is None: $ours = $find($word)"]
     limit = f" and {' + '.join(sizes)} <= {SMALL}" if sizes and not quick.modes & {"view", "raw"} else ""
-    body.append(f"if $ours and $state() is None{limit}:")
-    inner = ["try:", f"    $native = {expression}"]
-    if "raw" in quick.modes:
-        inner = [f"return {expression}"]
-    else:
-        if "each" in quick.modes:
-            inner += ["    $word = $words[$native[0].dtype]"]
-        elif "view" not in quick.modes:
-            inner += ["    $word = $words[$native.dtype]"]
-        end = f"$native.size <= {LARGE}" if "few" in quick.modes else ""
-        inner += ["except $Exception:  # the general way explains it", "    pass", "else:"]
-        text = _VIEW.format(root=arrays[0], data=f"$native_{arrays[0]}") if "view" in quick.modes else _FRESH
-        if "each" in quick.modes:
-            text = "return $tuple([$wrapped($one, $word) for $one in $native])\n"
-        pad = "    "
-        if end:
-            inner[-1:] = ["else:", f"    if {end}:"]
-            pad = "        "
-        inner += [pad + line for line in text.splitlines()]
-    body += ["    " + line for line in inner]
+    body.append(f"if $ours{limit}:")
+    call = f"$fresh({expression})"
+    if "view" in quick.modes:
+        call = f"$view({arrays[0]}, {expression})"
+    elif "each" in quick.modes:
+        call = f"$each({expression})"
+    elif "raw" in quick.modes:
+        call = expression
+    text = _CALL
+    if "few" in quick.modes:
+        text = text.replace("{call}", f"{{call}} if $native.size <= {LARGE} else None")
+        text, call = text.replace("try:", f"try:\n        $native = {expression}"), "$fresh($native)"
+    body += text.format(call=call).splitlines()
     head = f"    if {' and '.join(tests)}:\n" if tests else "    if True:\n"
-    scope["wrapped"] = _wrapped
     return head + "".join(f"        {line}\n" for line in body), scope
+
+
+_CALL: Final = """    try:
+        $made = {call}
+    except $Exception:  # the general way explains it
+        pass
+    else:
+        if $made is not None: return $made"""
+
+
+def _each(natives: Iterable[Any]) -> tuple[Any, ...] | None:
+    """Return several new arrays; None if they take the general way."""
+    made = tuple([results().fresh(native) for native in natives])
+    return None if any(one is None for one in made) else made
 
 
 _LOOSE: Final = """if {0}.__class__ is $ndarray:
@@ -287,15 +272,6 @@ _SEQUENCE: Final = """if {0}.__class__ is $list or {0}.__class__ is $tuple:
         $native_{0}.append($data)
         $size += $data.size
 else: $word = -1"""
-
-
-def _wrapped(native: np.ndarray, word: int) -> Any:
-    made = object.__new__(ndarray)
-    made._data = native if native.base is None else native.copy()
-    made._word = word
-    made._storage = None
-    made._autograd = None
-    return made
 
 
 # ---- functions with a signature of their own
