@@ -33,6 +33,15 @@ LATE = (
     "tenkey.transforms.batching.mapping", "tenkey.transforms.batching.rules",
 )  # fmt: skip
 
+# What the import of tenkey.numpy leaves to the first call of a function.
+LATE_IN_NUMPY = (
+    "numpy.ma", "numpy.polynomial", "numpy.testing", "numpy.typing", "tenkey.functions.calculating.planar_transforms",
+    "tenkey.functions.calculating.tensor_systems", "tenkey.functions.matrix_norms", "tenkey.interop.numpy_mathematics",
+    "tenkey.interop.numpy_polynomials", "tenkey.interop.numpy_reductions", "tenkey.interop.numpy_shapes",
+    "tenkey.interop.numpy_statistics", "tenkey.numpy.random", "tenkey.ops.builtin.linalg.decompositions",
+    "tenkey.ops.builtin.numeric.fft",
+)  # fmt: skip
+
 
 def run(program: str) -> str:
     """What a program prints in a process of its own."""
@@ -71,6 +80,14 @@ def tables() -> dict[str, tuple[dict[str, set[str]], dict[str, set[str]], list[s
 
 
 PACKAGES = tables()
+
+
+def test_the_import_of_numpys_names_leaves_them_out() -> None:
+    loaded = run("import sys, tenkey.numpy; print(*sys.modules)").split()
+    assert "tenkey.numpy.namespace" in loaded
+    assert sorted({*loaded} & {*LATE_IN_NUMPY}) == []
+    names = run("import tenkey.numpy as np; print('testing' in dir(np), 'testing' in np.__all__, np.testing.__name__)")
+    assert names.split() == ["True", "True", "numpy.testing"]
 
 
 def test_an_import_leaves_them_out() -> None:
