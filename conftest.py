@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.hook.pytest_deselected(items=left_out)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _example_names(doctest_namespace: dict[str, Any]) -> None:
     """Examples assume ``import numpy as np`` and ``import tenkey as tk``, as those of NumPy assume ``np``."""
     import tenkey as tk
@@ -59,31 +59,29 @@ def _example_names(doctest_namespace: dict[str, Any]) -> None:
 
 
 _CUDA = Path(__file__).parent / "tenkey"
+_EMULATOR = _CUDA / "testing" / "cuda_driver" / "emulator.py"
 
 
-@pytest.fixture(autouse=True)
-def _cuda_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+def _is_of_cuda(path: Path) -> bool:
+    folders = [_CUDA / "backends" / "cuda" / name for name in ("device", "memory")]
+    return path in (_EMULATOR, _CUDA / "cuda.py") or any(map(path.is_relative_to, folders))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Run the examples of ``tk.cuda`` and of the CUDA backend on the emulator, where the extra and a compiler exist."""
-    path = request.node.path
-    starts_one = path == _CUDA / "testing" / "cuda_driver" / "emulator.py"
-    if not isinstance(request.node, pytest.DoctestItem) or not (
-        starts_one
-        or path == _CUDA / "cuda.py"
-        or any(path.is_relative_to(_CUDA / "backends" / "cuda" / folder) for folder in ("device", "memory"))
-    ):
-        yield
-        return
+    if not isinstance(item, pytest.DoctestItem) or not _is_of_cuda(item.path):
+        return (yield)
     pytest.importorskip("numba_cuda", reason="needs the extra cuda")
     import tenkey as tk
     from tenkey.testing.cuda_driver import stub_building
 
     if stub_building.compiler() is None:
         pytest.skip("needs a C compiler")
-    if starts_one:
-        yield
-        return
+    if item.path == _EMULATOR:  # which starts one itself
+        return (yield)
     with tk.testing.cuda_emulator():
-        yield
+        return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
