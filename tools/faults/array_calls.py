@@ -15,8 +15,8 @@ NUMPY: Final = (
     Fault(
         "numpy: compiled calls do not see modes",
         f"{_CALLS}/python_objects.py",
-        "        release(record, state)\n    return 1",
-        "        release(record, state)\n    return 0",
+        'if state == known(record, "None"):',
+        "if state != 0:",
         (f"{_TESTS}::TestUfuncs::test_modes_see_all_calls",),
     ),
     Fault(
@@ -43,8 +43,8 @@ NUMPY: Final = (
     Fault(
         "numpy: a compiled assignment does not count as a change",
         f"{_CALLS}/changing.py",
-        "        copy_bytes(start, source, size)\n    else:",
-        "        copy_bytes(start, source, size)\n        return 1\n    else:",
+        '"PyLong_FromLongLong", version + 1, returns=Object)',
+        '"PyLong_FromLongLong", version, returns=Object)',
         (f"{_TESTS}::TestChanges::test_backward_notices_changes",),
     ),
     Fault(
@@ -57,8 +57,8 @@ NUMPY: Final = (
     Fault(
         "numpy: elements that share memory are written to",
         f"{_CALLS}/changing.py",
-        "            if stride < reach:\n                return 0",
-        "            if stride < 0:\n                return 0",
+        "            if stride < reach:",
+        "            if stride < 0:",
         (f"{_TESTS}::TestChanges::test_memory_of_several_elements",),
     ),
     Fault(
@@ -80,13 +80,13 @@ NUMPY: Final = (
         f"{_CALLS}/indexing.py",
         "        if strides[k] < 0:",
         "        if strides[k] < -1000000:",
-        (f"{_TESTS}::TestIndexing",),
+        (f"{_TESTS}::TestIndexing::test_values_and_aliasing_are_numpys",),
     ),
     Fault(
         "numpy: loops run over transposed arrays in the order of rows",
         f"{_CALLS}/ufunc_calls.py",
-        "    if array_fields.ndim(a) == 1:\n        return array_fields.strides(a)[0]\n    return -1",
-        "    return size",
+        "    if array_fields.ndim(a) == 1:",
+        "    if array_fields.ndim(a) > 0:",
         (f"{_TESTS}::TestUfuncs::test_operators_of_all_layouts",),
     ),
     Fault(
