@@ -11,6 +11,7 @@ import pytest
 import tenkey as tk
 import tenkey.numpy as tnp
 from tests.numpy._calls import CALLS
+from tests.numpy._versions import SHORT_POWERS
 
 Function = Callable[[Any], Any]
 
@@ -24,7 +25,8 @@ def alike(got: Any, expected: Any) -> None:
         return
     assert type(got) is type(expected) is tnp.ndarray
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-12, atol=1e-14)
+    rtol = 2**-23 if SHORT_POWERS and got.dtype == np.float32 else 1e-12  # its power is not the root that it takes
+    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=rtol, atol=1e-14)
 
 
 def stacked(results: list[Any]) -> Any:
