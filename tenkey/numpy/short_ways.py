@@ -126,7 +126,11 @@ def _replace(function: Any, general: Any) -> None:
 
 _replace(quick_function(where, "where(condition, x~, y~) / where", operands=["condition"]), _general_where)
 _replace(
-    quick_function(einsum, "einsum(subscripts!, *operands) / einsum matmul multiply sum", sequences=["operands"]),
+    quick_function(
+        einsum,
+        "einsum(subscripts!, *operands) / einsum contract matmul multiply sum permute_dims reshape",
+        sequences=["operands"],
+    ),
     _general_einsum,
 )
 _replace(real, _general_real)

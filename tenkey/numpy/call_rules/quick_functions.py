@@ -5,7 +5,7 @@ Note [Quick calls of functions]
 For arrays on the CPU without gradients, outside of modes and transforms, a function of ``tenkey.numpy`` gives by
 definition what NumPy gives, and for small arrays the way through the dispatcher takes longer than the computation. So
 the entries of the functions of the table begin with a call of NumPy's function on the arrays inside. A line names the
-expression and the operators that the function consists of. The expression is computed if
+expression and the operators that the general way calls. The expression is computed if
 
 - its operands are of the class ``ndarray`` (or Python numbers, where ``~`` follows the name), small in sum, and
 - all arguments that do not occur in it have their default, and
@@ -57,35 +57,35 @@ any: quietly(logical_or_reduce, a, axis, bool, None, keepdims) / any
 mean: mean(a, axis, keepdims) / mean
 argmax: a.argmax(axis) / argmax
 argmin: a.argmin(axis) / argmin
-cumsum: quietly(a.cumsum, axis) / cumsum
-cumprod: quietly(a.cumprod, axis) / cumprod
-trace: quietly(a.trace, offset, axis1, axis2) / trace
-diff: diff(a, n, axis) / diff subtract
-median: median(a, axis) / median sort mean
-round around: quietly(a.round, decimals) / round
-dot: a.dot(b) / dot matmul multiply
-inner: inner(a, b) / inner matmul multiply
-vdot: vdot(a, b) / vecdot
-outer: quietly(multiply, a.reshape(-1, 1), b.reshape(-1)) / outer multiply
-cross: cross(a, b) / linalg_cross
+cumsum: quietly(a.cumsum, axis) / cumsum cumulative_sum reshape
+cumprod: quietly(a.cumprod, axis) / cumprod cumulative_prod reshape
+trace: quietly(a.trace, offset, axis1, axis2) / trace diagonal linalg_diagonal permute_dims sum
+diff: diff(a, n, axis) / diff subtract not_equal basic_index
+median: median(a, axis) / median order_statistics full squeeze
+round around: quietly(a.round, decimals) / round multiply divide
+dot: a.dot(b) / dot contract matmul multiply
+inner: inner(a, b) / inner contract matmul multiply reshape
+vdot: vdot(a, b) / vecdot reshape
+outer: quietly(multiply, a.reshape(-1, 1), b.reshape(-1)) / outer multiply reshape
+cross: cross(a, b) / linalg_cross basic_index concat moveaxis multiply permute_dims subtract
 concatenate concat: concatenate(arrays, axis) / concat
 stack: stack(arrays, axis) / stack
-vstack: vstack(tup) / vstack concat
+vstack: vstack(tup) / vstack concat expand_dims
 hstack: hstack(tup) / hstack concat
-sort: sort(a, axis) / sort
+sort: sort(a, axis) / sort reshape
 argsort: a.argsort(axis, 'stable') / argsort
 searchsorted: a.searchsorted(v~, side) / searchsorted
 repeat: a.repeat(repeats~, axis) / repeat
 take: a.take(indices~, axis) / take
 flip: flip(m, axis).copy() / flip
-nonzero: each nonzero(a) / nonzero_rows
-diag: view diag(v, k) / diag linalg_diagonal
+nonzero: each nonzero(a) / nonzero_rows basic_index
+diag: view diag(v, k) / diag diagonal linalg_diagonal permute_dims
 reshape: view a.reshape(shape) / reshape
 ravel: view a.ravel() / ravel reshape
 transpose permute_dims: view a.transpose(axes) / permute_dims
 squeeze: view squeeze(a, axis) / squeeze
 swapaxes: view a.swapaxes(axis1, axis2) / swapaxes permute_dims
-diagonal: view diagonal(a, offset, axis1, axis2) / diagonal linalg_diagonal
+diagonal: view diagonal(a, offset, axis1, axis2) / diagonal linalg_diagonal permute_dims
 shape: raw a.shape /
 ndim: raw a.ndim /
 size: raw a.size /
@@ -162,8 +162,9 @@ def quick_lines(
 ) -> tuple[str, dict[str, Any]]:
     """Return the lines of a function that compute a quick call, and what they refer to.
 
-    ``operands`` are the parameters that are arrays, ``sequences`` those that are lists of arrays; the names of the
-    table may mark others: ``x~`` an array or number, ``x#`` a number, ``x[]`` nested lists of numbers, ``x!`` text.
+    ``operands`` are the parameters that are arrays, ``sequences`` those that are lists of arrays; the
+    expression may mark others: ``x~`` an array or number, ``x#`` a number, ``x[]`` a number or nested lists of them,
+    ``x!`` text.
     """
     by_name = {p.name: p for p in parameters}
     marks: dict[str, str] = {}
@@ -192,7 +193,7 @@ def quick_lines(
         elif marks.get(p.name) == "!":
             tests.append(f"{p.name}.__class__ is $str")
         elif marks.get(p.name) == "[]":
-            tests.append(f"({p.name}.__class__ is $list or {p.name}.__class__ is $tuple) and $only_numbers({p.name})")
+            tests.append(f"({_LISTED.format(p.name)})")
     if "new" in quick.modes:
         tests.append("$chosen() is None")
 
@@ -221,7 +222,10 @@ def quick_lines(
         sizes = ["$size"]
     for x in loose:
         body += (_SEQUENCE if marks[x] == "@" else _LOOSE).format(x).splitlines()
-    body += ["$ours = $known($word)", "if $ours is None: $ours = $find($word)"]
+    if "new" in quick.modes and not quick.operators:
+        body[-1:] = ["$ours = True"]
+    else:
+        body += ["$ours = $known($word)", "if $ours is None: $ours = $find($word)"]
     limit = f" and {' + '.join(sizes)} <= {SMALL}" if sizes and not quick.modes & {"view", "raw"} else ""
     body.append(f"if $ours{limit}:")
     call = f"$fresh({expression})"
@@ -240,6 +244,10 @@ def quick_lines(
     return head + "".join(f"        {line}\n" for line in body), scope
 
 
+_LISTED: Final = (
+    "({0}.__class__ is $list or {0}.__class__ is $tuple) "
+    "and ($numbers.issuperset($map($type, {0})) or $only_numbers({0})) or {0}.__class__ in $numbers"
+)
 _CALL: Final = """    try:
         $made = {call}
     except $Exception:  # the general way explains it
