@@ -21,8 +21,8 @@ from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ..array_class import ndarray
 from ..call_rules.quick_calls import is_ours, small_call
-from ..compiled_calls import class_slots
 from ..compiled_calls.class_slots import Compiled, compiled
+from ..compiled_calls.slot_functions import IN_PLACE, UFUNCS
 from ..compiled_calls.ufunc_plans import Plans
 from ..known import functions
 from ..namespace import universal
@@ -127,11 +127,11 @@ def operators() -> dict[str, Any]:
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
     code = compiled()
     if code is not None:  # the slots of the class call these: Note [Types with compiled slots]
-        for name in class_slots.UFUNCS:
+        for name in UFUNCS:
             call = "square" if name == "square" else {**BINARY, **_COMPARISONS, **_UNARY}[name]
             method = found.pop(f"__{name}__", None)
             code.set_method(name, universal[call].block, method, found.pop(f"__r{name}__", None))
-        for name in class_slots.IN_PLACE:
+        for name in IN_PLACE:
             address, method = _planned_in_place(code, BINARY[name], found.pop(f"__i{name}__"))
             code.set_method(f"i{name}", address, method, universal[BINARY[name]].block)
     return found

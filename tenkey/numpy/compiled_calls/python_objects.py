@@ -32,8 +32,8 @@ from ...core.tensor import Tensor, storage_of
 from ...dispatch.local_state import get_state
 
 __all__ = [
-    "ALL_BITS", "DATA", "FUNCTIONS", "OBJECTS", "STORAGE", "VERSION", "WORD", "Object", "Record", "available", "busy",
-    "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run", "type_of_object",
+    "ALL_BITS", "DATA", "FUNCTIONS", "HEADER", "OBJECTS", "STORAGE", "VERSION", "WORD", "Object", "Record", "available",
+    "busy", "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run", "type_of_object",
     "word_of", "wrap",
 ]  # fmt: skip
 
@@ -59,7 +59,8 @@ FUNCTIONS: Final = (
 ARRAY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_Transpose": 123}
 """The functions of NumPy's C interface in the record, behind the others, with their numbers in NumPy's table."""
 _PLACES: Final = {name: i for i, name in enumerate((*OBJECTS, *FUNCTIONS, *ARRAY_FUNCTIONS))}
-_HEADER: Final = 16  # bytes of an object's header; its type is behind the count of references
+HEADER: Final = 16
+"""The bytes of an object's header; its type is behind the count of references."""
 
 
 def _slots(kind: type, names: Sequence[str]) -> list[int]:
@@ -70,7 +71,7 @@ def _slots(kind: type, names: Sequence[str]) -> list[int]:
     for name in names:
         mark: Any = object()
         setattr(made, name, mark)
-        found = [8 * i for i in range(_HEADER // 8, len(words)) if words[i] == id(mark)]
+        found = [8 * i for i in range(HEADER // 8, len(words)) if words[i] == id(mark)]
         places += found if len(found) == 1 else []
     return places
 

@@ -20,22 +20,22 @@ from typing import Any, Final
 
 import numpy as np
 
+from .python_objects import HEADER
 from .ufunc_calls import DOUBLE, ENTRY, HEAD, LONG, PLANS, SINGLE, places_of
 
 __all__ = ["Plans", "loops_of"]
 
 _FORMS: Final = {"d": DOUBLE, "f": SINGLE, "l": LONG, "q": LONG}
 _LOOPS: Final = "?bhilqBHILQefdFD"  # the dtypes whose loops are called by address
-_HEADER: Final = 16
 
 
 def loops_of(source: np.ufunc) -> dict[str, tuple[int, int]]:
     """Return the address and the data of each inner loop by its types; {} where the structure is not the known one."""
-    counts = (ctypes.c_int32 * 3).from_address(id(source) + _HEADER)
+    counts = (ctypes.c_int32 * 3).from_address(id(source) + HEADER)
     if tuple(counts) != (source.nin, source.nout, source.nargs):
         return {}
-    functions, data, number = (ctypes.c_int64 * 3).from_address(id(source) + _HEADER + 16)
-    text = ctypes.c_void_p.from_address(id(source) + _HEADER + 48).value or 0
+    functions, data, number = (ctypes.c_int64 * 3).from_address(id(source) + HEADER + 16)
+    text = ctypes.c_void_p.from_address(id(source) + HEADER + 48).value or 0
     count = number & 0xFFFFFFFF
     if count != source.ntypes or not functions or not data:
         return {}
