@@ -33,8 +33,8 @@ from ...dispatch.local_state import get_state
 
 __all__ = [
     "ALL_BITS", "DATA", "FUNCTIONS", "HEADER", "OBJECTS", "STORAGE", "VERSION", "WORD", "Object", "Record", "available",
-    "busy", "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run", "type_of_object",
-    "word_of", "wrap",
+    "busy", "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run",
+    "type_of_object", "word_of", "wrap",
 ]  # fmt: skip
 
 Object: Final = pointer(i8)
