@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
-from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call
+from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
 from .compiled_calls.class_slots import compiled
 from .compiled_calls.ufunc_plans import Plans
@@ -75,13 +75,17 @@ class _InPython:
     """What ``ufunc`` inherits from where there is no compiled code: the call is an attribute, without a frame."""
 
     __slots__ = ("__call__",)
+    __call__: Callable[..., Any]
 
 
 _code: Final = compiled()
-_Callable: Any = _InPython if _code is None else _code.callable
+if TYPE_CHECKING:
+    _Callable = _InPython
+else:
+    _Callable = _InPython if _code is None else _code.callable
 
 
-class ufunc(_Callable):  # type: ignore[misc]  # NumPy's name; a base that exists at run time only
+class ufunc(_Callable):  # NumPy's name for it
     """A function that computes element by element, with NumPy's methods ``reduce``, ``accumulate``, ``outer``, ``at``.
 
     >>> import tenkey.numpy as tnp
@@ -227,7 +231,7 @@ class ufunc(_Callable):  # type: ignore[misc]  # NumPy's name; a base that exist
     def _in_dtype(self, values: tuple[Any, ...], dtype: np.dtype, casting: Any) -> Any:
         """Compute in the loop whose result has the dtype."""
         source = self._numpy
-        given = [x.dtype if not x._word & WEAK_MASK else weak_of(x._word & WEAK_MASK)[0] for x in values]
+        given = [weak_dtypes(x._word)[0] if x._word & WEAK_MASK else x.dtype for x in values]
         signature = (None,) * source.nin + (dtype,) * source.nout
         found = source.resolve_dtypes((*given, *(None,) * source.nout), signature=signature, casting=casting)
         return self._loop(found)(*values)
@@ -350,7 +354,7 @@ class _Plans(dict[int, Any]):
             return lambda *values: function._general(values, None, {})
         if len(arrays) + len(weak) > source.nin or len(weak) > 1 or (source.nin > 2 and len(arrays) > 1):
             return lambda *values: _of_several(function, values)
-        given: list[Any] = [*arrays, *weak]
+        given: list[Any] = [*arrays, *weak_dtypes(word)]
         given += given[:1] * (source.nin - len(given))
         try:
             found = source.resolve_dtypes((*given, *(None,) * source.nout))
@@ -367,7 +371,7 @@ class _Plans(dict[int, Any]):
 def _of_several(function: ufunc, values: tuple[Any, ...]) -> Any:
     """Compute for operands whose dtypes, in this order, decide."""
     source = function._numpy
-    given = [weak_of(x._word & WEAK_MASK)[0] if x._word & WEAK_MASK else x.dtype for x in values]
+    given = [weak_dtypes(x._word)[0] if x._word & WEAK_MASK else x.dtype for x in values]
     try:
         found = source.resolve_dtypes((*given, *(None,) * source.nout))
     except TypeError as error:  # NumPy raises its own error

@@ -156,3 +156,12 @@ def test_plain_tensors_stay_plain() -> None:
 def test_operators_only() -> None:
     with tnp.operators_only(), pytest.raises(NotImplementedError, match=r"numpy\.reduce"):
         tnp.gcd.reduce([4, 6])
+
+
+def test_python_bools_beside_gradients() -> None:
+    """A Python bool has the dtype of bools, which no array of numbers takes."""
+    x = tnp.array([1.0, 2.0]).requires_grad_()
+    for _ in range(2):
+        (x * True + tnp.maximum(False, x)).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+    assert (tnp.array([1, 2], dtype="i1") * True).dtype == np.int8

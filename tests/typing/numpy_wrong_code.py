@@ -11,6 +11,7 @@ np.summ(x)  # error
 np.flaot64  # error
 np.longdouble  # error
 np.linalg.invv(x)  # error
+np.add.reduces(x)  # error
 np.fft.ftt(x)  # error
 np.random.nomal(size=2)  # error
 x.summ()  # error

@@ -23,7 +23,7 @@ from ...dispatch.keys import backend_mask, word_below
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 
-__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call"]
+__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call", "weak_dtypes"]
 
 WEAK_FLOAT: Final = WEAK_TRAIT[float]
 WEAK_INT: Final = WEAK_TRAIT[int]
@@ -111,6 +111,11 @@ def is_ours(operator: Operator, word: int) -> bool:
         word = word_below(word, found[-1].key)  # as of an operator that changes its argument
 
 
+def weak_dtypes(word: int) -> tuple[Any, ...]:
+    """Return the Python numbers among operands as ``ufunc.resolve_dtypes`` takes them: types, but a dtype for bools."""
+    return tuple([np.dtype(bool) if kind is bool else kind for kind in weak_of(word & WEAK_MASK)])
+
+
 class SmallCall(NamedTuple):
     """How NumPy computes a small call."""
 
@@ -121,7 +126,7 @@ class SmallCall(NamedTuple):
 
 def small_call(source: np.ufunc, operator: Operator | None, word: int) -> SmallCall | None:
     """Return how NumPy computes a small call with this union of words; None for the standard way."""
-    arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+    arrays, weak = dtypes_of(word & DTYPE_MASK), weak_dtypes(word)
     if word & ~(DTYPE_MASK | WEAK_MASK) != _PLAIN or len(arrays) + len(weak) > source.nin:
         return None
     if operator is None or not is_ours(operator, word & ~WEAK_MASK):
