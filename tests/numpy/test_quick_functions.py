@@ -63,7 +63,7 @@ def _ours(name: str, calls: list[Any] | None = None) -> Callable[..., Any]:
 def _known(name: str) -> dict[int, bool]:
     """Return what the entry of a function knows about unions of words."""
     scope: Any = functions[name].__globals__  # type: ignore[attr-defined]
-    found: dict[int, bool] = scope["known"].__self__
+    found: dict[int, bool] = scope["known"]
     return found
 
 
@@ -283,7 +283,7 @@ def test_methods(name: str) -> None:
         if isinstance(one, tk.Tensor):
             assert tk.shares_storage(one, x) is tk.shares_storage(other, x) is np.shares_memory(numpys, M)
     if tells_parameters(getattr(np, name, getattr(np.ndarray, name))):
-        assert True in vars(tnp.ndarray)[name].__globals__["known"].__self__.values()
+        assert True in vars(tnp.ndarray)[name].__globals__["known"].values()
 
 
 CREATED: dict[str, Callable[[Any], Any]] = {

@@ -139,8 +139,7 @@ class _Known(dict[int, bool]):
         self._operators: list[Operator] = []
         self._kinds = "biuf" if "real" in quick.modes else "biufc"
 
-    def find(self, word: int) -> bool:
-        """Return whether calls with this union of words are quick, after keeping it."""
+    def __missing__(self, word: int) -> bool:
         with registry.lock:  # no registration may come between asking and keeping
             if not self._operators:
                 self._operators = [registry.find(f"tk::{name}") for name in self._names]
@@ -172,9 +171,8 @@ def quick_lines(
         if found in by_name:
             own = "@" if found in sequences else "a" if found in operands else ""
             marks[found] = marks.get(found) or mark or own
-    known = _Known(quick)
     scope: dict[str, Any] = {
-        "known": known.get, "find": known.find, "chosen": chosen_device, "ndarray": ndarray, "fresh": results().fresh,
+        "known": _Known(quick), "chosen": chosen_device, "ndarray": ndarray, "fresh": results().fresh,
         "view": results().view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
         "only_numbers": only_numbers,
     }  # fmt: skip
@@ -222,12 +220,11 @@ def quick_lines(
         sizes = ["$size"]
     for x in loose:
         body += (_SEQUENCE if marks[x] == "@" else _LOOSE).format(x).splitlines()
-    if "new" in quick.modes and not quick.operators:
-        body[-1:] = ["$ours = True"]
-    else:
-        body += ["$ours = $known($word)", "if $ours is None: $ours = $find($word)"]
     limit = f" and {' + '.join(sizes)} <= {SMALL}" if sizes and not quick.modes & {"view", "raw"} else ""
-    body.append(f"if $ours{limit}:")
+    if "new" in quick.modes and not quick.operators:
+        body[-1:] = ["if True:"]
+    else:
+        body.append(f"if $known[$word]{limit}:")
     call = f"$fresh({expression})"
     if "view" in quick.modes:
         call = f"$view({arrays[0]}, {expression})"
