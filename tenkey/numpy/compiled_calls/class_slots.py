@@ -87,7 +87,7 @@ class Compiled:
         self.methods = (ctypes.c_void_p * (ROW * len(METHODS)))()
         given = {"given.record": ctypes.addressof(self.record), "given.methods": ctypes.addressof(self.methods)}
         found = images.load(image, given)
-        self.call = found.pop("call_ufunc")
+        self.calls = {name: found.pop(name) for name in [*found] if name.startswith("call_")}
         documented = {
             "T": "View with the axes in reverse order.", "ndim": "Number of dimensions.",
             "dtype": "The dtype, a NumPy ``np.dtype``.",
@@ -118,10 +118,10 @@ class Compiled:
         last = other if isinstance(other, int) else 0 if other is None else id(other)
         self.methods[start : start + ROW] = [block, 0 if method is None else id(method), last]
 
-    def set_call(self, function: Any, block: int) -> None:
-        """Let calls of an instance of ``callable`` go to the ufunc with this block."""
+    def set_call(self, function: Any, block: int, call: str = "call_ufunc") -> None:
+        """Let calls of an instance of ``callable`` go to a compiled function, with the address of what it reads."""
         words = (ctypes.c_void_p * 2).from_address(id(function) + HEADER)
-        words[:] = [self.call, block]
+        words[:] = [self.calls[call], block]
 
 
 @cache

@@ -20,41 +20,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...backends.llvm import array_fields, code_cache, images
-from ...backends.llvm.compiled import UnavailableError, image_of
-from ...backends.llvm.instructions import cast, null
-from ...backends.llvm.language import instance, loop
-from ...backends.llvm.value_types import i64, pointer
-from ...backends.llvm.values import Module
 from ...core.storage import Storage
 from ...core.tensor import cpu_word
 from ...core.word import DTYPE_TRAIT
 from ...dispatch.local_state import get_state
 from ..array_class import ndarray
-from . import python_objects
 from .class_slots import compiled
-from .python_objects import (
-    DATA,
-    STORAGE,
-    WORD,
-    Object,
-    Record,
-    busy,
-    get,
-    known,
-    release,
-    retain,
-    run,
-    type_of_object,
-    wrap,
-)
 
 __all__ = ["Results", "in_python", "results"]
 
 _WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
-_HEADER: Final = 16  # bytes of an object before the address that is called, and that of the block
-_BASE: Final = 48  # the place of the base in an array
-_Block: Final = pointer(i64)
 
 
 class Results(NamedTuple):
@@ -97,79 +72,6 @@ in_python: Final = Results(_fresh, _view)
 
 # ---- in machine code
 
-
-@loop
-def nothing(record: Record) -> Object:
-    """Return None."""
-    return retain(record, known(record, "None"))
-
-
-@loop
-def wrapped(record: Record, data: Object, word: Object, storage: Object) -> Object:
-    """Return an array of a native one, whose reference it takes; None where memory ends."""
-    made = wrap(record, data, word, storage)
-    if made == 0:
-        return nothing(record)
-    return made
-
-
-@loop
-def call_fresh(self: Object, arguments: Record, count: i64, names: Object) -> Object:
-    """Return an array of a new native array or scalar, or None."""
-    block = cast(get(self, _HEADER + 8), _Block)
-    record = cast(block[0], Record)
-    if busy(record) != 0:
-        return nothing(record)
-    data: Object = null(Object)
-    if type_of_object(arguments[0]) == known(record, "array"):
-        data = retain(record, arguments[0])
-    else:
-        data = run(
-            record, "PyObject_Vectorcall", known(record, "asarray"), arguments, i64(1), null(Object), returns=Object
-        )
-        if data == 0:
-            run(record, "PyErr_Clear")
-            return nothing(record)
-    dtype = array_fields.dtype(data)
-    for k in range(block[1]):
-        if cast(block[2 * k + 2], Object) == dtype:
-            return wrapped(record, data, cast(block[2 * k + 3], Object), known(record, "None"))
-    release(record, data)
-    return nothing(record)
-
-
-@loop
-def call_view(self: Object, arguments: Record, count: i64, names: Object) -> Object:
-    """Return an array of a native one, with the storage of the root if it is a window on its memory, or None."""
-    block = cast(get(self, _HEADER + 8), _Block)
-    record = cast(block[0], Record)
-    root, native = arguments[0], arguments[1]
-    data = get(root, DATA)
-    if (type_of_object(native) != known(record, "array")) | (native == data):
-        return nothing(record)
-    if busy(record) != 0:
-        return nothing(record)
-    base, storage = get(native, _BASE), get(root, STORAGE)
-    if (base == 0) | ((base != data) & (base != get(data, _BASE))):
-        storage = known(record, "None")
-    elif (storage == known(record, "None")) | (type_of_object(storage) == known(record, "Storage")):
-        storage = root
-    return wrapped(record, retain(record, native), get(root, WORD), storage)
-
-
-def _image() -> bytes:
-    key = f"tenkey.numpy {code_cache.source_hash(('../numpy/compiled_calls',)).hex()}"
-    key = f"{key} results {python_objects.layout()}"
-    image = code_cache.load(key)
-    if image is None:
-        module, names = Module(), ["fresh", "view"]
-        for name, template in zip(names, (call_fresh, call_view)):
-            instance(template, module, {}, name)
-        image = image_of(module.parts(), names)
-        code_cache.store(key, image)
-    return image
-
-
 _kept: Final[list[Any]] = []  # what blocks refer to
 
 
@@ -179,17 +81,10 @@ def results() -> Results:
     code = compiled()
     if code is None:
         return in_python
-    try:
-        addresses = images.load(_image())
-    except (UnavailableError, images.ImageError, ImportError, OSError):
-        return in_python
     pairs = [x for dtype, word in _WORDS.items() for x in (dtype, word)]
     block = (ctypes.c_int64 * (len(pairs) + 2))(code.address, len(_WORDS), *map(id, pairs))
     _kept.extend([pairs, block])
-    made: list[Any] = []
-    for name in ("fresh", "view"):
-        function: Any = object.__new__(code.callable)
-        words = (ctypes.c_void_p * 2).from_address(id(function) + _HEADER)
-        words[:] = [addresses[name], ctypes.addressof(block)]
-        made.append(function)
+    made: list[Any] = [object.__new__(code.callable) for _ in Results._fields]
+    for function, name in zip(made, Results._fields):
+        code.set_call(function, ctypes.addressof(block), f"call_{name}")
     return Results(*made)

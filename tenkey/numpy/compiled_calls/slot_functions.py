@@ -16,6 +16,7 @@ from ...backends.llvm.values import Module, Value, body
 from .changing import assign, update
 from .indexing import attribute, length, native, number, reversed_axes, subscript, truth
 from .python_objects import HEADER, Object, Record, known, release, retain, run, type_of_object
+from .result_functions import call_fresh, call_view
 from .ufunc_calls import Block, binary, call_ufunc, unary
 
 __all__ = ["IN_PLACE", "METHODS", "ROW", "UFUNCS", "translated"]
@@ -259,4 +260,6 @@ def translated() -> tuple[tuple[str, ...], list[str]]:
         export(f"get_{name}", attribute_slot, place=METHODS.index(name), which=name)
     export("get_T", axes_slot, place=METHODS.index("T"))
     export("call_ufunc", call_ufunc, place=HEADER + 8)
+    export("call_fresh", call_fresh)
+    export("call_view", call_view)
     return module.parts(), names
