@@ -168,3 +168,9 @@ def test_norms_of_rows_of_zeros() -> None:
     np.testing.assert_allclose(tk.linalg.vector_norm(tk.asarray(x), axis=1).numpy(), [0, 5, 1e-200, 0])
     np.testing.assert_allclose(tk.linalg.vector_norm(tk.asarray(x[:2]), axis=1).numpy(), [0, 5])
     assert np.isnan(tk.linalg.vector_norm(tk.asarray([[0.0, np.nan], [0.0, 0.0]]), axis=1).numpy()).tolist() == [1, 0]
+
+
+def test_errors_name_the_function() -> None:
+    for name in ("where", "einsum", "sum"):
+        with pytest.raises((TypeError, ValueError), match=name):
+            getattr(tnp, name)()

@@ -296,6 +296,7 @@ def lazily(name: str, write: Callable[[], FunctionType]) -> Any:
 
     own["first_call"] = first_call
     function: Any = FunctionType(_unwritten.__code__, own, name)
+    function.__qualname__ = name  # which Python names in errors
     return function
 
 
