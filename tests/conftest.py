@@ -16,7 +16,7 @@ from tests._programs import Programs
 
 # Importing it registers backends, wrong ones among them: it is for processes of their own, and holds no doctests.
 # The other one is wrong from end to end, for type checkers.
-collect_ignore = ["_registered_backends.py", "typing/wrong_code.py"]
+collect_ignore = ["_registered_backends.py", "typing/wrong_code.py", "typing/numpy_wrong_code.py"]
 
 if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
     # Many tests start processes, each of which would compile all of the package again: they share a folder of the

@@ -137,8 +137,7 @@ class Operator:
         self.own_kernels: tuple[Kernel, ...] = ()  # those that the definition brought, which are removed with it
         self.removed = False
         self.cache = _Cache(self)
-        self.shortcuts: dict[int, Any] = {}  # what other packages resolved from the kernels; forgotten with the cache
-        self.watchers: list[Callable[[], None]] = []  # called when what was resolved is forgotten
+        self.watchers: list[Callable[[], None]] = []  # called when the kernels change, by who knows more than the cache
         self._slots: dict[DispatchKey, Slot] = {}
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
@@ -164,6 +163,11 @@ class Operator:
         return self._kernels
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether the installers of the package still wait and nothing else has been registered for the operator."""
+        return bool(self.outstanding) and not self._kernels
+
+    @property
     def mixes_devices(self) -> bool:
         """Whether a call may take tensors of several devices."""
         return Tag.MIXES_DEVICES in self.tags
@@ -186,9 +190,8 @@ class Operator:
         if self.cache or self._slots:
             self._slots.clear()
             self.cache.clear()
-            self.shortcuts.clear()
-            for forget in self.watchers:
-                forget()
+        for forget in self.watchers:
+            forget()
 
     def call_word(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """Return the word that these arguments, as a kernel gets them, give a call, before the local state applies."""

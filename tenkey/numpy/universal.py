@@ -167,8 +167,6 @@ class ufunc(_Callable):  # NumPy's name for it
 
     def _planned(self, word: int, *operands: Any) -> Any:
         """Compute for tensors with this union of words."""
-        if self._numpy is np.matmul and word not in self._shortcuts:
-            self._find_result(word)
         plan = self._plans[word]
         if plan is None:
             local = get_state()
@@ -177,6 +175,8 @@ class ufunc(_Callable):  # NumPy's name for it
             assert self._operator is not None
             plan = self._operator.cache[word]
         made = plan(*operands)
+        if self._numpy is np.matmul and word not in self._shortcuts:
+            self._find_result(word)
         if made.__class__ is Tensor:
             for x in operands:
                 if made is x:

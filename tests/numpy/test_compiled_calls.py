@@ -86,8 +86,6 @@ class TestUfuncs:
         if SHORT_POWERS and dtype in ("f2", "f4"):
             numbers.remove((0.5, 0.5))
         for apply in BINARY:
-            if apply is operator.pow and dtype == "?":
-                continue  # NumPy's operator squares bools in int8
             for x in arrays:
                 for y in (*arrays, *numbers):
                     for (a, one), (b, other) in ((x, y), (y, x)):
@@ -173,6 +171,21 @@ class TestUfuncs:
             call()
             assert len(seen) == 2, name
 
+    def test_kernels_for_operators_that_nothing_has_called(self) -> None:
+        """A small call need not make the kernels that it stands for, and those registered later are found."""
+        program = (
+            "import tenkey as tk, tenkey.numpy as np; from tenkey.dispatch.registry import registry\n"
+            "x = np.array([8.0, 27.0]); assert (np.cbrt(x) > [1.9, 2.9]).all() and (x * x)[0] == 64.0\n"
+            "assert registry.find('tk::cbrt').is_untouched and registry.find('tk::multiply').is_untouched\n"
+            "library = tk.library.Library('tk', 'IMPL')\n"
+            "seven = lambda x, *y: tk.full(x.shape, 7.0, dtype=x.dtype)\n"
+            "for name, call in {'cbrt': np.cbrt, 'multiply': lambda x: x * x}.items():\n"
+            "    with library.impl(name, seven, 'cpu', allow_override=True):\n"
+            "        assert call(x).tolist() == [7.0, 7.0] == call(x).tolist()\n"
+            "    assert call(x)[0] != 7.0\n"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
     def test_modes_see_all_calls(self) -> None:
         class Seeing(tk.dispatch.DispatchMode):
             def __init__(self) -> None:
@@ -194,6 +207,7 @@ class TestUfuncs:
             with Seeing() as mode:
                 call()
             assert f"tk::{name}" in mode.seen, name
+            call()  # the mode may have needed kernels that were not made yet
             assert frames(call) == 0
 
     def test_threads(self) -> None:
@@ -255,6 +269,15 @@ class TestSlots:
         for call in (lambda: x + "text", lambda: {} - x, lambda: x < "text", lambda: pow(x, 2, 3)):
             with pytest.raises(TypeError):
                 call()
+
+    def test_elements_repeat_sequences(self) -> None:
+        """What an integer does; an array with an axis is multiplied by the sequence."""
+        lengths, wanted = tnp.array([2, 3]), np.array([2, 3])
+        for _ in range(2):
+            assert [0] * lengths[1] == [0] * wanted[1] == [0, 0, 0]
+            assert lengths[0] * (1, 2) == (1, 2, 1, 2)
+            assert (lengths * [5, 6]).tolist() == (wanted * [5, 6]).tolist()
+            assert (tnp.array(2.0) * [5, 6]).tolist() == [10.0, 12.0]
 
     def test_subclasses_override(self) -> None:
         class Loud(tnp.ndarray):

@@ -130,9 +130,10 @@ class _Learning:
         """Return a method that makes the plans for the words that it meets."""
 
         def call(self: Any, *given: Any) -> Any:
+            made = own(self, *given)  # which may install kernels, and so erase plans
             if self._word not in seen:
                 learn(self._word)
-            return own(self, *given)
+            return made
 
         seen, learn = self._seen, self._learn
         call.__name__ = own.__name__

@@ -51,14 +51,32 @@ def is_foreign(x: Any) -> bool:
 
 
 def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
-    call = universal[name]
+    call, repeats = universal[name], name == "multiply"
 
     def method(self: Any, other: Any) -> Any:
-        if other.__class__ not in _USUAL and (is_foreign(other) or isinstance(other, _OTHERS)):
-            return NotImplemented
+        kind = other.__class__
+        if kind not in _USUAL:
+            if is_foreign(other) or isinstance(other, _OTHERS):
+                return NotImplemented
+            if repeats and (kind is list or kind is tuple) and not self._data.shape and self.dtype.kind in "iu":
+                return NotImplemented  # an element is a number, by which Python repeats the sequence: [0] * x.max()
         return call(other, self) if reflected else call(self, other)
 
     return method
+
+
+def _power(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``x**y``; the square of bools is int8, as ``numpy.square`` is what NumPy's operator calls."""
+
+    def power(self: Any, other: Any) -> Any:
+        if other.__class__ is int and other == 2 and self._word & DTYPE_MASK == _BOOL:
+            return universal["square"](self)
+        return method(self, other)
+
+    return power
+
+
+_BOOL: Final = DTYPE_TRAIT[np.dtype(bool)]
 
 
 def _comparison(name: str) -> Callable[..., Any]:
@@ -123,6 +141,7 @@ def operators() -> dict[str, Any]:
         if name != "divmod":
             own = getattr(Tensor, f"__i{name}__") if name in _OWN_IN_PLACE else None
             found[f"__i{name}__"] = _in_place(call, own)
+    found["__pow__"] = _power(found["__pow__"])
     found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
     code = compiled()
@@ -150,13 +169,14 @@ def _planned_in_place(code: Compiled, name: str, method: Callable[..., Any]) -> 
     own.watchers.append(forget)
 
     def learning(self: Any, other: Any) -> Any:
+        made = method(self, other)  # which may install kernels, and so erase plans
         word = self._word | (WEAK_TRAIT[other.__class__] if other.__class__ in (float, int) else _word_of(other))
         if word not in seen:
             seen.add(word)
             found = small_call(call._numpy, call._operator, word)
             if found is not None and is_ours(own, word & ~WEAK_MASK):
                 plans.add(word, found.word, found.given, found.result)
-        return method(self, other)
+        return made
 
     return plans.address, learning
 

@@ -4,14 +4,15 @@ Note [Quick calls of ufuncs]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The CPU kernel of a pointwise operator computes a small call by NumPy's ufunc (Note [Small and large calls]). For arrays
 of ``tenkey.numpy`` without gradients, outside of modes and transforms, that is all that a call amounts to, in any
-dtypes, since the rules are NumPy's. So the entry of a ufunc does it itself where ``operator.shortcuts`` has the word of
-the result for the word of the operands. A registration clears the shortcuts; they are made again only while the
-package's own kernels handle the call, so a kernel that a user registers is found.
+dtypes, since the rules are NumPy's. So the entry of a ufunc does it itself where it knows the word of the result for
+the word of the operands. A registration clears what it knows (``Operator.watchers``), and it learns it again only while
+the package's own kernels handle the call, so a kernel that a user registers is found.
 Guarded by ``tests/numpy/test_ufuncs.py::test_registered_kernels_are_called``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,8 +20,10 @@ import numpy as np
 from ...core.device import base_word
 from ...core.tensor import cpu_word
 from ...core.word import DTYPE_MASK, WEAK_MASK, WEAK_TRAIT, dtypes_of, weak_of
+from ...dispatch.kernel import Kernel
 from ...dispatch.keys import backend_mask, word_below
 from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
 from ...dispatch.table import steps
 
 __all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call", "weak_dtypes"]
@@ -98,13 +101,24 @@ def quick_entry(source: np.ufunc) -> str:
     return _BINARY.replace("{call}", call)
 
 
+def _is_generated(kernel: Kernel) -> bool:
+    return kernel.origin == "generated"
+
+
+def _fallbacks() -> Iterator[Kernel]:
+    for kernels in registry.fallbacks.values():
+        yield from kernels
+
+
 def is_ours(operator: Operator, word: int) -> bool:
     """Tell whether calls with this word run the package's own kernels alone, down to that of the CPU."""
+    if operator.is_untouched and all(_is_generated(kernel) for kernel in _fallbacks()):
+        return True  # those kernels need not be made to know it: Note [Installers that wait]
     while True:
         found = list(steps(operator, word))
         if any(step.slot.conditional for step in found):
             return False
-        if any(step.slot.kernel is not None and step.slot.kernel.origin != "generated" for step in found):
+        if any(step.slot.kernel is not None and not _is_generated(step.slot.kernel) for step in found):
             return False
         if not found or not found[-1].chosen or found[-1].key.mask & backend_mask():
             return True
