@@ -68,13 +68,15 @@ def where(condition: Any, x: Any = _NO_VALUE, y: Any = _NO_VALUE) -> Any:
     return _general_where(condition, x, y)
 
 
-def einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
+def einsum(subscripts: Any = None, *operands: Any, **options: Any) -> Any:
     """Compute ``numpy.einsum``, with NumPy's arguments and result dtypes; the result is an ``ndarray``.
 
     >>> import tenkey.numpy as tnp
     >>> tnp.einsum("ij,j->i", tnp.ones((2, 3)), tnp.arange(3.0))
     array([3., 3.])
     """
+    if subscripts is None:
+        raise ValueError("[numpy.einsum] takes the subscripts and at least one operand, got nothing.")
     if not options and operands and subscripts.__class__ is str:
         word = operands[0]._word & _MASK if operands[0].__class__ is ndarray else 0
         if word in _PRODUCTS and all(x.__class__ is ndarray and x._word & _MASK == word for x in operands):
