@@ -69,14 +69,11 @@ def _power(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``x**y``; the square is ``numpy.square``, as in NumPy, of bools in int8."""
 
     def power(self: Any, other: Any) -> Any:
-        if other.__class__ is int and other == 2 and self._word & DTYPE_MASK in _SQUARED:
+        if other.__class__ is int and other == 2:
             return universal["square"](self)
         return method(self, other)
 
     return power
-
-
-_SQUARED: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("?", "f2", "f4", "f8", "c8", "c16")])
 
 
 def _comparison(name: str) -> Callable[..., Any]:

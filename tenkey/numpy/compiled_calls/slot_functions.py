@@ -76,18 +76,19 @@ def binary_slot(x: Object, y: Object, *, place: int) -> Object:
 
 @loop
 def power_slot(x: Object, y: Object, modulus: Object, *, place: int, square: int) -> Object:
-    """Compute ``x**y``; the square of floats as a product, as NumPy's operator does."""
+    """Compute ``x**y``; the square by another ufunc, as NumPy's operator does, which gives int8 for bools."""
     record, rows = _given("record"), _given("methods")
     if modulus != known(record, "None"):
         return retain(record, known(record, "NotImplemented"))
+    row = rows + ROW * place
     made: Object = null(Object)
     if type_of_object(y) == known(record, "int"):
         if run(record, "PyLong_AsDouble", y, returns=f64) == 2.0:
             made = unary(cast(rows[ROW * square], Block), x)
             if made != 0:
                 return made
+            return by_method(record, row, x, y)
         run(record, "PyErr_Clear")
-    row = rows + ROW * place
     made = binary(cast(row[0], Block), x, y)
     if made != 0:
         return made
