@@ -4,27 +4,29 @@ Each program of this folder imports NumPy and has a function ``main`` that retur
 benchmarks/numpy_programs/heat.py`` runs it. Here its text is executed twice, the second time with the import replaced
 and nothing else. The results must agree before a program is measured. Contestants are interleaved: see
 Note [Interleaved measurement] in benchmarks/_harness.py. A second table has the first run in a new process, where
-kernels are looked up and loaded.
+kernels are looked up and loaded, the second, and the time of the process with one run, from its start to its end. What
+the first run takes longer than the second are first calls; the target is their share of the process.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks._harness import Measurement, Row, Work, measure_rows, parse_options
-from benchmarks._tables import describe_machine, format_table, targets_of, write_json
+from benchmarks._tables import Target, describe_machine, format_table, targets_of, write_json
 
 __all__ = ["IMPORTS", "TOLERANCE", "differences", "load", "main", "programs"]
 
 IMPORTS: Final = {"tenkey": "import tenkey.numpy as np", "NumPy": "import numpy as np"}
 TOLERANCE: Final = 1e-6  # of the greatest number of a result
+_RUNS: Final = ("first", "second", "process")
 _FIRST: Final = """
 import sys, time
 from pathlib import Path
@@ -105,11 +107,20 @@ def _first(path: Path, times: int) -> Measurement:
     for _ in range(times):
         for library, line in IMPORTS.items():
             command = [sys.executable, "-c", _FIRST, str(path), line]
+            start = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
+            whole = time.perf_counter() - start
             if done.returncode == 0:
-                for which, text in zip(("first", "second"), done.stdout.split(), strict=True):
-                    seconds.setdefault(f"{library}, {which}", []).append(float(text))
+                first, second = map(float, done.stdout.split())
+                for which, value in zip(_RUNS, (first, second, whole - second), strict=True):
+                    seconds.setdefault(f"{library}, {which}", []).append(value)
     return Measurement(path.stem, seconds)
+
+
+def _share(run: Measurement) -> float:
+    """Return the share of first calls in a process that runs the program once."""
+    first, second, process = (run.median(f"tenkey, {which}") for which in _RUNS)
+    return 0.0 if first is None or second is None or process is None else max(0.0, first - second) / process
 
 
 def main() -> None:
@@ -127,11 +138,16 @@ def main() -> None:
     print(*targets, sep="\n")
     runs = [_first(path, 1 if options.quick else 3) for path in chosen]
     print(f"\n{first}, ms\n")
-    columns = [f"{library}, {which}" for library in IMPORTS for which in ("first", "second")]
-    print(f"{'':<14}" + "".join(f"{column:>16}" for column in columns))
+    columns = [f"{library}, {which}" for library in IMPORTS for which in _RUNS]
+    print(f"{'':<12}" + "".join(f"{column:>17}" for column in columns) + f"{'first calls':>13}")
     for run in runs:
-        times = [run.seconds.get(column) for column in columns]
-        print(f"{run.row:<14}" + "".join(f"{'-' if t is None else format(median(t) * 1e3, '.1f'):>16}" for t in times))
+        times = [run.median(column) for column in columns]
+        texts = [f"{'-' if t is None else format(t * 1e3, '.1f'):>17}" for t in times]
+        print(f"{run.row:<12}" + "".join(texts) + f"{_share(run):>12.0%}")
+    if runs:
+        worst = max(runs, key=_share)
+        targets.append(Target("The share of first calls in a process, worst program", _share(worst), 0.3, worst.row))
+        print(targets[-1])
     if options.json is not None:
         write_json(options.json, machine, {title: results, first: runs}, targets)
 

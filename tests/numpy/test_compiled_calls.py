@@ -539,6 +539,22 @@ class TestRecord:
         found = [words[place // 8] for place in python_objects.layout()[:4]]
         assert found == [id(x._data), id(x._word), id(x._storage), id(x._autograd)]
 
+    def test_calls_while_the_interpreter_shuts_down(self) -> None:
+        """What compiled code reads outlives all modules."""
+        program = (
+            "import builtins, os, tenkey.numpy as np\n"
+            "class Last:\n"
+            "    def __init__(self): self.x = np.array([1.0, 2.0])\n"
+            "    def __del__(self, add=np.add, write=os.write, float=float, len=len):\n"
+            "        x = self.x\n"
+            "        x += 1.0; x[0] = 5.0; y = x + x; z = add(x[x > 0], 2.0); m = x[:1].T; len(x), float(x[1])\n"
+            "        write(1, b'done' if float(y[0]) == 10.0 else b'wrong')\n"
+            "builtins.last = Last(); x = builtins.last.x\n"
+            "x += 1.0; x[0] = 1.0; x[x > 0]; x.T; np.add(x, 2.0); x + x; len(x), x.ndim, float(x[1]); del x\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120)
+        assert (done.stdout, done.stderr) == ("done", "")
+
     def test_references_are_given_back(self) -> None:
         """After a thousand calls of each kind, nothing has more references than before."""
         x, y, index = tnp.array([1.0, 2.0, 3.0]), tnp.array([4.0, 5.0, 6.0]), tnp.array([0, 2])

@@ -23,7 +23,7 @@ from ..._util.locks import new_lock
 from ...backends.llvm import code_cache, images
 from ...backends.llvm.compiled import UnavailableError, image_of
 from . import python_objects
-from .python_objects import HEADER
+from .python_objects import HEADER, keep
 from .slot_functions import METHODS, ROW, translated
 
 __all__ = ["Compiled", "compiled"]
@@ -68,13 +68,10 @@ class _Specification(ctypes.Structure):
     )  # fmt: skip
 
 
-_kept: Final[list[Any]] = []  # what types refer to
-
-
 def _type(name: str, size: int, flags: int, functions: dict[str, int]) -> type:
     slots = (_Slot * (len(functions) + 1))(*[_Slot(_SLOTS[slot], address) for slot, address in functions.items()])
     specification = _Specification(name.encode(), size, 0, flags | _BASETYPE, slots)
-    _kept.append((slots, specification))
+    keep((slots, specification))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Specification))(("PyType_FromSpec", ctypes.pythonapi))
     return make(ctypes.byref(specification))  # type: ignore[no-any-return]
 
@@ -102,7 +99,7 @@ class Compiled:
         call = ctypes.cast(ctypes.pythonapi.PyVectorcall_Call, ctypes.c_void_p).value
         slots = {"tp_call": call or 0, "tp_members": ctypes.addressof(member)}
         self.callable = _type("tenkey.numpy.Callable", HEADER + 16, _HAVE_VECTORCALL, slots)
-        _kept.append((member, attributes))
+        keep((self, member, attributes))
 
     @property
     def address(self) -> int:
@@ -114,7 +111,7 @@ class Compiled:
     ) -> None:
         """Say what a slot calls: a block of plans, a method in Python, and its reflected method or another block."""
         start = ROW * METHODS.index(name)
-        _kept.append((method, other))
+        keep((method, other))
         last = other if isinstance(other, int) else 0 if other is None else id(other)
         self.methods[start : start + ROW] = [block, 0 if method is None else id(method), last]
 

@@ -33,7 +33,7 @@ from ...dispatch.local_state import get_state
 
 __all__ = [
     "ALL_BITS", "DATA", "FUNCTIONS", "HEADER", "OBJECTS", "STORAGE", "VERSION", "WORD", "Object", "Record", "available",
-    "busy", "empty_record", "fill", "get", "is_array", "known", "layout", "put", "release", "retain", "run",
+    "busy", "empty_record", "fill", "get", "is_array", "keep", "known", "layout", "put", "release", "retain", "run",
     "type_of_object", "word_of", "wrap",
 ]  # fmt: skip
 
@@ -102,13 +102,18 @@ def _refuse_to_delete(x: Any, index: Any) -> None:
     raise TypeError("[ndarray] elements cannot be deleted: use numpy.delete(x, index), which returns a new array.")
 
 
+def keep(thing: Any) -> None:
+    """Keep an object until the process ends, also while the interpreter shuts down: compiled code has its address."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def empty_record() -> ctypes.Array[Any]:
     """Return a record that :func:`fill` has not filled yet: of null pointers."""
     return (ctypes.c_void_p * len(_PLACES))()
 
 
 def fill(record: ctypes.Array[Any], kind: type) -> None:
-    """Fill a record, for this class of arrays; what it refers to lives as long as the process."""
+    """Fill a record, for this class of arrays; what it refers to lives as long as the process (:func:`keep`)."""
     objects: dict[str, Any] = {
         "ndarray": kind, "array": np.ndarray, "None": None, "NotImplemented": NotImplemented, "float": float,
         "int": int, "float64": np.float64, "state": get_state.__self__, "context": quietly.__self__,  # type: ignore[attr-defined]
@@ -116,7 +121,8 @@ def fill(record: ctypes.Array[Any], kind: type) -> None:
         "dtype of bools": np.dtype(bool), "dtype of floats": np.dtype(float), "dtype of ints": np.dtype(int),
         "storage_of": storage_of, "delete": _refuse_to_delete,
     }  # fmt: skip
-    _kept.extend(objects.values())
+    for each in objects.values():
+        keep(each)
     words = [id(objects[name]) for name in OBJECTS]
     words += [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS]
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -125,9 +131,6 @@ def fill(record: ctypes.Array[Any], kind: type) -> None:
     start = get_pointer(sys.modules["numpy._core._multiarray_umath"]._ARRAY_API, None)
     words += [ctypes.c_void_p.from_address(start + 8 * number).value or 0 for number in ARRAY_FUNCTIONS.values()]
     record[:] = words
-
-
-_kept: Final[list[Any]] = []
 
 
 # ---- compiled code: functions that write instructions, and those that are called

@@ -26,6 +26,7 @@ from ...core.word import DTYPE_TRAIT
 from ...dispatch.local_state import get_state
 from ..array_class import ndarray
 from .class_slots import compiled
+from .python_objects import keep
 
 __all__ = ["Results", "in_python", "results"]
 
@@ -72,8 +73,6 @@ in_python: Final = Results(_fresh, _view)
 
 # ---- in machine code
 
-_kept: Final[list[Any]] = []  # what blocks refer to
-
 
 @cache
 def results() -> Results:
@@ -83,7 +82,7 @@ def results() -> Results:
         return in_python
     pairs = [x for dtype, word in _WORDS.items() for x in (dtype, word)]
     block = (ctypes.c_int64 * (len(pairs) + 2))(code.address, len(_WORDS), *map(id, pairs))
-    _kept.extend([pairs, block])
+    keep((pairs, block))
     made: list[Any] = [object.__new__(code.callable) for _ in Results._fields]
     for function, name in zip(made, Results._fields):
         code.set_call(function, ctypes.addressof(block), f"call_{name}")

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .python_objects import HEADER
+from .python_objects import HEADER, keep
 from .ufunc_calls import DOUBLE, ENTRY, HEAD, LONG, PLANS, SINGLE, places_of
 
 __all__ = ["Plans", "loops_of"]
@@ -62,6 +62,7 @@ class Plans:
         self._words = (ctypes.c_uint64 * (len(HEAD) + PLANS * len(ENTRY)))()
         self._words[: len(HEAD)] = [record, id(source), id(general), 0 if source is None else source.nin, *words]
         self.address = ctypes.addressof(self._words)
+        keep(self)
 
     def add(self, key: int, word: int, given: Sequence[np.dtype], result: np.dtype) -> None:
         """Make a plan for the operands whose words have the union ``key``.
