@@ -29,8 +29,8 @@ NUMPY: Final = (
     Fault(
         "numpy: compiled calls keep their plans when a kernel is registered",
         "tenkey/dispatch/operator.py",
-        "            for forget in self.watchers:",
-        "            for forget in self.watchers[:0]:",
+        "        for forget in self.watchers:",
+        "        for forget in self.watchers[:0]:",
         (f"{_TESTS}::TestUfuncs::test_registered_kernels_are_called",),
     ),
     Fault(
