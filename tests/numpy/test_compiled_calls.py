@@ -86,6 +86,8 @@ class TestUfuncs:
             numbers.remove((-1, -1))
         if SHORT_POWERS and dtype in ("f2", "f4"):
             numbers.remove((0.5, 0.5))
+        if SHORT_POWERS and dtype == "?":
+            numbers = numbers[:1]
         for apply in BINARY:
             for x in arrays:
                 for y in (*arrays, *numbers):
