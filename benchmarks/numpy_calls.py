@@ -1,7 +1,8 @@
 """Small calls of ``tenkey.numpy`` beside NumPy: ``python -m benchmarks.numpy_calls``.
 
 Sixty functions, operators and indexes on arrays of 4 and 4 x 4 float64 numbers, without gradients: what a program of
-small arrays consists of. Contestants are interleaved: see Note [Interleaved measurement] in benchmarks/_harness.py.
+small arrays consists of; and some on 400 x 400 numbers. Contestants are interleaved: see Note [Interleaved measurement]
+in benchmarks/_harness.py.
 """
 
 from __future__ import annotations
@@ -28,20 +29,25 @@ CALLS: Final = (
     "np.tile(a, 2)", "m[1]", "a[2]", "a[c]", "m[1:3, 0]", "np.linalg.norm(a)", "np.linalg.solve(d, a)",
     "np.linalg.inv(d)", "np.fft.fft(a)",
 )  # fmt: skip
+LARGE: Final = ("x**2", "x**-1.5", "x == y", "x > 1.0", "x + y", "np.exp(x)", "z[z > 1.0] = 1.2", "np.sum(x, axis=0)")
 _TITLE: Final = "Small calls of tenkey.numpy"
+_LARGE_TITLE: Final = "Calls of tenkey.numpy on 400 x 400 float64"
 
 
 def _row(call: str) -> Row:
     rng = np.random.default_rng(0)
-    square = rng.standard_normal((4, 4))
+    square, many = rng.standard_normal((4, 4)), rng.random((400, 400)) + 0.5
     arrays = {
         "a": rng.standard_normal(4), "b": rng.standard_normal(4), "p": rng.random(4) + 0.5, "c": rng.random(4) > 0.5,
-        "m": square, "d": square + 4 * np.eye(4),
+        "m": square, "d": square + 4 * np.eye(4), "x": many, "y": many[::-1], "z": many,
     }  # fmt: skip
     works: dict[str, Work] = {}
     for library, module in (("tenkey", tnp), ("NumPy", np)):
-        namespace: Any = module
-        works[library] = Work(call, {"np": module, **{name: namespace.asarray(x) for name, x in arrays.items()}})
+        namespace: Any = module  # each library allocates its arrays: their alignment decides about the speed of loops
+        own = {
+            name: namespace.asarray(x) if x.dtype == bool else namespace.asarray(x) * 1 for name, x in arrays.items()
+        }
+        works[library] = Work(call, {"np": module, **own})
     return Row(call, works)
 
 
@@ -53,9 +59,12 @@ def main() -> None:
     results = measure_rows([_row(call) for call in CALLS], options)
     print("\n" + format_table(_TITLE, results, ["tenkey", "NumPy"], against=["NumPy"]))
     targets = targets_of(_TITLE, results, "NumPy", mean=1.2, worst=3.0)
+    large = measure_rows([_row(call) for call in LARGE], options)
+    print("\n" + format_table(_LARGE_TITLE, large, ["tenkey", "NumPy"], against=["NumPy"], spread=True))
+    targets += targets_of(_LARGE_TITLE, large, "NumPy", mean=1.0, worst=1.0)
     print(*targets, sep="\n")
     if options.json is not None:
-        write_json(options.json, machine, {_TITLE: results}, targets)
+        write_json(options.json, machine, {_TITLE: results, _LARGE_TITLE: large}, targets)
 
 
 if __name__ == "__main__":

@@ -167,6 +167,8 @@ def subscript(views: Block, gathers: Block, x: Object, index: Object) -> Object:
     record = cast(views[HEAD.index("record")], Record)
     if not is_array(record, x):
         return null(Object)
+    if type_of_object(index) == known(record, "int"):
+        return selected(record, views, gathers, x, index)
     plain = plain_index(record, index)
     made = selected(record, views, gathers, x, plain)
     release(record, plain)
