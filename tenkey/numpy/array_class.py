@@ -27,7 +27,7 @@ __all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
 
 
 class _NoOperators:
-    """What ``ndarray`` inherits from where there is no compiled code."""
+    """The base class of ``ndarray`` where compiled code is not available."""
 
     __slots__ = ()
 

@@ -72,7 +72,7 @@ _NUMBER: Final = """    kind = {0}.__class__
 
 
 class _InPython:
-    """What ``ufunc`` inherits from where there is no compiled code: the call is an attribute, without a frame."""
+    """The base class of ``ufunc`` where compiled code is not available: the call is an attribute, without a frame."""
 
     __slots__ = ("__call__",)
     __call__: Callable[..., Any]

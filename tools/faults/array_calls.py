@@ -10,6 +10,7 @@ __all__ = ["NUMPY"]
 
 _CALLS: Final = "tenkey/numpy/compiled_calls"
 _TESTS: Final = "tests/numpy/test_compiled_calls.py"
+_CHANGES: Final = "tests/numpy/test_compiled_changes.py"
 
 NUMPY: Final = (
     Fault(
@@ -38,35 +39,35 @@ NUMPY: Final = (
         "tenkey/numpy/call_rules/quick_calls.py",
         "if not found or not found[-1].chosen or found[-1].key.mask & backend_mask():",
         "if True:",
-        (f"{_TESTS}::TestChanges::test_registered_kernels_are_called",),
+        (f"{_CHANGES}::TestChanges::test_registered_kernels_are_called",),
     ),
     Fault(
         "numpy: a compiled assignment does not count as a change",
         f"{_CALLS}/changing.py",
         '"PyLong_FromLongLong", version + 1, returns=Object)',
         '"PyLong_FromLongLong", version, returns=Object)',
-        (f"{_TESTS}::TestChanges::test_backward_notices_changes",),
+        (f"{_CHANGES}::TestChanges::test_backward_notices_changes",),
     ),
     Fault(
         "numpy: arrays that overlap are updated as they are read",
         f"{_CALLS}/changing.py",
         "if not ((places[0] == places[1]) & (steps[0] == steps[1])):",
         "if steps[0] < 0:",
-        (f"{_TESTS}::TestChanges::test_in_place_operators_are_numpys",),
+        (f"{_CHANGES}::TestChanges::test_in_place_operators_are_numpys",),
     ),
     Fault(
         "numpy: elements that share memory are written to",
         f"{_CALLS}/changing.py",
         "            if stride < reach:",
         "            if stride < 0:",
-        (f"{_TESTS}::TestChanges::test_memory_of_several_elements",),
+        (f"{_CHANGES}::TestChanges::test_memory_of_several_elements",),
     ),
     Fault(
         "numpy: a view that a gradient forbids to change is changed",
         f"{_CALLS}/changing.py",
         "        if word_of(record, root) != word_of(record, x):",
         "        if word_of(record, root) == 0:",
-        (f"{_TESTS}::TestChanges::test_views_that_gradients_forbid_to_change",),
+        (f"{_CHANGES}::TestChanges::test_views_that_gradients_forbid_to_change",),
     ),
     Fault(
         "numpy: an element is a view",

@@ -1,4 +1,4 @@
-"""What quick calls compute on arrays of NumPy's: its functions, several in fewer steps.
+"""Compute quick calls on NumPy arrays: by the functions of NumPy, several of them in fewer steps.
 
 The functions here give what NumPy's functions of the same names give, without warnings, for the usual arguments of a
 small call. For anything else they raise ValueError, which leads to the general way (Note [Quick calls of functions]).

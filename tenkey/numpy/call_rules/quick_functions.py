@@ -4,7 +4,7 @@ Note [Quick calls of functions]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 For arrays on the CPU without gradients, outside of modes and transforms, a function of ``tenkey.numpy`` gives by
 definition what NumPy gives, and for small arrays the way through the dispatcher takes longer than the computation. So
-the entries of the functions of the table begin with a call of NumPy's function on the arrays inside. A line names the
+the entries of the functions of the table begin with a call of the NumPy function on the native arrays. A line names the
 expression and the operators that the general way calls. The expression is computed if
 
 - its operands are of the class ``ndarray`` (or Python numbers, where ``~`` follows the name), small in sum, and
@@ -45,7 +45,7 @@ _PLAIN: Final = base_word("cpu")
 _NUMBERS: Final = frozenset([bool, int, float, complex])
 
 # NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
-# view: the result shares the memory of the first operand if NumPy's does; raw: it is no array;
+# view: the result shares the memory of the first operand where NumPy shares it; raw: it is not an array;
 # each: a tuple of arrays; new: made of numbers; few: of few elements; real: not of complex arrays
 _TABLE: Final = """
 sum: quietly(add_reduce, a, axis, None, None, keepdims) / sum
@@ -103,7 +103,7 @@ fft.irfft: silenced(fft_irfft, a, n, axis, norm) / fft_irfft
 class Quick(NamedTuple):
     """How NumPy itself computes small calls of a function."""
 
-    expression: str  # of NumPy's names, where operands stand for their arrays
+    expression: str  # in the names of NumPy; an operand stands for its native array
     operators: tuple[str, ...]
     modes: frozenset[str]
 

@@ -49,7 +49,7 @@ SUMS: Final = frozenset([  # they compute in the common dtype of the operand and
     "cumulative_prod", "trace",
 ])  # fmt: skip
 PLACES: Final = frozenset(["argmax", "argmin", "nanargmax", "nanargmin"])
-UNSAFE: Final = SUMS | PLACES | frozenset([  # reductions of NumPy's, whose results are cast to any out=
+UNSAFE: Final = SUMS | PLACES | frozenset([  # reductions that cast their results to the dtype of any out=
     "mean", "nanmean", "var", "max", "amax", "min", "amin", "nanmax", "nanmin", "median", "nanmedian", "any", "all",
 ])  # fmt: skip
 

@@ -6,7 +6,7 @@ A change is made here where it is the package's own kernels that would make it (
 and the root of its views require no gradient, and where the value is a number or an array of the same dtype in other
 memory. It increments the version counter of the storage as every change does (Note [Views share a version counter]),
 so that a backward pass notices that a saved value has changed. NumPy writes what is more than one element.
-Guarded by ``tests/numpy/test_compiled_calls.py::TestChanges``.
+Guarded by ``tests/numpy/test_compiled_changes.py::TestChanges``.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ frame; a type of an extension module has a function there. ``PyType_FromSpec`` o
 type from a table of addresses. ``ndarray`` inherits from one that has nothing but these slots, and Python copies them
 as it does for every class; a subclass may override the methods as usual. Each slot tries the compiled call first, and
 calls the method in Python where that returns null. It finds both in its row of a table, whose address the loader
-brings. ``ufunc`` inherits the call by the vectorcall protocol (PEP 590). Where there is no compiled code, both inherit
-from empty classes, and have their methods in Python.
+brings. ``ufunc`` inherits the call by the vectorcall protocol (PEP 590). Where compiled code is not available, both
+inherit from empty classes, and have their methods in Python.
 Guarded by ``tests/numpy/test_compiled_calls.py::TestSlots``.
 """
 
@@ -123,7 +123,7 @@ class Compiled:
 
 @cache
 def compiled() -> Compiled | None:
-    """Return the compiled code; None where there is none, and all calls take their way in Python."""
+    """Return the compiled code; None where it is not available, and calls run in Python."""
     if not python_objects.available():
         return None
     try:

@@ -2,8 +2,8 @@
 
 Note [Indexing in machine code]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-What NumPy calls a scalar is a 0-d array here. As NumPy's scalars it has memory of its own: an index that selects one
-element copies it. All other results are those of NumPy's own index on the native array: a view for ints, slices, None
+A NumPy scalar is a 0-d array here. Like the scalar it has memory of its own: an index that selects one element
+copies it. Every other result is what NumPy returns when it indexes the native array: a view for ints, slices, None
 and '...', and a copy for an array of integers or bools. A view shares storage and version counter with its source
 (Note [Views share a version counter]). Where an index is anything else, where NumPy raises an error, and where a stride
 would be negative, the index takes its way in Python. Plans say for which words the package's own kernels handle

@@ -57,7 +57,7 @@ FUNCTIONS: Final = (
 )  # fmt: skip
 """The functions of Python's C interface in the record, behind the objects."""
 ARRAY_FUNCTIONS: Final = {"PyArray_NewFromDescr": 94, "PyArray_Transpose": 123}
-"""The functions of NumPy's C interface in the record, behind the others, with their numbers in NumPy's table."""
+"""The functions of NumPy's C interface in the record, behind the others, with their numbers in the table."""
 _PLACES: Final = {name: i for i, name in enumerate((*OBJECTS, *FUNCTIONS, *ARRAY_FUNCTIONS))}
 HEADER: Final = 16
 """The bytes of an object's header; its type is behind the count of references."""

@@ -2,7 +2,7 @@
 
 Note [Results of quick calls]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A quick call (Note [Quick calls of functions]) ends with a new ``ndarray`` on the memory of NumPy's result. In Python,
+A quick call (Note [Quick calls of functions]) ends with a new ``ndarray`` on the memory of the NumPy result. In Python,
 this takes as long as a small NumPy call. So two callables in machine code make it: ``fresh(native)`` of a new array or
 a scalar, ``view(root, native)`` of a window on the memory of ``root``, with its storage (Note [Views share a version
 counter]). Both return None where a mode is active or the dtype is none of the usual ones: then the general way is
