@@ -21,6 +21,7 @@ from ..dispatch.subclasses import ASKING, run_unasked
 from .answers import NO, YES, Answer, Count, count_of
 from .departures import departed
 from .device import CPU, Device, base_word
+from .handle import Operations, new_handle
 from .storage import HostMemory, Storage, is_contiguous
 from .word import DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, WEAK_MASK
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from ._tensor_methods import TensorMethods as _Attached  # a stub: Note [Generated stubs] of tools/make_stubs.py
 else:
-    _Attached = object
+    _Attached = Operations
 
 __all__ = [
     "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "replaceable", "shares_storage",
@@ -58,7 +59,7 @@ class Tensor(_Attached):
     """
 
     # _apart, _extra, _level and _value are those of a Wrapper, which a tensor can become (core.wrapper.become)
-    __slots__ = ("__weakref__", "_apart", "_autograd", "_data", "_extra", "_level", "_storage", "_value", "_word")
+    __slots__ = ("__weakref__", "_apart", "_extra", "_level", "_value")
 
     _word: int
     _data: Any
@@ -357,7 +358,7 @@ def _given_class(cls: type[Tensor], result: Any) -> Any:
     return result
 
 
-_new = object.__new__
+_new = new_handle
 _UNSEEN: Final = ASKING | DispatchKey.Mode.mask
 
 

@@ -34,6 +34,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from .device import CPU, Device
+from .handle import new_handle
 from .storage import Storage, contiguous_strides
 from .tensor import Tensor
 from .tree import parts_of
@@ -59,7 +60,6 @@ _HOOK: Final = "register it on the tensor outside, or transform the gradient wit
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
 
 _Kind = TypeVar("_Kind", bound=Tensor)
-_new: Final[Any] = object.__new__
 _numbers: Final = itertools.count(1)
 _open: ContextVar[tuple[Level, ...]] = ContextVar("tenkey_levels", default=())
 
@@ -321,9 +321,9 @@ def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:
 
 def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: int = 0) -> Wrapper:
     """Return a wrapper of ``value`` for ``level``; ``word`` adds bits to those of the value."""
-    made: Wrapper = _new(Wrapper)
+    made: Wrapper = new_handle(Wrapper)
     own = value._data
-    data = made._data = _new(WrappedData)
+    data = made._data = object.__new__(WrappedData)
     data.shape = shape
     data.dtype = own.dtype
     data.device = CPU if own.__class__ is np.ndarray else own.device
@@ -357,7 +357,7 @@ _PARTS: Final = ("_data", "_word", "_storage", "_level", "_value", "_extra", "_a
 
 def stand_in(x: Tensor) -> Tensor:
     """Return another object that is the same plain tensor or wrapper."""
-    made: Tensor = _new(x.__class__)
+    made: Tensor = new_handle(x.__class__)
     take_back(made, x)
     return made
 

@@ -42,6 +42,7 @@ class Hooks:
     - ``derivers``: functions that derive the operator of a given name (``ns::name_``) from another one, or give None;
     - ``foreign``: what a public function or method does with arguments that it does not have (Note [Open entries]);
     - ``unfit``: the same for a public function that is not an operator;
+    - ``entry``: wraps the generated entry of an operator, or returns it as it is (Note [The compiled core]);
     - ``load_all``: declares the operators that wait for their first use;
     - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
     """
@@ -58,6 +59,7 @@ class Hooks:
         self.derivers: list[Callable[[str], Any]] = []
         self.foreign: Callable[..., Any]
         self.unfit: Callable[..., Any]
+        self.entry: Callable[[Any, Callable[..., Any]], Callable[..., Any]] = lambda operator, call: call
         self.load_all: Callable[[], None] = lambda: None
         self.load_checks: Callable[[], Callable[..., Any]]
 

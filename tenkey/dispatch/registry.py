@@ -123,7 +123,7 @@ class Registry(Listing):
             operator = Operator(
                 self, parsed, facets=facets, tags=frozenset(map(Tag, tags)), positional=positional, site=site, doc=doc
             )
-            operator.call = make_entry(operator)
+            operator.call = self.hooks.entry(operator, make_entry(operator))
             name = operator.name
             former = [self.operators[known] for known in replace if known in self.operators]
             for one in former:

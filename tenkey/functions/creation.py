@@ -15,6 +15,7 @@ from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import device_exchange, dlpack
 from ..core.exchange.interfaces import read_interface
+from ..core.handle import new_handle
 from ..core.tensor import Tensor, cpu_word, fits, make_tensor
 from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, tensor_dtype
@@ -36,7 +37,6 @@ _HERE: Final = (np.ndarray, np.generic, list, tuple, float, int, complex, str)  
 _OPERANDS: Final = (np.ndarray, np.generic, list, tuple, range, float, int, complex)
 _own_dtype: Final = {dtype: dtype for dtype in dtypes.ALL}.get  # NumPy has two of some, such as long long
 _array: Final[Any] = np.array
-_new: Final = object.__new__
 _CPU_WORD: Final = base_word("cpu")
 _MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integers that can be the default
 _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
@@ -141,7 +141,7 @@ def _from_floats(items: list[Any]) -> Tensor | None:
         data = quietly(_array, items, dtype)
     except (RuntimeError, ValueError):  # Note [A context without warnings]; a ragged sequence
         return None
-    made: Tensor = _new(Tensor)
+    made: Tensor = new_handle(Tensor)
     made._data = data
     made._word = DTYPE_TRAIT[dtype] | _CPU_WORD
     made._storage = None

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from ..core.handle import new_handle
 from ..core.tensor import Tensor
 from ..dispatch.calling.public import public
 from ..dispatch.local_state import get_state
@@ -18,7 +19,6 @@ from .creation import to_operand
 
 __all__ = ["nonzero", "unravel_index"]
 
-_new: Final = object.__new__
 
 
 @public
@@ -43,7 +43,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     word = rows._word  # no mode or transform is active, so the rows need no operator calls
     found = []
     for k in range(len(data)):
-        row: Tensor = _new(Tensor)
+        row: Tensor = new_handle(Tensor)
         row._data = data[k]
         row._word = word
         row._storage = None
@@ -54,7 +54,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 # tk.where(condition), as in NumPy: the entry looks for arguments that were left out only after the others do not fit.
 registry.find("tk::where").facets["Alone"] = nonzero
-where.__defaults__ = (None, None)
+getattr(where, "__wrapped__", where).__defaults__ = (None, None)
 
 
 @public

@@ -21,6 +21,7 @@ import numpy as np
 from ..backends.cpu.fp_warnings import quietly
 from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
+from ..core.handle import new_handle
 from ..core.lift import weak_tensor
 from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ..core.tree import tensors_in
@@ -111,7 +112,7 @@ class ufunc(_Callable):  # NumPy's name for it
         scope: dict[str, Any] = {
             "general": self._general, "planned": self._planned, "weak": weak_tensor, "state": get_state,
             "known": self._shortcuts.get, "find": self._find_result, "source": source, "square": np.square,
-            "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "asarray": np.asarray, "new": object.__new__,
+            "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "asarray": np.asarray, "new": new_handle,
             "SMALL": SMALL, "WEAK_FLOAT": WEAK_FLOAT, "WEAK_INT": WEAK_INT,
         }  # fmt: skip
         several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []

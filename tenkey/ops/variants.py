@@ -22,6 +22,7 @@ import numpy as np
 
 from .._util.record import Record, replaced
 from ..core.lift import refuse_out_of_range
+from ..core.plans import add_method, add_table
 from ..core.tensor import Tensor, strides_of
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import DeviceMismatchError, RegistrationError
@@ -298,7 +299,10 @@ _OPERATORS: Final = {
     "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }  # fmt: skip
 for _name, _method in _OPERATORS.items():
-    setattr(Tensor, f"__i{_name}__", getattr(Tensor, f"{_method}_"))
+    _variant = registry.find(f"tk::{_method}_")
+    if not add_method(_variant, f"__i{_name}__", getattr(Tensor, f"{_method}_")):
+        setattr(Tensor, f"__i{_name}__", getattr(Tensor, f"{_method}_"))
+add_table("square", registry.find("tk::square"))
 
 
 def _imatmul(self: Any, other: Any) -> Any:

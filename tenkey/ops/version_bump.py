@@ -85,8 +85,10 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
 
         if any(a.kwarg_only or a.has_default for a in arguments):
             return first
-        shorter: dict[int, Callable[..., Any]] = {2: first_of_two, 3: first_of_three}
-        return shorter.get(len(arguments), first)
+        shorter: dict[int, Any] = {2: first_of_two, 3: first_of_three}
+        made = shorter.get(len(arguments), first)
+        made.small = getattr(function, "small", None)  # a plan bumps the version itself
+        return made  # type: ignore[no-any-return]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         changed: list[Tensor] = []

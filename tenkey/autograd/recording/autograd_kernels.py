@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ...core.device import Device
+from ...core.plans import install_recording
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import tensors_in
@@ -23,8 +24,20 @@ from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
+from ..saved_tensors.saved import SavedOutput, SavedTensor
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
-from ..tape.node import DelayedError, Node, edge_of, record_node
+from ..tape.node import (
+    NO_EDGE,
+    SEQUENCE,
+    DelayedError,
+    Node,
+    OutputMeta,
+    TensorMeta,
+    edge_of,
+    leaf_edge,
+    record_node,
+)
+from ..views.tracking import ViewMeta
 from .kernel_source import Writer, node_name
 
 __all__ = ["ZeroNode", "autograd_kernel", "below_autograd", "inner_call", "refusing_kernel"]
@@ -119,3 +132,9 @@ def _attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
 def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the kernel of an operator without a formula: a gradient through it is an error."""
     return _unknown_gradient(operator, inner_call(operator, word))
+
+
+install_recording(
+    sequence=SEQUENCE, no_edge=NO_EDGE, leaf_edge=leaf_edge, output_meta=OutputMeta, view_meta=ViewMeta,
+    tensor_meta=TensorMeta, saved_tensor=SavedTensor, saved_output=SavedOutput.of,
+)  # fmt: skip

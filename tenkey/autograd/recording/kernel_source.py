@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.device import CPU
+from ...core.plans import Recorded
 from ...core.storage import Storage
 from ...core.tensor import Tensor, version_of
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
@@ -92,8 +93,36 @@ class Writer:
         scope = {**self.scope, "inner": inner, "NodeClass": node_class, "DEVICE": CPU if on_cpu else None}
         filename = f"<autograd kernel of {self.operator.name}>"
         source = self.kernel_source(on_cpu=stays, by_position=self._takes_positions(inner))
-        function = codegen.define(source, scope, filename, self.operator.schema)
-        return with_hooks(function, node_class, self.saved) if word & HOOKED else function
+        function: Any = codegen.define(source, scope, filename, self.operator.schema)
+        if word & HOOKED:
+            return with_hooks(function, node_class, self.saved)
+        if stays:
+            function.recorded = self._recorded(inner, node_class)
+        return function  # type: ignore[no-any-return]
+
+    def _recorded(self, inner: Callable[..., Any], node_class: type[Node]) -> Recorded | None:
+        """Return what the kernel records, for the compiled core; None where it needs more than the core knows."""
+        single = all(str(self.arguments[name].type) == "Tensor" for name in self.tensors)
+        if not single or self.operator.schema.is_mutable:
+            return None
+        saves = []
+        for name, users in self.users.items():
+            argument = self.by_role.get(name)
+            bits = sum(1 << i for i, a in enumerate(self.differentiable) if a.name in users)
+            source: str | int
+            if name == "out":
+                source = "out"
+            elif argument is None:
+                if name != f"{self.tensors[0]}_meta" or self.differentiable[0].name != self.tensors[0]:
+                    return None
+                source = "own_meta" if self._has_own_meta(name) else "meta"
+            elif argument.type.is_tensor_like:
+                source = self.tensors.index(argument.name)
+            else:
+                source = f"option {argument.name}"
+            saves.append((f"saved_{name}", source, bits))
+        edges = tuple([self.tensors.index(a.name) for a in self.differentiable])
+        return Recorded(inner, node_class, edges, tuple(saves), "View" in self.operator.facets)
 
     def _takes_positions(self, function: Callable[..., Any]) -> bool:
         """Return whether a function takes all arguments by position, which is faster than by keyword."""

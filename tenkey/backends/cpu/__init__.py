@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...core.plans import install_calls
 from ...dispatch.registry import Registry
 from .. import generated_code
+from .fp_warnings import quietly
 from .kernel_choice import install_kernel
 from .pool import get_num_threads, set_num_threads
 
@@ -14,3 +16,4 @@ def install(registry: Registry) -> None:
     """Subscribe the CPU backend to all operators, present and future."""
     registry.subscribe(install_kernel)
     generated_code.install()
+    install_calls(quietly)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.dtypes.names import get_defaults
+from ...core.handle import new_handle
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ..allocation.host import COUNTED, allocate
@@ -20,7 +21,6 @@ from .numpy_kernels import numpy_kernel
 
 __all__ = ["KERNELS"]
 
-_new: Final = object.__new__
 _arange: Final[Any] = np.arange
 
 
@@ -48,7 +48,7 @@ def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[...,
                 data = word = None
             if data is None or word is None:
                 return general(shape, dtype=dtype, device=device)  # type: ignore[no-any-return]
-            made: Tensor = _new(Tensor)
+            made: Tensor = new_handle(Tensor)
             made._data = data
             made._word = word
             made._storage = None
@@ -77,7 +77,7 @@ def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
             data = word = None
         if data is None or word is None:
             return general(start, stop, step, dtype=dtype, device=device)  # type: ignore[no-any-return]
-        made: Tensor = _new(Tensor)
+        made: Tensor = new_handle(Tensor)
         made._data = data
         made._word = word
         made._storage = None

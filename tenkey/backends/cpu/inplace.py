@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.plans import InPlace
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
@@ -57,6 +58,8 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
         pointwise_into(functional, x._data, (x, *args))
         return x
 
+    described: Any = kernel
+    described.small = InPlace(lambda key: _plan(functional, key & _TRAITS, 2))
     return kernel
 
 

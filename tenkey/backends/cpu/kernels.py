@@ -22,7 +22,6 @@ from .thresholds import FEW_CONVERTED, LIGHT_LIMIT_BYTES
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "wrap"]
 
-_new = object.__new__
 WORDS: Final[dict[np.dtype, int]] = {}
 """Words of CPU tensors by dtype, added when a dtype first occurs."""
 

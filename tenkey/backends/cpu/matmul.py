@@ -22,6 +22,8 @@ import numpy as np
 
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
+from ...core.handle import new_handle
+from ...core.plans import Simple
 from ...core.tensor import Tensor, cpu_word
 from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
@@ -39,7 +41,6 @@ from .pool.state_block import HELPERS, RUN, block
 
 __all__ = ["KERNELS", "matmul_kernel"]
 
-_new = object.__new__
 SMALL: Final = 1 << 10  # elements of the first matrix up to which BLAS is called at once
 IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
 LEAST: Final = 1 << 15  # multiply-adds of a whole batch, or of integers, that are worth our loops
@@ -82,13 +83,16 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         except ValueError:
             check("matmul", x1, x2)
             raise
-        made: Tensor = _new(Tensor)
+        made: Tensor = new_handle(Tensor)
         made._data = data
         made._word = result_word
         made._storage = None
         made._autograd = None
         return made
 
+    if same and plain:
+        described: Any = kernel
+        described.small = Simple(dtype, 64 if computed.kind != "f" else SMALL)
     return kernel
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.handle import new_handle
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
@@ -157,9 +158,11 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         "QUIET": QUIET, "errors": errors, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor,
         "failed": failed,
         "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "array0": np.array,
-        "words": WORDS, "new": object.__new__, "Tensor": Tensor,
+        "words": WORDS, "new": new_handle, "Tensor": Tensor,
     }  # fmt: skip
-    return codegen.define(source.lstrip(), scope, f"<NumPy kernel of {operator.name}>", schema)
+    kernel: Any = codegen.define(source.lstrip(), scope, f"<NumPy kernel of {operator.name}>", schema)
+    kernel.small = getattr(facet.function, "small", None)  # Note [Descriptions of kernels]
+    return kernel  # type: ignore[no-any-return]
 
 
 def numpy_kernel_rule(operator: Operator) -> Callable[[Operator, int], Callable[..., Any]]:

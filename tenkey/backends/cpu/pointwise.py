@@ -23,6 +23,7 @@ import numpy as np
 
 from ...core.dtypes import names as dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
+from ...core.plans import SMALL, Elementwise, Simple
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
@@ -102,7 +103,9 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
             return make_tensor(data if data.dtype is result else data.astype(result), word)
         return make_tensor(large(program, arrays, shape), word)
 
-    return small_kernel(form_of(program), "t" * count, operator, program, general)
+    kernel: Any = small_kernel(form_of(program), "t" * count, operator, program, general)
+    kernel.small = Elementwise(program)
+    return kernel  # type: ignore[no-any-return]
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -157,7 +160,10 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             return make_tensor(large(program, (a, b), common_shape(name, (a, b))), word)
         return make_tensor(np.asarray(silenced(SQUARE, a) if squares else silenced(program.call, a, b)), word)
 
-    return small_kernel("weak", "tt", operator, program, general, converted=converted)
+    kernel: Any = small_kernel("weak", "tt", operator, program, general, converted=converted)
+    if not is_power:  # which chooses a function by the exponent
+        kernel.small = Elementwise(program)
+    return kernel  # type: ignore[no-any-return]
 
 
 def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
@@ -268,9 +274,12 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     if indexed or not facet.tensors or len(wanted) > len(ascii_lowercase):
         return kernel
     kinds = "".join(["t" if p in facet.tensors else "n" for p in facet.parameters])
-    return small_kernel(
+    made: Any = small_kernel(
         form_of(program), kinds, operator, program, kernel, wanted=wanted, converted=known, convert=convert
     )
+    if facet.expression.operation == "where" and facet.boolean == facet.parameters[:1]:
+        made.small = Simple(program.dtype, SMALL)
+    return made  # type: ignore[no-any-return]
 
 
 def _index_arrays(facet: Pointwise, shape: tuple[int, ...], dtype: np.dtype) -> list[np.ndarray]:

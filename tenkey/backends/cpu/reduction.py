@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.handle import new_handle
+from ...core.plans import SUM, Reduction
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
@@ -23,7 +25,6 @@ from .thresholds import COMPILED_REDUCTION, LARGE, MANY_ROWS, SHORT_ROWS_REDUCED
 __all__ = ["reduction_kernel"]
 
 _PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
-_new = object.__new__
 SHORT = 64  # elements up to which a sum of all is a dot product
 _ONE = parse_schema("map(Tensor x) -> Tensor")
 
@@ -102,13 +103,15 @@ def _direct(
                 data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
             if data.__class__ is not ndarray:
                 data = np.asarray(data)
-        made: Tensor = _new(Tensor)
+        made: Tensor = new_handle(Tensor)
         made._data = data
         made._word = word
         made._storage = None
         made._autograd = None
         return made
 
+    small: Any = kernel
+    small.small = Reduction(ufunc, dtype, facet.identity, SUM if is_sum else 0, SHORT_ROWS_REDUCED - 1)
     return kernel
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
+from ...core.handle import new_handle
+from ...core.plans import SMALL, Simple
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, make_view
 from ...core.word import INHERITED
@@ -20,7 +22,6 @@ from .thresholds import COPIED
 
 __all__ = ["KERNELS", "view_kernel"]
 
-_new: Final = object.__new__
 
 
 def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tensor:
@@ -38,7 +39,7 @@ def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tenso
     if base is a or (base is not None and base is a.base):
         if copy:
             return make_tensor(copied(data), x._word & INHERITED)
-        made: Tensor = _new(Tensor)
+        made: Tensor = new_handle(Tensor)
         made._data = data
         made._word = x._word & INHERITED
         storage = x._storage
@@ -88,7 +89,7 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
         raise
     if data.__class__ is not ndarray:  # NumPy returns an element as a scalar
         data = x._data[(*index, ...)]
-    made: Tensor = _new(Tensor)
+    made: Tensor = new_handle(Tensor)
     made._data = data
     made._word = x._word & INHERITED
     storage = x._storage
@@ -181,6 +182,10 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
         own_error(refuse_shape, "broadcast_to", shape, a.dtype.itemsize)
         raise
 
+
+for _kernel in (_reshape, _basic_index, _permute):
+    _described: Any = _kernel
+    _described.small = Simple(None, SMALL)
 
 KERNELS: Final[dict[str, Callable[..., Tensor]]] = {
     "tk::basic_index": _basic_index, "tk::alias": lambda x: make_view(x, x._data), "tk::reshape": _reshape,

@@ -117,7 +117,7 @@ def open_entry(operator: Operator, name: str, place: str) -> Callable[..., Any]:
     if place != "Tensor":
         made.__module__ = place
     made.__wrapped__ = operator.call  # type: ignore[attr-defined]  # whose signature ``inspect`` shows
-    return made
+    return operator.registry.hooks.entry(operator, made)
 
 
 def make_entry(operator: Operator, foreign: Callable[..., Any] | None = None) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from numpy import float64
 
 from ...core.lift import kept_float, kept_int, weak_tensor
+from ...core.plans import add_method
 from ...core.tensor import Tensor
 from ...dispatch.calling import codegen
 from ...dispatch.calling.arguments import lift as lift_arguments
@@ -88,13 +89,14 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
         bare = method.strip("_")
         if method.startswith("__") and bare in _BINARY:
             made[method] = _binary_method(operator, bare, reflected=False)
-            if bare not in _COMPARISONS:
+            if bare not in _COMPARISONS:  # the slots of the compiled core have one method for both
                 made[f"__r{bare}__"] = _binary_method(operator, bare, reflected=True)
         else:
             made[method] = method_of(operator, method)
     before = {name: Tensor.__dict__[name] for name in made if name in Tensor.__dict__}
     for name, function in made.items():
-        setattr(Tensor, name, function)
+        if not add_method(operator, name, function, made.get(f"__r{name.strip('_')}__")):
+            setattr(Tensor, name, function)
 
     def remove() -> None:
         for name, function in made.items():

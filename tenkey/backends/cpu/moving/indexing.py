@@ -9,7 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
+from ....core.handle import new_handle
 from ....core.lift import refuse_out_of_range
+from ....core.plans import SMALL, Simple
 from ....core.tensor import Tensor, make_tensor
 from ....core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ....dispatch.operator import Operator
@@ -152,7 +154,6 @@ def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None
                 own_error(_check_range, operator, i._data, x.shape[axis], axis)
 
 
-_new: Final = object.__new__
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
@@ -181,7 +182,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         data = np.asarray(data)
     elif not data.flags.c_contiguous:  # NumPy chooses the layout of the result after that of the indices
         data = data.copy()
-    made: Tensor = _new(Tensor)
+    made: Tensor = new_handle(Tensor)
     made._data = data
     made._word = x._word & INHERITED
     made._storage = None
@@ -348,6 +349,10 @@ def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
     return kernel
 
+
+for _kernel in (index, basic_put_, put_):
+    _described: Any = _kernel
+    _described.small = Simple(None, SMALL)
 
 KERNELS: Final[dict[str, Callable[..., Tensor] | Specialized]] = {
     "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ....core.handle import new_handle
 from ....core.tensor import Tensor, cpu_word
 from ....core.word import WEAK_MASK
 from ....dispatch.calling import codegen
@@ -171,7 +172,7 @@ def _maker(form: str, kinds: str, mixed: bool) -> Callable[..., Any]:
     )
     scope = {
         "Tensor": Tensor, "asarray": np.asarray, "common_shape": common_shape, "ndarray": np.ndarray,
-        "new": object.__new__,
+        "new": new_handle,
         "own_error": own_error, "quiet_cast": quiet_cast, "quietly": quietly, "reach": _reach, "silenced": silenced,
         "square": SQUARE, "weak_mask": WEAK_MASK, "many_rows": TILED_ROWS,
     }  # fmt: skip

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.device import to_device
+from ....core.handle import new_handle
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor, word_for
 from ....core.word import WEAK_MASK
@@ -34,7 +35,6 @@ __all__ = ["InplacePlans", "Plans", "ReductionPlans"]
 
 _MOST: Final = 1024  # plans of one operator and combination of dtypes; a program with more layouts begins anew
 _ALIGNED: Final = 15
-_new: Final = object.__new__
 
 _Plan = Callable[..., StridedArray | None]
 
@@ -80,7 +80,7 @@ class Plans:
             else:
                 data = plan(a) if known else None
                 if data is not None:
-                    made: Tensor = _new(Tensor)
+                    made: Tensor = new_handle(Tensor)
                     made._data = data
                     made._word = words[device.type]
                     made._storage = None
@@ -107,7 +107,7 @@ class Plans:
             else:
                 data = plan(a, b) if known else None
                 if data is not None:
-                    made: Tensor = _new(Tensor)
+                    made: Tensor = new_handle(Tensor)
                     made._data = data
                     made._word = words[device.type]
                     made._storage = None
@@ -134,7 +134,7 @@ class Plans:
             else:
                 data = plan(a) if known else None
                 if data is not None:
-                    made: Tensor = _new(Tensor)
+                    made: Tensor = new_handle(Tensor)
                     made._data = data
                     made._word = words[device.type]
                     made._storage = None
@@ -162,7 +162,7 @@ class Plans:
             else:
                 data = plan(a, b, c) if known else None
                 if data is not None:
-                    made: Tensor = _new(Tensor)
+                    made: Tensor = new_handle(Tensor)
                     made._data = data
                     made._word = words[device.type]
                     made._storage = None
@@ -184,7 +184,7 @@ class Plans:
             data = plan(*windows)
             if data is None:
                 return slow(*args)
-            made: Tensor = _new(Tensor)
+            made: Tensor = new_handle(Tensor)
             made._data = data
             made._word = words[data.device.type]
             made._storage = None
@@ -312,7 +312,7 @@ class ReductionPlans:
         if plan.prepared is not None:
             result = plan.prepared(data)
             if result is not None:
-                found: Tensor = _new(Tensor)
+                found: Tensor = new_handle(Tensor)
                 found._data = result
                 found._word = plan.words[result.device.type]
                 found._storage = None

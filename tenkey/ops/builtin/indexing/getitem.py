@@ -21,6 +21,7 @@ import numpy as np
 
 from ....core.device import CPU, Device
 from ....core.exchange.interfaces import array_of
+from ....core.plans import add_method, add_table
 from ....core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ....core.wrapper import Wrapper
 from ....dispatch.errors import shown
@@ -312,4 +313,6 @@ def _planned(x: Tensor, given: Any) -> Tensor:
     return found if plan.tail is None else squeeze(found, found.ndim - plan.tail - 1)
 
 
-Tensor.__getitem__ = getitem  # type: ignore[method-assign, assignment]
+add_table("take", operator_of(index))
+if not add_method(registry.find("tk::basic_index"), "__getitem__", getitem):
+    Tensor.__getitem__ = getitem  # type: ignore[method-assign, assignment]

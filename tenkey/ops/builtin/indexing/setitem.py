@@ -26,6 +26,7 @@ from ...._util.record import Record
 from ....core.dtypes.names import int64
 from ....core.exchange.interfaces import array_of
 from ....core.lift import kept_float, kept_int, refuse_out_of_range, weak_tensor
+from ....core.plans import add_method, add_table
 from ....core.tensor import Tensor, from_host, strides_of
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ....dispatch.errors import shown
@@ -345,4 +346,6 @@ def _arranged(plan: Plan, source: Tensor) -> Tensor:
     return flip(source, axis=tuple(axes)) if axes else source
 
 
-Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]
+add_table("put", operator_of(put_))
+if not add_method(registry.find("tk::basic_put_"), "__setitem__", setitem):
+    Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]

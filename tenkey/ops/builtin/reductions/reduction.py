@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.dtypes.names import default_float, float32, float64, int64
+from ....core.plans import MEAN, Reduction
 from ....core.tensor import Tensor, cpu_word, make_tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
@@ -148,6 +149,10 @@ def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> A
         return NotImplemented
     total = sum(make_tensor(x, cpu_word(x.dtype)), axis=axis, keepdims=keepdims)._data
     return _divide(total, x.size // total.size, total)
+
+
+_described: Any = _numpy_mean
+_described.small = Reduction(np.add, None, 0, MEAN, _FEW - 1)
 
 
 @composite(

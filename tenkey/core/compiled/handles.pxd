@@ -1,0 +1,91 @@
+# Declarations of handles.py; see there.
+cimport numpy as cnp
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+
+    /* A new instance of `kind`, a subclass of `base`. Cython looks `__new__` up by name where the class is a variable. */
+    static PyObject* tenkey_new(PyObject* base, PyObject* kind, PyObject* arguments) {
+        return ((PyTypeObject*)base)->tp_new((PyTypeObject*)kind, arguments, NULL);
+    }
+
+    /* Fields of a handle are reached through these two functions, because `del` in Python leaves a null pointer. */
+    #define TENKEY_FIELDS(x) ((PyObject**)((char*)(x) + sizeof(PyObject)))
+    static CYTHON_INLINE PyObject* tenkey_get(PyObject* x, int i) {
+        PyObject* value = TENKEY_FIELDS(x)[i];
+        if (value == NULL) value = Py_None;
+        Py_INCREF(value);
+        return value;
+    }
+    static CYTHON_INLINE void tenkey_put(PyObject* x, int i, PyObject* value) {
+        PyObject* old = TENKEY_FIELDS(x)[i];
+        Py_INCREF(value);
+        TENKEY_FIELDS(x)[i] = value;
+        Py_XDECREF(old);
+    }
+
+    /* Members instead of the getters that Cython makes: the interpreter specialises reads and writes of them. */
+    static int tenkey_member(PyObject* type, const char* name, int i) {
+        static PyMemberDef members[8];
+        PyMemberDef* member = &members[i];
+        member->name = name;
+        member->type = T_OBJECT_EX;
+        member->offset = sizeof(PyObject) + i * sizeof(PyObject*);
+        PyObject* descriptor = PyDescr_NewMember((PyTypeObject*)type, member);
+        if (descriptor == NULL) return -1;
+        int failed = PyDict_SetItemString(((PyTypeObject*)type)->tp_dict, name, descriptor);
+        Py_DECREF(descriptor);
+        PyType_Modified((PyTypeObject*)type);
+        return failed;
+    }
+    """
+    object tenkey_new(object base, object kind, tuple arguments)
+    object tenkey_get(object x, int i)
+    void tenkey_put(object x, int i, object value)
+    int tenkey_member(object type, const char* name, int i) except -1
+
+cdef extern from *:
+    """
+    #ifndef TENKEY_SOURCE_HASH
+    #define TENKEY_SOURCE_HASH ""
+    #endif
+    """
+    const char* TENKEY_SOURCE_HASH
+
+cdef extern from "Python.h":
+    unsigned long long long_bits "PyLong_AsUnsignedLongLong" (object number) noexcept
+    void PyErr_Clear()
+
+cdef class Handle:
+    cdef object _data, _word, _storage, _autograd
+
+cdef class Recipe:
+    cdef type node_class
+    cdef tuple edges, saves
+    cdef bint is_view
+
+cdef class Plan:
+    cdef unsigned long long key
+    cdef object word, call, zero
+    cdef Recipe recipe
+    cdef cnp.dtype dtype
+    cdef int number, kind, option
+    cdef Py_ssize_t size, result_size, limit
+    cdef cnp.PyUFuncGenericFunction loop
+    cdef void* context
+    cdef long waits
+
+cdef class Table:
+    cdef list plans
+    cdef public object general, reflected, learn
+    cdef object float64_word
+    cdef Plan find(self, unsigned long long key)
+    cdef Plan usable(self, unsigned long long* key)
+
+cdef type TENSOR, ARRAY, NDARRAY, STORAGE
+cdef object SILENT
+cdef unsigned long long RECORDED, FLOAT, INT, NO_WORD
+cdef Handle wrapped(type kind, data, word, storage)
+cdef unsigned long long word_of(Handle x) noexcept
+cdef cnp.ndarray native(Handle x)

@@ -1,0 +1,762 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
+# cython: auto_pickle=False, cdivision=True
+"""What plans compute: elementwise calls, reductions, small products, views, and their recording for autograd.
+
+Each function takes a table and the arguments of a call and returns the result, or None where the call has to go to
+Python; then ``missed`` is the union of words for which a plan is to be made, or NO_WORD. Nothing has changed by then.
+"""
+
+import cython
+from cython.cimports import numpy as cnp
+from cython.cimports.cpython.exc import PyErr_Occurred
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.libc.string import memcpy
+from cython.cimports.tenkey.core.compiled.handles import (
+    ARRAY,
+    FLOAT,
+    INT,
+    NDARRAY,
+    NO_WORD,
+    RECORDED,
+    STORAGE,
+    TENSOR,
+    Handle,
+    Plan,
+    Recipe,
+    Table,
+    native,
+    tenkey_get,
+    tenkey_new,
+    tenkey_put,
+    word_of,
+    wrapped,
+)
+
+import numpy as np
+
+cnp.import_array()
+cnp.import_ufunc()
+
+NOTHING = cython.declare(tuple, ())
+FLOAT64 = cython.declare(type, np.float64)
+EXACT = cython.declare(object, 1 << 53)  # ints up to here are exact as float64, so that float32 rounds them once
+REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
+
+# what autograd and core give: see ``configure``
+QUIETLY = cython.declare(object, None)
+WEAK = cython.declare(object, None)
+STORAGE_OF = cython.declare(object, None)
+VERSION_OF = cython.declare(object, None)
+CPU = cython.declare(object, None)
+SEQUENCE = cython.declare(object, None)
+NO_EDGE = cython.declare(tuple, (None, 0))
+LEAF_EDGE = cython.declare(object, None)
+OUTPUT_META = cython.declare(type, type(None))
+VIEW_META = cython.declare(type, type(None))
+TENSOR_META = cython.declare(object, None)
+SAVED_TENSOR = cython.declare(object, None)
+SAVED_OUTPUT = cython.declare(object, None)
+
+# sources of saved values other than the position of an operand
+OUT = cython.declare(cython.int, -1)
+META = cython.declare(cython.int, -2)
+OWN_META = cython.declare(cython.int, -3)
+OPTIONS = cython.declare(cython.int, 10)
+CODES = {"out": -1, "meta": -2, "own_meta": -3, "option": 10}
+
+SUM = cython.declare(cython.int, 1)  # options of reductions
+MEAN = cython.declare(cython.int, 2)
+PRODUCT_SUM = cython.declare(cython.Py_ssize_t, 64)  # elements up to which tk.sum multiplies by ones
+
+
+def configure(quietly, weak, storage_of, version_of, cpu):
+    """Receive the functions of core that the operations call."""
+    global QUIETLY, WEAK, STORAGE_OF, VERSION_OF, CPU
+    QUIETLY, WEAK, STORAGE_OF, VERSION_OF, CPU = quietly, weak, storage_of, version_of, cpu
+
+
+def configure_recording(
+    sequence, no_edge, leaf_edge, output_meta, view_meta, tensor_meta, saved_tensor, saved_output
+):
+    """Receive the classes and functions of autograd that recording uses."""
+    global SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META, VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT
+    SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META = sequence, no_edge, leaf_edge, output_meta
+    VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT = view_meta, tensor_meta, saved_tensor, saved_output
+
+
+# ---- operands
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
+    """Return what an operand adds to the union of words; NO_WORD for one that no plan covers."""
+    own: type = type(x)
+    if own is kind or (own is ARRAY and kind is TENSOR):
+        return word_of(cython.cast(Handle, x))
+    if own is float:
+        return FLOAT
+    if own is int:
+        return INT
+    if own is FLOAT64:
+        return FLOAT if table.float64_word is None else cython.cast(cython.ulonglong, table.float64_word)
+    return NO_WORD
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def step_of(a: cnp.ndarray, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the distance of neighbours in bytes; -1 where the elements are not at equal distances in C order."""
+    flags: cython.int = cnp.PyArray_FLAGS(a)
+    if not flags & cnp.NPY_ARRAY_ALIGNED:
+        return -1
+    if flags & cnp.NPY_ARRAY_C_CONTIGUOUS:
+        return size
+    if cnp.PyArray_NDIM(a) == 1:
+        return cnp.PyArray_STRIDES(a)[0]
+    return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def same_shape(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    k: cython.int
+    n: cython.int = cnp.PyArray_NDIM(a)
+    if n != cnp.PyArray_NDIM(b):
+        return False
+    for k in range(n):
+        if cnp.PyArray_DIMS(a)[k] != cnp.PyArray_DIMS(b)[k]:
+            return False
+    return True
+
+
+@cython.cfunc
+def store_number(plan: Plan, number, room: cython.p_double) -> cython.bint:
+    """Write a Python number in the dtype of the loop; return whether that was possible without a loss."""
+    form: cython.int = plan.number
+    value: cython.double
+    whole: cython.longlong
+    is_int: cython.bint = type(number) is int
+    if form == 0 or (form == 3 and not is_int):
+        return False
+    try:
+        if form == 3:
+            whole = number
+            cython.cast(cython.p_longlong, room)[0] = whole
+            return True
+        if is_int and (form == 2 or form == 5) and not -EXACT <= number <= EXACT:
+            return False
+        value = number
+    except OverflowError:
+        return False
+    room[1] = 0
+    if form == 1 or form == 4:
+        room[0] = value
+    else:
+        cython.cast(cython.p_float, room)[0] = cython.cast(cython.float, value)
+        cython.cast(cython.p_float, room)[1] = 0
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def takes_number(plan: Plan, number) -> cython.bint:
+    """Return whether NumPy's ufunc converts a Python number exactly as the operator does."""
+    if type(number) is int:
+        return plan.number == 0 or plan.number == 3 or plan.number == 1 or plan.number == 4
+    return plan.number != 3 and plan.number != 0
+
+
+@cython.cfunc
+def new_like(plan: Plan, shaped: cnp.ndarray) -> cnp.ndarray:
+    """Return a new array in C order with the shape of another one and the dtype of the result."""
+    return cython.cast(cnp.ndarray, empty(plan.dtype, cnp.PyArray_NDIM(shaped), cnp.PyArray_DIMS(shaped)))
+
+
+@cython.cfunc
+def empty(dtype: cnp.dtype, ndim: cython.int, dims: cython.pointer(cnp.npy_intp)):
+    Py_INCREF(dtype)  # PyArray_NewFromDescr steals the reference
+    return new_from_descr(NDARRAY, dtype, ndim, dims, cython.NULL, cython.NULL, 0, cython.NULL)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run(plan: Plan, count: cnp.npy_intp, first: cython.p_char, step1: cnp.npy_intp, second: cython.p_char,
+        step2: cnp.npy_intp, out: cython.p_char, step3: cnp.npy_intp) -> cython.int:  # fmt: skip
+    """Run the inner loop; ``second`` is null for one operand. An error of the loop (integer powers) is raised."""
+    places: cython.p_char[3]
+    steps: cnp.npy_intp[3]
+    places[0], steps[0] = first, step1
+    if second != cython.NULL:
+        places[1], steps[1] = second, step2
+        places[2], steps[2] = out, step3
+    else:
+        places[1], steps[1] = out, step3
+    plan.loop(places, cython.address(count), steps, plan.context)
+    return -1 if PyErr_Occurred() != cython.NULL else 0
+
+
+@cython.cfunc
+def called(plan: Plan, a, b) -> cnp.ndarray:
+    """Return what NumPy's ufunc computes, for layouts that the loop does not take; None where it refuses."""
+    if plan.call is None:
+        return None
+    try:
+        data = QUIETLY(plan.call, a) if b is None else QUIETLY(plan.call, a, b)
+    except REFUSED:  # the call in Python explains it
+        return None
+    if type(data) is not NDARRAY:
+        data = np.asarray(data)
+    result: cnp.ndarray = data
+    return result if cnp.PyArray_TYPE(result) == plan.dtype.type_num else None
+
+
+# ---- elementwise
+
+
+@cython.cfunc
+def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
+    """Compute one operand."""
+    missed[0] = operand_word(kind, x, table) if isinstance(x, Handle) else NO_WORD
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None or cnp.PyArray_SIZE(a) > plan.limit:
+        return None
+    step: cython.Py_ssize_t = -1
+    if plan.loop != cython.NULL:
+        step = step_of(a, plan.size)
+    out: cnp.ndarray
+    if step < 0:
+        out = called(plan, a, None)
+        if out is None:
+            return None
+    else:
+        out = new_like(plan, a)
+        run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), step, cython.NULL, 0, cnp.PyArray_BYTES(out),
+            plan.result_size)  # fmt: skip
+    result: Handle = wrapped(kind, out, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), NOTHING)
+    return result
+
+
+@cython.cfunc
+def binary(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
+    """Compute two operands, at least one of which is a handle."""
+    key: cython.ulonglong = operand_word(kind, x, table)
+    other: cython.ulonglong = operand_word(kind, y, table)
+    missed[0] = NO_WORD if key == NO_WORD or other == NO_WORD else key | other
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    out: cnp.ndarray = pair(plan, x, y)
+    if out is None:
+        return None
+    result: Handle = wrapped(kind, out, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x, y), NOTHING)
+    return result
+
+
+@cython.cfunc
+def pair(plan: Plan, x, y) -> cnp.ndarray:
+    """Return the array of an elementwise result."""
+    a: cnp.ndarray = None
+    b: cnp.ndarray = None
+    c1: cython.Py_ssize_t = 1
+    c2: cython.Py_ssize_t = 1
+    s1: cython.Py_ssize_t = 0
+    s2: cython.Py_ssize_t = 0
+    p1: cython.p_char
+    p2: cython.p_char
+    room: cython.double[2]
+    if isinstance(x, Handle):
+        a = native(cython.cast(Handle, x))
+        if a is None:
+            return None
+        c1 = cnp.PyArray_SIZE(a)
+        s1 = step_of(a, plan.size)
+    if isinstance(y, Handle):
+        b = native(cython.cast(Handle, y))
+        if b is None:
+            return None
+        c2 = cnp.PyArray_SIZE(b)
+        s2 = step_of(b, plan.size)
+    if c1 > plan.limit or c2 > plan.limit or (a is None and b is None):
+        return None
+    if plan.loop == cython.NULL:
+        s1 = -1
+    shaped: cnp.ndarray = a if a is not None else b
+    if a is None or b is None:
+        number = y if b is None else x
+        if s1 < 0 or s2 < 0 or not store_number(plan, number, room):
+            if plan.loop != cython.NULL and not takes_number(plan, number):
+                return None
+            return called(plan, x if a is None else a, y if b is None else b)
+        p1 = cython.cast(cython.p_char, room) if a is None else cnp.PyArray_BYTES(a)
+        p2 = cython.cast(cython.p_char, room) if b is None else cnp.PyArray_BYTES(b)
+    else:
+        if s1 < 0 or s2 < 0:
+            pass
+        elif same_shape(a, b):
+            pass
+        elif cnp.PyArray_NDIM(b) == 0:
+            s2 = 0
+        elif cnp.PyArray_NDIM(a) == 0:
+            s1, shaped = 0, b
+        else:
+            s1 = -1
+        if s1 < 0 or s2 < 0:
+            return called(plan, a, b) if c1 * c2 <= plan.limit else None
+        p1, p2 = cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(b)
+    out: cnp.ndarray = new_like(plan, shaped)
+    try:
+        run(plan, cnp.PyArray_SIZE(shaped), p1, s1, p2, s2, cnp.PyArray_BYTES(out), plan.result_size)
+    except ValueError:  # integers to a negative power
+        return None
+    return out
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def may_change(x: Handle) -> cython.bint:
+    """Return whether a tensor can be changed in place without asking autograd."""
+    root = tenkey_get(x, 2)
+    return not isinstance(root, Handle) or not word_of(cython.cast(Handle, root)) & RECORDED
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def changed(x: Handle) -> cython.int:
+    """Count a change of the memory of a tensor."""
+    storage = tenkey_get(x, 2)
+    if type(storage) is not STORAGE:
+        storage = STORAGE_OF(x)
+    storage.version += 1
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bint:
+    """Carry out ``x += y`` and its like; return False where nothing was done."""
+    kind: type = type(x)
+    key: cython.ulonglong = word_of(x)
+    other: cython.ulonglong = operand_word(kind, y, table)
+    missed[0] = NO_WORD if key == NO_WORD or other == NO_WORD else key | other
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return False
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(x)
+    if a is None or cnp.PyArray_SIZE(a) > plan.limit or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
+        return False
+    s1: cython.Py_ssize_t = step_of(a, plan.size)
+    s2: cython.Py_ssize_t = 0
+    p2: cython.p_char
+    room: cython.double[2]
+    b: cnp.ndarray = None
+    if isinstance(y, Handle):
+        b = native(cython.cast(Handle, y))
+        if b is None:
+            return False
+        s2 = step_of(b, plan.size)
+        p2 = cnp.PyArray_BYTES(b)
+        if not same_shape(a, b):
+            if cnp.PyArray_NDIM(b) != 0:
+                return False
+            s2 = 0
+        if s1 <= 0 or s2 < 0 or (overlap(a, b) and (p2 != cnp.PyArray_BYTES(a) or s1 != s2)):
+            return False
+    elif s1 <= 0 or not store_number(plan, y, room):
+        return False
+    else:
+        p2 = cython.cast(cython.p_char, room)
+    run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), s1, p2, s2, cnp.PyArray_BYTES(a), s1)
+    changed(x)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def overlap(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether the memory from the first to the last element of two arrays has a byte in common."""
+    return not (last_of(a) < cnp.PyArray_BYTES(b) or last_of(b) < cnp.PyArray_BYTES(a))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def last_of(a: cnp.ndarray) -> cython.p_char:
+    """Return the address of the last byte; strides are not negative."""
+    place: cython.p_char = cnp.PyArray_BYTES(a) + cnp.PyArray_ITEMSIZE(a) - 1
+    k: cython.int
+    for k in range(cnp.PyArray_NDIM(a)):
+        if cnp.PyArray_DIMS(a)[k] > 0:
+            place += (cnp.PyArray_DIMS(a)[k] - 1) * cnp.PyArray_STRIDES(a)[k]
+    return place
+
+
+@cython.cfunc
+def select(table: Table, condition, x, y, missed: cython.p_ulonglong):
+    """Compute ``where(condition, x, y)`` for two tensors of one dtype."""
+    missed[0] = NO_WORD
+    if not (isinstance(condition, Handle) and isinstance(x, Handle) and isinstance(y, Handle)):
+        return None
+    k1: cython.ulonglong = operand_word(TENSOR, condition, table)
+    k2: cython.ulonglong = operand_word(TENSOR, x, table)
+    k3: cython.ulonglong = operand_word(TENSOR, y, table)
+    if k1 == NO_WORD or k2 == NO_WORD or k3 == NO_WORD:
+        return None
+    missed[0] = k1 | k2 | k3
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    c: cnp.ndarray = native(cython.cast(Handle, condition))
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    b: cnp.ndarray = native(cython.cast(Handle, y))
+    if c is None or a is None or b is None or cnp.PyArray_TYPE(c) != cnp.NPY_BOOL:
+        return None
+    if cnp.PyArray_TYPE(a) != plan.dtype.type_num or cnp.PyArray_TYPE(b) != plan.dtype.type_num:
+        return None
+    if cnp.PyArray_SIZE(c) * cnp.PyArray_SIZE(a) * cnp.PyArray_SIZE(b) > plan.limit:
+        if not (same_shape(a, b) and same_shape(a, c) and cnp.PyArray_SIZE(c) <= plan.limit):
+            return None
+    try:
+        data = cnp.PyArray_Where(c, a, b)
+    except REFUSED:
+        return None
+    if type(data) is not NDARRAY:
+        return None
+    result: Handle = wrapped(TENSOR, data, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (condition, x, y), NOTHING)
+    return result
+
+
+# ---- reductions and products
+
+
+@cython.cfunc
+def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cython.p_ulonglong):
+    """Reduce all axes (None) or one of an array in C order, in the order in which NumPy's ``reduce`` does."""
+    missed[0] = operand_word(kind, x, table) if isinstance(x, Handle) else NO_WORD
+    if axis is not None and type(axis) is not int:
+        missed[0] = NO_WORD
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None:
+        return None
+    size: cython.Py_ssize_t = cnp.PyArray_SIZE(a)
+    flags: cython.int = cnp.PyArray_FLAGS(a)
+    if size == 0 or size > plan.limit or not flags & cnp.NPY_ARRAY_C_CONTIGUOUS or not flags & cnp.NPY_ARRAY_ALIGNED:
+        return None
+    ndim: cython.int = cnp.PyArray_NDIM(a)
+    place: cython.Py_ssize_t = 0
+    k: cython.int
+    outer: cython.Py_ssize_t = 1
+    inner: cython.Py_ssize_t = 1
+    count: cython.Py_ssize_t = size
+    dims: cnp.npy_intp[64]
+    n: cython.int = 0
+    if axis is not None:
+        try:
+            place = axis
+        except OverflowError:
+            return None
+        if place < 0:
+            place += ndim
+        if place < 0 or place >= ndim:
+            return None
+        count = cnp.PyArray_DIMS(a)[place]
+        for k in range(ndim):
+            if k < place:
+                outer *= cnp.PyArray_DIMS(a)[k]
+            elif k > place:
+                inner *= cnp.PyArray_DIMS(a)[k]
+    for k in range(ndim):
+        if axis is not None and k != place:
+            dims[n] = cnp.PyArray_DIMS(a)[k]
+            n += 1
+        elif keepdims:
+            dims[n] = 1
+            n += 1
+    out: cnp.ndarray = empty(plan.dtype, n, dims)
+    fold(plan, cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(out), outer, count, inner, axis is None)
+    if plan.option == MEAN:
+        divide(plan, out, count)
+    result: Handle = wrapped(kind, out, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), (None if axis is None else (axis,), keepdims, None))
+    return result
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fold(plan: Plan, source: cython.p_char, out: cython.p_char, outer: cython.Py_ssize_t, count: cython.Py_ssize_t,
+         inner: cython.Py_ssize_t, is_whole: cython.bint) -> cython.int:  # fmt: skip
+    """Combine the middle axis of an array of shape (outer, count, inner)."""
+    size: cython.Py_ssize_t = plan.size
+    row: cython.Py_ssize_t = inner * size
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    zero: cython.p_char = cython.NULL
+    if plan.zero is not None:
+        zero = cython.cast(bytes, plan.zero)
+    for i in range(outer):
+        if is_whole and plan.option == SUM and count <= PRODUCT_SUM:
+            sum_by_product(plan, source, out, count)
+            continue
+        first = 0
+        if zero != cython.NULL:
+            for j in range(inner):
+                memcpy(out + j * size, zero, size)
+        else:
+            memcpy(out, source, row)
+            first = 1
+        if inner == 1:
+            run(plan, count - first, out, 0, source + first * size, size, out, 0)
+        else:
+            for j in range(first, count):
+                run(plan, inner, out, size, source + j * row, size, out, size)
+        source += count * row
+        out += row
+    return 0
+
+
+ONES = cython.declare(dict, {})
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def sum_by_product(plan: Plan, source: cython.p_char, out: cython.p_char, count: cython.Py_ssize_t) -> cython.int:
+    """Sum a short vector as the kernel of ``tk.sum`` does, by its product with ones."""
+    ones: cnp.ndarray = ONES.get(plan.dtype)
+    if ones is None:
+        ones = ONES[plan.dtype] = np.ones(PRODUCT_SUM, plan.dtype)
+    dot: cython.p_void = dot_function(plan.dtype)
+    call_dot(dot, source, plan.size, cnp.PyArray_BYTES(ones), plan.size, out, count)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def divide(plan: Plan, out: cnp.ndarray, count: cython.Py_ssize_t) -> cython.int:
+    """Divide sums of float32 or float64 by the number of elements."""
+    k: cython.Py_ssize_t
+    for k in range(cnp.PyArray_SIZE(out)):
+        if plan.number == 2:
+            cython.cast(cython.p_float, cnp.PyArray_DATA(out))[k] /= cython.cast(cython.float, count)
+        else:
+            cython.cast(cython.p_double, cnp.PyArray_DATA(out))[k] /= cython.cast(cython.double, count)
+    return 0
+
+
+@cython.cfunc
+def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
+    """Multiply two small matrices of one dtype."""
+    missed[0] = NO_WORD
+    if not (isinstance(x, Handle) and isinstance(y, Handle)):
+        return None
+    k1: cython.ulonglong = operand_word(kind, x, table)
+    k2: cython.ulonglong = operand_word(kind, y, table)
+    if k1 == NO_WORD or k2 == NO_WORD:
+        return None
+    missed[0] = k1 | k2
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    b: cnp.ndarray = native(cython.cast(Handle, y))
+    if a is None or b is None or cnp.PyArray_NDIM(a) != 2 or cnp.PyArray_NDIM(b) != 2:
+        return None
+    if cnp.PyArray_DIMS(a)[1] != cnp.PyArray_DIMS(b)[0] or cnp.PyArray_SIZE(a) > plan.limit:
+        return None
+    if cnp.PyArray_SIZE(b) > plan.limit:
+        return None
+    data = cnp.PyArray_MatrixProduct(a, b)
+    if type(data) is not NDARRAY:
+        return None
+    result: Handle = wrapped(kind, data, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x, y), NOTHING)
+    return result
+
+
+# ---- views
+
+
+@cython.cfunc
+def window(plan: Plan, kind: type, x: Handle, data, extras: tuple):
+    """Return a view of a tensor (Note [Views share a version counter])."""
+    root = tenkey_get(x, 2)
+    if root is None or type(root) is STORAGE:
+        root = x
+    result: Handle = wrapped(kind, data, plan.word, root)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), extras)
+    return result
+
+
+@cython.cfunc
+def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
+    """Compute ``reshape(x, shape)`` for a tuple of ints: a view where that is possible, else a copy."""
+    missed[0] = NO_WORD
+    if type(shape) is not tuple or not isinstance(x, Handle):
+        return None
+    lengths: tuple = shape
+    dims: cnp.npy_intp[64]
+    n: cython.Py_ssize_t = len(lengths)
+    k: cython.Py_ssize_t
+    if n > 64:
+        return None
+    for k in range(n):
+        if type(lengths[k]) is not int:
+            return None
+        try:
+            dims[k] = lengths[k]
+        except OverflowError:
+            return None
+        if dims[k] < -1:
+            return None
+    missed[0] = operand_word(kind, x, table)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None or cnp.PyArray_SIZE(a) > plan.limit:
+        return None
+    wanted: cnp.PyArray_Dims
+    wanted.ptr, wanted.len = dims, cython.cast(cython.int, n)
+    try:
+        data = cnp.PyArray_Newshape(a, cython.address(wanted), cnp.NPY_CORDER)
+    except REFUSED:
+        return None
+    if type(data) is not NDARRAY or data is a:
+        return None
+    made: cnp.ndarray = data
+    base = array_base(made)
+    if base is a or (base is not None and base is array_base(a)):
+        return window(plan, kind, cython.cast(Handle, x), data, (shape, None))
+    result: Handle = wrapped(kind, data, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), (shape, None))
+    return result
+
+
+@cython.cfunc
+def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
+    """Compute ``x.T``."""
+    missed[0] = operand_word(kind, x, table)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None:
+        return None
+    data = cnp.PyArray_Transpose(a, cython.NULL)
+    axes = NOTHING if plan.recipe is None else tuple(range(cnp.PyArray_NDIM(a) - 1, -1, -1))
+    return window(plan, kind, cython.cast(Handle, x), data, (axes,))
+
+
+# ---- recording
+
+
+@cython.cfunc
+def edge_of(x):
+    """Return the edge to which the gradient of an operand goes."""
+    if not isinstance(x, Handle) or not word_of(cython.cast(Handle, x)) & RECORDED:
+        return NO_EDGE
+    meta = tenkey_get(x, 3)
+    edge = None if meta is None else meta.edge
+    return LEAF_EDGE(x) if edge is None else edge
+
+
+@cython.cfunc
+def saved_input(x):
+    """Return what a node keeps of an operand (Note [Values saved as they are])."""
+    if not isinstance(x, Handle):
+        return WEAK(x.item() if type(x) is FLOAT64 else x)
+    if tenkey_get(x, 2) is None:
+        return x
+    saved = SAVED_TENSOR()
+    saved.tensor = x
+    saved.version = VERSION_OF(x)
+    return saved
+
+
+@cython.cfunc
+def saved_output(result: Handle):
+    """Return what a node keeps of its own result: its storage."""
+    if result._storage is not None:
+        return SAVED_OUTPUT(result)
+    storage = tenkey_new(object, STORAGE, NOTHING)
+    storage.buffer = result._data
+    storage.device = CPU
+    storage.version = 0
+    result._storage = storage
+    return storage
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def record(recipe: Recipe, result: Handle, operands: tuple, options: tuple) -> cython.int:
+    """Make the node of a call, as the generated Autograd kernel of the operator does."""
+    node = tenkey_new(object, recipe.node_class, NOTHING)
+    node.sequence_nr = SEQUENCE.next()
+    edges: list = []
+    needed: cython.long = 0
+    k: cython.Py_ssize_t
+    source: cython.int
+    for k in range(len(recipe.edges)):
+        edge = edge_of(operands[cython.cast(cython.Py_ssize_t, recipe.edges[k])])
+        edges.append(edge)
+        if edge is not NO_EDGE:
+            needed |= 1 << k
+    node.next_edges = tuple(edges)
+    node.shape = result._data.shape
+    for slot, code, users in recipe.saves:
+        source = code
+        value = None
+        if source >= OPTIONS:
+            value = options[source - OPTIONS]
+        elif needed & cython.cast(cython.long, users):
+            if source >= 0:
+                value = saved_input(operands[source])
+            elif source == OUT:
+                value = saved_output(result)
+            else:
+                first = edges[0][0]
+                if source == META or (first is not None and not first._word):
+                    x = operands[0]
+                    value = TENSOR_META(x.shape, x.dtype, x.device)
+        setattr(node, slot, value)
+    root = result._storage
+    if recipe.is_view and isinstance(root, Handle):
+        meta = tenkey_new(object, VIEW_META, NOTHING)
+        meta.own = (node, 0)
+        meta.root = root
+        meta.data = result._data
+        storage = tenkey_get(root, 2)
+        meta.at = 0 if storage is None else storage.version
+    else:
+        meta = tenkey_new(object, OUTPUT_META, NOTHING)
+        meta.node = node
+        meta.edge = (node, 0)
+    result._autograd = meta
+    node._word = result._word
+    return 0

@@ -1,0 +1,766 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
+# cython: auto_pickle=False, cdivision=True, c_api_binop_methods=True
+"""Python's operators, indexing and conversions of tensors in C, and the entries of functions.
+
+``Tensor`` inherits ``Operations``. Its slots serve both classes of tensors, whose rules differ: a ``Slot`` has a table
+of plans for ``Tensor`` and one for ``tenkey.numpy.ndarray``. A subclass of either uses the table of its base for the
+call in Python, and no plans.
+"""
+
+import cython
+from cython.cimports import numpy as cnp
+from cython.cimports.cpython.contextvars import get_value_no_default
+from cython.cimports.cpython.object import Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.libc.string import memcpy
+from cython.cimports.tenkey.core.compiled.handles import (
+    ARRAY,
+    NDARRAY,
+    NO_WORD,
+    RECORDED,
+    STORAGE,
+    TENSOR,
+    Handle,
+    Plan,
+    Table,
+    native,
+    tenkey_get,
+    word_of,
+    wrapped,
+)
+from cython.cimports.tenkey.core.compiled.operations import (
+    binary,
+    changed,
+    may_change,
+    product,
+    reduce,
+    reshaped,
+    reversed_axes,
+    select,
+    unary,
+    update,
+    window,
+)
+
+import numpy as np
+
+cnp.import_array()
+
+STATE = cython.declare(object, None)
+WORDS = cython.declare(dict, {})
+REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
+
+
+@cython.final
+@cython.cclass
+class Slot:
+    """The tables of an operator: for tensors, and for arrays with NumPy's rules."""
+
+    def set(self, table: Table, of_arrays: bool = False):
+        """Install a table."""
+        if of_arrays:
+            self.arrays = table
+        else:
+            self.tensors = table
+
+    def get(self, of_arrays: bool = False):
+        """Return a table, or None."""
+        return self.arrays if of_arrays else self.tensors
+
+    @cython.cfunc
+    def of(self, kind: type) -> Table:
+        """Return the table of a class that plans serve, or None."""
+        if kind is TENSOR:
+            return self.tensors
+        if kind is ARRAY:
+            return self.arrays
+        return None
+
+    @cython.cfunc
+    def rules_of(self, kind: type) -> Table:
+        """Return the table of the rules of any class of tensors."""
+        return self.arrays if self.arrays is not None and issubclass(kind, ARRAY) else self.tensors
+
+
+ADD = cython.declare(Slot, Slot())
+SUB = cython.declare(Slot, Slot())
+MUL = cython.declare(Slot, Slot())
+TRUEDIV = cython.declare(Slot, Slot())
+FLOORDIV = cython.declare(Slot, Slot())
+MOD = cython.declare(Slot, Slot())
+POW = cython.declare(Slot, Slot())
+SQUARE = cython.declare(Slot, Slot())
+MATMUL = cython.declare(Slot, Slot())
+AND = cython.declare(Slot, Slot())
+OR = cython.declare(Slot, Slot())
+XOR = cython.declare(Slot, Slot())
+LSHIFT = cython.declare(Slot, Slot())
+RSHIFT = cython.declare(Slot, Slot())
+LT = cython.declare(Slot, Slot())
+LE = cython.declare(Slot, Slot())
+EQ = cython.declare(Slot, Slot())
+NE = cython.declare(Slot, Slot())
+GT = cython.declare(Slot, Slot())
+GE = cython.declare(Slot, Slot())
+NEG = cython.declare(Slot, Slot())
+POS = cython.declare(Slot, Slot())
+ABS = cython.declare(Slot, Slot())
+INVERT = cython.declare(Slot, Slot())
+IADD = cython.declare(Slot, Slot())
+ISUB = cython.declare(Slot, Slot())
+IMUL = cython.declare(Slot, Slot())
+ITRUEDIV = cython.declare(Slot, Slot())
+GETITEM = cython.declare(Slot, Slot())
+SETITEM = cython.declare(Slot, Slot())
+TAKE = cython.declare(Slot, Slot())
+PUT = cython.declare(Slot, Slot())
+BOOL = cython.declare(Slot, Slot())
+FLOAT_OF = cython.declare(Slot, Slot())
+INT_OF = cython.declare(Slot, Slot())
+INDEX = cython.declare(Slot, Slot())
+LEN = cython.declare(Slot, Slot())
+SLOTS = {
+    "add": ADD, "sub": SUB, "mul": MUL, "truediv": TRUEDIV, "floordiv": FLOORDIV, "mod": MOD, "pow": POW,
+    "matmul": MATMUL, "and": AND, "or": OR, "xor": XOR, "lshift": LSHIFT, "rshift": RSHIFT, "lt": LT, "le": LE,
+    "eq": EQ, "ne": NE, "gt": GT, "ge": GE, "neg": NEG, "pos": POS, "abs": ABS, "invert": INVERT, "iadd": IADD,
+    "isub": ISUB, "imul": IMUL, "itruediv": ITRUEDIV, "getitem": GETITEM, "setitem": SETITEM, "bool": BOOL,
+    "float": FLOAT_OF, "int": INT_OF, "index": INDEX, "len": LEN,
+}  # fmt: skip
+"""The slots by the names of Python's methods without underscores."""
+FURTHER = {"square": SQUARE, "take": TAKE, "put": PUT}
+"""Tables that slots use beside their own: squares for ``x**2``, selection by arrays of indices."""
+
+
+def configure(state, words):
+    """Receive the variable of the local state, and the words of CPU tensors by dtype."""
+    global STATE, WORDS
+    STATE, WORDS = state, words
+
+
+@cython.cclass
+class Operations(Handle):
+    """The operators of tensors."""
+
+    def __add__(x, y):
+        return operate(ADD, x, y)
+
+    def __sub__(x, y):
+        return operate(SUB, x, y)
+
+    def __mul__(x, y):
+        return operate(MUL, x, y)
+
+    def __truediv__(x, y):
+        return operate(TRUEDIV, x, y)
+
+    def __floordiv__(x, y):
+        return operate(FLOORDIV, x, y)
+
+    def __mod__(x, y):
+        return operate(MOD, x, y)
+
+    def __pow__(x, y, modulus):
+        if modulus is not None:
+            return NotImplemented
+        return power(x, y)
+
+    def __matmul__(x, y):
+        return multiplied(x, y)
+
+    def __and__(x, y):
+        return operate(AND, x, y)
+
+    def __or__(x, y):
+        return operate(OR, x, y)
+
+    def __xor__(x, y):
+        return operate(XOR, x, y)
+
+    def __lshift__(x, y):
+        return operate(LSHIFT, x, y)
+
+    def __rshift__(x, y):
+        return operate(RSHIFT, x, y)
+
+    def __neg__(self):
+        return alone(NEG, self)
+
+    def __pos__(self):
+        return alone(POS, self)
+
+    def __abs__(self):
+        return alone(ABS, self)
+
+    def __invert__(self):
+        return alone(INVERT, self)
+
+    def __iadd__(self, y):
+        return in_place(IADD, ADD, self, y)
+
+    def __isub__(self, y):
+        return in_place(ISUB, SUB, self, y)
+
+    def __imul__(self, y):
+        return in_place(IMUL, MUL, self, y)
+
+    def __itruediv__(self, y):
+        return in_place(ITRUEDIV, TRUEDIV, self, y)
+
+    def __richcmp__(self, y, operation: cython.int):
+        if operation == Py_LT:
+            return operate(LT, self, y)
+        if operation == Py_LE:
+            return operate(LE, self, y)
+        if operation == Py_EQ:
+            return operate(EQ, self, y)
+        if operation == Py_NE:
+            return operate(NE, self, y)
+        if operation == Py_GT:
+            return operate(GT, self, y)
+        return operate(GE, self, y)
+
+    def __hash__(self):
+        return object.__hash__(self)
+
+    def __getitem__(self, index):
+        missed: cython.ulonglong = NO_WORD
+        table: Table = GETITEM.of(type(self))
+        if table is None:
+            return GETITEM.rules_of(type(self)).general(self, index)
+        result = subscript(table, self, index, cython.address(missed))
+        if result is not None:
+            return result
+        return followed(table, table.general(self, index), missed)
+
+    def __setitem__(self, index, value):
+        missed: cython.ulonglong = NO_WORD
+        table: Table = SETITEM.of(type(self))
+        if table is None:
+            SETITEM.rules_of(type(self)).general(self, index, value)
+            return
+        if not assign(table, self, index, value, cython.address(missed)):
+            followed(table, table.general(self, index, value), missed)
+
+    def __len__(self):
+        a: cnp.ndarray = None
+        if LEN.of(type(self)) is not None:
+            a = native(self)
+        if a is None or cnp.PyArray_NDIM(a) == 0:
+            return LEN.rules_of(type(self)).general(self)
+        return cnp.PyArray_DIMS(a)[0]
+
+    def __bool__(self):
+        item = number_of(BOOL, self)
+        return BOOL.rules_of(type(self)).general(self) if item is None else bool(item)
+
+    def __float__(self):
+        item = number_of(FLOAT_OF, self)
+        return FLOAT_OF.rules_of(type(self)).general(self) if item is None else float(item)
+
+    def __int__(self):
+        item = number_of(INT_OF, self)
+        if type(item) is not int and type(item) is not bool:  # floats may be nan or infinite
+            return INT_OF.rules_of(type(self)).general(self)
+        return int(item)
+
+    def __index__(self):
+        return INDEX.rules_of(type(self)).general(self)
+
+
+@cython.cfunc
+@cython.inline
+def followed(table: Table, result, missed: cython.ulonglong):
+    """Return the result of a call in Python, after making a plan for the next one."""
+    if missed != NO_WORD and table.learn is not None:
+        table.learn(missed)
+    return result
+
+
+@cython.cfunc
+def is_reflected(slot: Slot, x, y) -> cython.bint:
+    """Return whether the right operand computes: the only tensor, or of a subclass with other rules."""
+    if not isinstance(x, Handle):
+        return True
+    if type(x) is TENSOR and type(y) is TENSOR or not isinstance(y, Handle):
+        return False
+    return slot.rules_of(type(y)) is not slot.rules_of(type(x)) and issubclass(type(y), type(x))
+
+
+@cython.cfunc
+def in_python(table: Table, x, y, reflected: cython.bint):
+    if not reflected:
+        return table.general(x, y)
+    return NotImplemented if table.reflected is None else table.reflected(y, x)
+
+
+@cython.cfunc
+def operate(slot: Slot, x, y):
+    """Compute a binary operator."""
+    missed: cython.ulonglong = NO_WORD
+    kind: type = type(x)
+    table: Table = slot.of(kind)
+    if table is not None and (type(y) is kind or not isinstance(y, Handle)):  # the usual operands
+        result = binary(table, kind, x, y, cython.address(missed))
+        return followed(table, table.general(x, y), missed) if result is None else result
+    reflected: cython.bint = is_reflected(slot, x, y)
+    kind = type(y) if reflected else kind
+    table = slot.of(kind)
+    if table is None:
+        return in_python(slot.rules_of(kind), x, y, reflected)
+    result = binary(table, kind, x, y, cython.address(missed))
+    if result is not None:
+        return result
+    return followed(table, in_python(table, x, y, reflected), missed)
+
+
+@cython.cfunc
+def power(x, y):
+    """Compute ``x**y``; the square of what is not recorded by another loop, as NumPy's operator does."""
+    missed: cython.ulonglong = NO_WORD
+    kind: type = type(x)
+    table: Table = SQUARE.of(kind)
+    squares: cython.bint = (type(y) is int and y == 2) or (kind is TENSOR and type(y) is float and y == 2.0)
+    if table is not None and squares and not word_of(cython.cast(Handle, x)) & RECORDED:
+        result = unary(table, kind, x, cython.address(missed))
+        if result is not None:
+            return result
+        return followed(table, POW.of(kind).general(x, y), missed)
+    return operate(POW, x, y)
+
+
+@cython.cfunc
+def multiplied(x, y):
+    """Compute ``x @ y``; of tensors as a product of matrices, of arrays as NumPy's ufunc."""
+    missed: cython.ulonglong = NO_WORD
+    if type(x) is TENSOR and type(y) is TENSOR:
+        result = product(MATMUL.tensors, TENSOR, x, y, cython.address(missed))
+        return followed(MATMUL.tensors, MATMUL.tensors.general(x, y), missed) if result is None else result
+    if type(x) is TENSOR or type(y) is TENSOR:
+        reflected: cython.bint = is_reflected(MATMUL, x, y)
+        return in_python(MATMUL.rules_of(type(y) if reflected else type(x)), x, y, reflected)
+    return operate(MATMUL, x, y)
+
+
+@cython.cfunc
+def alone(slot: Slot, x):
+    """Compute a unary operator."""
+    missed: cython.ulonglong = NO_WORD
+    table: Table = slot.of(type(x))
+    if table is None:
+        return slot.rules_of(type(x)).general(x)
+    result = unary(table, type(x), x, cython.address(missed))
+    return followed(table, table.general(x), missed) if result is None else result
+
+
+@cython.cfunc
+def in_place(slot: Slot, functional: Slot, x: Handle, y):
+    """Carry out ``x += y`` and its like."""
+    missed: cython.ulonglong = NO_WORD
+    table: Table = slot.of(type(x))
+    if table is None:
+        return slot.rules_of(type(x)).general(x, y)
+    if type(x) is ARRAY:
+        a: cnp.ndarray = native(x)
+        if a is not None and cnp.PyArray_NDIM(a) == 0:  # Note [In-place operators of arrays]
+            return operate(functional, x, y)
+    if update(table, x, y, cython.address(missed)):
+        return x
+    return followed(table, table.general(x, y), missed)
+
+
+# ---- indexing
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_plain_slice(part) -> cython.bint:
+    """Return whether the bounds of a slice are ints or None, so that reading them runs no code of users."""
+    start = PySlice_start(part)
+    stop = PySlice_stop(part)
+    step = PySlice_step(part)
+    return (
+        (start is None or type(start) is int)
+        and (stop is None or type(stop) is int)
+        and (step is None or type(step) is int)
+    )
+
+
+@cython.cfunc
+def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> cnp.ndarray:
+    """Return the view that ints, slices, ``...`` and None select; None for any other index, and out of range.
+
+    ``is_element`` says whether ints alone have selected one element.
+    """
+    parts: tuple = index if type(index) is tuple else (index,)
+    ndim: cython.int = cnp.PyArray_NDIM(a)
+    dims: cnp.npy_intp[64]
+    strides: cnp.npy_intp[64]
+    used: cython.int = 0
+    added: cython.int = 0
+    dots: cython.bint = False
+    k: cython.Py_ssize_t
+    for k in range(len(parts)):
+        part = parts[k]
+        if type(part) is int or (type(part) is slice and is_plain_slice(part)):
+            used += 1
+        elif part is None:
+            added += 1
+        elif part is Ellipsis and not dots:
+            dots = True
+        else:
+            return None
+    if used > ndim or ndim + added > 64:
+        return None
+    offset: cython.Py_ssize_t = 0
+    d: cython.int = 0
+    n: cython.int = 0
+    rest: cython.int = ndim - used
+    start: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    step: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    for k in range(len(parts) + (0 if dots else 1)):
+        part = parts[k] if k < len(parts) else Ellipsis
+        if type(part) is int:
+            try:
+                start = part
+            except OverflowError:
+                return None
+            length = cnp.PyArray_DIMS(a)[d]
+            if start < 0:
+                start += length
+            if start < 0 or start >= length:
+                return None
+            offset += start * cnp.PyArray_STRIDES(a)[d]
+            d += 1
+        elif part is None:
+            dims[n], strides[n] = 1, 0
+            n += 1
+        elif part is Ellipsis:
+            while rest > 0:
+                dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
+                rest -= 1
+                n += 1
+                d += 1
+        else:
+            try:
+                PySlice_Unpack(part, cython.address(start), cython.address(stop), cython.address(step))
+            except ValueError:  # a step of 0
+                return None
+            if step < 1:  # tensors have no negative strides
+                return None
+            length = PySlice_AdjustIndices(
+                cnp.PyArray_DIMS(a)[d], cython.address(start), cython.address(stop), step
+            )
+            if length <= 0:
+                length, start, step = 0, 0, 1
+            dims[n], strides[n] = length, cnp.PyArray_STRIDES(a)[d]
+            if length > 1:
+                strides[n] *= step
+            offset += start * cnp.PyArray_STRIDES(a)[d]
+            n += 1
+            d += 1
+    is_element[0] = n == 0 and not dots
+    descr: cnp.dtype = a.descr
+    Py_INCREF(descr)  # PyArray_NewFromDescr steals the reference
+    flags: cython.int = cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_WRITEABLE
+    made: cnp.ndarray = new_from_descr(
+        NDARRAY, descr, n, dims, strides, cnp.PyArray_BYTES(a) + offset, flags, cython.NULL
+    )
+    cnp.set_array_base(made, a)
+    return made
+
+
+@cython.cfunc
+def subscript(table: Table, x: Handle, index, missed: cython.p_ulonglong):
+    """Compute ``x[index]``, or return None."""
+    kind: type = type(x)
+    is_element: cython.bint = False
+    if isinstance(index, Handle):
+        return taken(x, index, missed)
+    missed[0] = word_of(x)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(x)
+    if a is None:
+        return None
+    data: cnp.ndarray = view_at(a, index, cython.address(is_element))
+    if data is None:
+        return None
+    if kind is ARRAY and is_element:  # Note [Elements are copies]
+        if plan.recipe is not None:
+            return None
+        data = cnp.PyArray_NewCopy(data, cnp.NPY_CORDER)
+        return wrapped(kind, data, plan.word, None)
+    if plan.recipe is None:
+        return window(plan, kind, x, data, None)
+    return None
+
+
+@cython.cfunc
+def selected_by(x: Handle, index, missed: cython.p_ulonglong, slot: Slot) -> cnp.ndarray:
+    """Return the array of an index that is a tensor, if there is a plan for the two; else None."""
+    kind: type = type(x)
+    table: Table = slot.of(kind)
+    if table is None or (type(index) is not TENSOR and type(index) is not ARRAY):
+        return None
+    own: cython.ulonglong = word_of(x)
+    other: cython.ulonglong = word_of(cython.cast(Handle, index))
+    missed[0] = NO_WORD if own == NO_WORD or other == NO_WORD else own | other
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        if missed[0] != NO_WORD and table.learn is not None:
+            table.learn(missed[0])
+            missed[0] = NO_WORD
+        return None
+    missed[0] = NO_WORD
+    b: cnp.ndarray = native(cython.cast(Handle, index))
+    a: cnp.ndarray = native(x)
+    if a is None or b is None or cnp.PyArray_NDIM(b) == 0 or cnp.PyArray_NDIM(a) == 0:
+        return None
+    if cnp.PyArray_SIZE(a) > plan.limit or cnp.PyArray_SIZE(b) > plan.limit:
+        return None
+    if cnp.PyArray_TYPE(b) == cnp.NPY_BOOL and cnp.PyArray_NDIM(b) > cnp.PyArray_NDIM(a):
+        return None
+    return b
+
+
+@cython.cfunc
+def taken(x: Handle, index, missed: cython.p_ulonglong):
+    """Compute ``x[index]`` for an array of indices or a mask: a copy."""
+    b: cnp.ndarray = selected_by(x, index, missed, TAKE)
+    if b is None:
+        return None
+    a: cnp.ndarray = native(x)
+    try:
+        data = a[b]
+    except REFUSED:
+        return None
+    if type(data) is not NDARRAY:
+        return None
+    made: cnp.ndarray = data
+    if not cnp.PyArray_FLAGS(made) & cnp.NPY_ARRAY_C_CONTIGUOUS or cnp.PyArray_SIZE(made) > 4096:
+        return None
+    return wrapped(type(x), data, tenkey_get(x, 1), None)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def assign(table: Table, x: Handle, index, value, missed: cython.p_ulonglong) -> cython.bint:
+    """Carry out ``x[index] = value``, or return False without a change."""
+    key: cython.ulonglong = word_of(x)
+    kind: type = type(x)
+    a: cnp.ndarray = native(x)
+    b: cnp.ndarray = None
+    is_element: cython.bint = False
+    k: cython.int
+    if a is None or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
+        return False
+    if type(value) is kind:
+        if word_of(cython.cast(Handle, value)) != key:
+            return False
+        b = native(cython.cast(Handle, value))
+        if b is None or cnp.PyArray_SIZE(b) > 4096:
+            return False
+        if array_memory(a) is array_memory(b):  # NumPy's copies of overlapping arrays are not always right
+            return False
+        if cnp.PyArray_NDIM(b) != 0 and cnp.PyArray_DIMS(b)[0] == 1:  # NumPy drops leading axes of length 1
+            return False
+        data = b
+    elif fits(a, value):
+        data = value
+    else:
+        return False
+    for k in range(cnp.PyArray_NDIM(a)):
+        if cnp.PyArray_STRIDES(a)[k] == 0 and cnp.PyArray_DIMS(a)[k] > 1:  # several elements at one place
+            return False
+    if isinstance(index, Handle):
+        place = selected_by(x, index, missed, PUT)
+        if place is None or array_memory(a) is array_memory(place):
+            return False
+        if b is not None and cnp.PyArray_NDIM(b) != 0:
+            return False
+        target = a
+    else:
+        missed[0] = key
+        plan: Plan = table.usable(missed)
+        if plan is None:
+            return False
+        missed[0] = NO_WORD
+        target = view_at(a, index, cython.address(is_element))
+        if target is None or cnp.PyArray_SIZE(cython.cast(cnp.ndarray, target)) > 4096:
+            return False
+        if b is not None and cnp.PyArray_NDIM(b) > cnp.PyArray_NDIM(cython.cast(cnp.ndarray, target)):
+            return False
+        place = Ellipsis
+    try:
+        target[place] = data
+    except REFUSED:
+        return False
+    changed(x)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fits(a: cnp.ndarray, value) -> cython.bint:
+    """Return whether a Python number can be written into an array without a warning; an int may still be too large."""
+    of: cython.int = cnp.PyArray_TYPE(a)
+    if type(value) is int:
+        if cnp.PyArray_ISBOOL(a):
+            return False
+        return cnp.PyArray_ISINTEGER(a) or -60000 < value < 60000
+    if type(value) is not float or cnp.PyArray_ISINTEGER(a) or cnp.PyArray_ISBOOL(a):
+        return False
+    return of == cnp.NPY_DOUBLE or of == cnp.NPY_CDOUBLE or value != value or -60000.0 < value < 60000.0
+
+
+@cython.cfunc
+def array_memory(a: cnp.ndarray):
+    """Return the object that owns the memory of an array."""
+    base = cnp.get_array_base(a)
+    return a if base is None else base
+
+
+# ---- conversions
+
+
+@cython.cfunc
+def number_of(slot: Slot, x: Handle):
+    """Return the only element as a Python number; None where Python decides."""
+    if slot.of(type(x)) is None or word_of(x) & RECORDED:  # RECORDED is among the bits of NO_WORD too
+        return None
+    a: cnp.ndarray = native(x)
+    if a is None or cnp.PyArray_SIZE(a) != 1 or cnp.PyArray_TYPE(a) > cnp.NPY_DOUBLE:
+        return None
+    return get_element(a, cnp.PyArray_DATA(a))
+
+
+# ---- results of NumPy as arrays
+
+
+def fresh(data):
+    """Return a new ``ndarray`` on a new NumPy array or scalar; None where the general way is to be taken."""
+    word = WORDS.get(data.dtype)
+    if word is None or get_value_no_default(STATE) is not None:
+        return None
+    return wrapped(ARRAY, data if type(data) is NDARRAY else np.asarray(data), word, None)
+
+
+def view(root: Handle, data):
+    """Return an ``ndarray`` on a NumPy array, with the storage of ``root`` if it is a window on its memory, or None."""
+    own: cnp.ndarray = native(root)
+    if own is None or type(data) is not NDARRAY or get_value_no_default(STATE) is not None:
+        return None
+    if data is own:
+        data = data.view()
+    base = cnp.get_array_base(cython.cast(cnp.ndarray, data))
+    storage = tenkey_get(root, 2)
+    if base is None or (base is not own and base is not cnp.get_array_base(own)):
+        storage = None
+    elif storage is None or type(storage) is STORAGE:
+        storage = root
+    return wrapped(ARRAY, data, tenkey_get(root, 1), storage)
+
+
+# ---- entries: functions whose usual calls are planned; ``absent`` is the default of what was not given
+
+
+def unary_entry(table: Table, general, absent, of_arrays: bool = False):
+    """Return the function ``f(x, out)``."""
+    kind: type = ARRAY if of_arrays else TENSOR
+
+    def call(x=absent, out=absent):
+        missed: cython.ulonglong = NO_WORD
+        if out is not absent:
+            return general(x, out=out)
+        result = unary(table, kind, x, cython.address(missed))
+        return followed(table, general(x), missed) if result is None else result
+
+    return call
+
+
+def binary_entry(table: Table, general, absent, of_arrays: bool = False):
+    """Return the function ``f(x1, x2, out)``."""
+    kind: type = ARRAY if of_arrays else TENSOR
+
+    def call(x1=absent, x2=absent, out=absent):
+        missed: cython.ulonglong = NO_WORD
+        if out is not absent:
+            return general(x1, x2, out=out)
+        result = binary(table, kind, x1, x2, cython.address(missed))
+        return followed(table, general(x1, x2), missed) if result is None else result
+
+    return call
+
+
+def general_entry(table: Table, general, form: str):
+    """Return a function with any parameters; planned are calls without keywords (reductions have two)."""
+    which: cython.int = ["unary", "binary", "where", "reduce", "matmul", "reshape"].index(form)
+
+    def call(*args, **keywords):
+        missed: cython.ulonglong = NO_WORD
+        count: cython.Py_ssize_t = len(args)
+        result = None
+        if which == 3:
+            if count == 1 or count == 2:
+                result = reduction(table, args, keywords, cython.address(missed))
+        elif keywords:
+            pass
+        elif which == 0:
+            if count == 1:
+                result = unary(table, TENSOR, args[0], cython.address(missed))
+        elif which == 1:
+            if count == 2:
+                result = binary(table, TENSOR, args[0], args[1], cython.address(missed))
+        elif which == 2:
+            if count == 3:
+                result = select(table, args[0], args[1], args[2], cython.address(missed))
+        elif which == 4:
+            if count == 2:
+                result = product(table, TENSOR, args[0], args[1], cython.address(missed))
+        elif count == 2:
+            result = reshaped(table, TENSOR, args[0], args[1], cython.address(missed))
+        if result is not None:
+            return result
+        return followed(table, general(*args, **keywords), missed)
+
+    return call
+
+
+@cython.cfunc
+def reduction(table: Table, args: tuple, keywords: dict, missed: cython.p_ulonglong):
+    """Compute ``f(x, axis, keepdims=)``, or return None."""
+    axis = None
+    keepdims = False
+    known: cython.Py_ssize_t = 0
+    if keywords:
+        if "axis" in keywords:
+            axis = keywords["axis"]
+            known += 1
+        if "keepdims" in keywords:
+            keepdims = keywords["keepdims"]
+            known += 1
+    if len(args) == 2:
+        axis = args[1]
+        if keywords and "axis" in keywords:
+            return None
+    if known != len(keywords) or type(keepdims) is not bool:
+        return None
+    return reduce(table, TENSOR, args[0], axis, keepdims, missed)
+
+
+def transposed_entry(table: Table, general, of_arrays: bool = False):
+    """Return the function behind ``x.T``."""
+    kind: type = ARRAY if of_arrays else TENSOR
+
+    def call(x):
+        missed: cython.ulonglong = NO_WORD
+        if type(x) is not kind:
+            return general(x)
+        result = reversed_axes(table, kind, x, cython.address(missed))
+        return followed(table, general(x), missed) if result is None else result
+
+    return call

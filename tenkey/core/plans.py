@@ -1,0 +1,302 @@
+"""Plans of small calls: what the compiled core learns from the dispatch table (Note [The compiled core]).
+
+Note [Descriptions of kernels]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A CPU kernel that a plan can replace says so in an attribute ``small``, a description: a pointwise kernel names its
+program, a reduction its ufunc, and so on. The generated Autograd kernel has an attribute ``recorded``: the kernel
+below it, the class of the node, and what is saved. So a plan is made by looking up the kernel that a call with the
+given word reaches. If a user's kernel, a condition or a fallback comes first, the callable found there has no
+description, and no plan is made. Guarded by ``tests/core/compiled/test_plans.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..dispatch.diagnostics.wrong_arguments import ABSENT
+from ..dispatch.local_state import SILENT, state_variable
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from .compiled.loading import extension
+from .device import CPU, base_word
+from .lift import weak_tensor
+from .storage import Storage
+from .tensor import Tensor, cpu_word, storage_of, version_of
+from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT, dtypes_of
+
+__all__ = [
+    "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table", "install_calls", "install_recording", "is_planned", "learner",
+    "make_table", "new_plan", "refuse", "table_of",
+]  # fmt: skip
+
+SMALL: Final = 1 << 12
+"""The number of elements above which kernels take as long as the way to them."""
+_BYTES: Final = 1 << 16  # results from here on are allocated by the backend
+_SLOW: Final = 255  # elements up to which a slow ufunc is not counted (Note [Which loop computes])
+_WAITS: Final = 64  # calls after which a program may have been compiled
+_PLANNED: Final = base_word("cpu") | DTYPE_MASK | WEAK_MASK | REQUIRES_GRAD
+_ELEMENTWISE: Final = 1
+SUM, MEAN = 1, 2
+"""Options of reductions: short sums are products with ones, as in BLAS; the sum is divided by the number."""
+_core: Final[Any] = extension
+_TABLE: Final = "table of plans"
+_FORMS: Final = {"Select": "where", "Reduction": "reduce", "Product": "matmul", "Reshape": "reshape"}
+
+
+class Elementwise(NamedTuple):
+    """A pointwise kernel: ``call`` is a ufunc for operands of one dtype, or will be one when it has been compiled."""
+
+    program: Any
+
+
+class Reduction(NamedTuple):
+    """A reduction by a ufunc, from ``identity`` or the first element; ``option`` is SUM, MEAN or 0."""
+
+    ufunc: np.ufunc
+    dtype: np.dtype | None  # None: that of the operand
+    identity: Any
+    option: int
+    limit: int
+
+
+class InPlace(NamedTuple):
+    """An in-place variant: ``program_of(key)`` is the program that computes it in one ufunc, or None."""
+
+    program_of: Callable[[int], Any]
+
+
+class Simple(NamedTuple):
+    """A kernel that needs no loop: a view, a product of matrices, a selection; up to ``limit`` elements."""
+
+    dtype: np.dtype | None  # None: that of the operand
+    limit: int
+
+
+class Recorded(NamedTuple):
+    """What an Autograd kernel records: see ``Recipe`` in the core.
+
+    A source in ``saves`` is the position of an operand, "out", "meta", "own_meta" (the shape, dtype and device of the
+    first operand, where the node that its edge leads to does not have them) or "option NAME", another argument.
+    """
+
+    inner: Callable[..., Any]
+    node_class: type
+    edges: tuple[int, ...]
+    saves: tuple[tuple[str, Any, int], ...]
+    is_view: bool
+
+
+# ---- plans
+
+
+def refuse(waits: int = 0) -> Any:
+    """Return the plan that leaves calls to Python; with ``waits``, another one may be made after so many calls."""
+    return _core.handles.refusal(waits)
+
+
+def new_plan(
+    word: int, ufunc: np.ufunc | None, types: str, dtype: np.dtype, *, limit: int = SMALL, recipe: Any = None,
+    call: Any = None, zero: bytes | None = None, option: int = 0,
+) -> Any:  # fmt: skip
+    """Return a plan for a loop of a ufunc, or for what needs none."""
+    limit = min(limit, SMALL, (_BYTES - 1) // dtype.itemsize)
+    return _core.handles.make_plan(_ELEMENTWISE, word, ufunc, types, dtype, limit, call, recipe, zero, option)
+
+
+def _plan_of(operator: Operator, key: int) -> Any:
+    """Return the plan of an operator for a union of words."""
+    if key & ~_PLANNED:
+        return refuse()
+    kernel = operator.cache[key]
+    recorded: Recorded | None = getattr(kernel, "recorded", None)
+    small: Any = getattr(kernel if recorded is None else recorded.inner, "small", None)
+    if small is None:
+        return refuse()
+    if isinstance(small, InPlace):
+        program = small.program_of(key)
+        if program is None:
+            return refuse()
+        small = Elementwise(program)
+    recipe = None
+    if recorded is not None:
+        try:
+            saves = tuple([(slot, _source(source), users) for slot, source, users in recorded.saves])
+        except KeyError:  # an argument that the core does not hand over
+            return refuse()
+        recipe = _core.handles.Recipe(recorded.node_class, recorded.edges, saves, recorded.is_view)
+    bits = REQUIRES_GRAD if recorded is not None else 0
+    if isinstance(small, Elementwise):
+        program = small.program
+        if not isinstance(program.call, np.ufunc):
+            return refuse(0 if program.is_ufunc else _WAITS)
+        types = "".join([dtype.char for dtype in (*program.signature, program.result)])
+        limit = _SLOW if program.slow and not program.compiled else program.limit - 1
+        made = new_plan(
+            cpu_word(program.result) | bits, program.call, types, program.result, limit=limit, recipe=recipe,
+            call=program.call,
+        )  # fmt: skip
+        return made if made is not None and _core.handles.has_loop(made) else refuse()
+    if isinstance(small, Reduction):
+        dtypes = dtypes_of(key & DTYPE_MASK)
+        dtype = dtypes[0] if small.dtype is None and len(dtypes) == 1 else small.dtype
+        if dtype is None or dtypes != (dtype,) or (small.option == MEAN and dtype.char not in "fd"):
+            return refuse()
+        zero = None if small.identity is None else _start(small.ufunc, small.identity, dtype)
+        made = new_plan(
+            cpu_word(dtype) | bits, small.ufunc, dtype.char * 3, dtype, limit=small.limit, recipe=recipe, zero=zero,
+            option=small.option,
+        )  # fmt: skip
+        return made if made is not None and _core.handles.has_loop(made) else refuse()
+    dtypes = dtypes_of(key & DTYPE_MASK) if small.dtype is None else (small.dtype,)
+    if len(dtypes) != 1 or dtypes[0].kind not in "biufc":
+        return refuse()
+    return new_plan(cpu_word(dtypes[0]) | bits, None, "", dtypes[0], limit=small.limit, recipe=recipe)
+
+
+def _source(source: str | int) -> int:
+    """Return the number by which the core knows the source of a saved value."""
+    if isinstance(source, int):
+        return source
+    kind, _, name = source.partition(" ")
+    codes: dict[str, int] = _core.operations.CODES
+    return codes[kind] + (_OPTIONS[name] if name else 0)
+
+
+_OPTIONS: Final = {"axis": 0, "keepdims": 1, "dtype": 2, "shape": 0, "copy": 1, "axes": 0, "index": 0}
+"""The places of further arguments in the tuples that the core makes of them."""
+
+
+def _start(ufunc: np.ufunc, identity: Any, dtype: np.dtype) -> bytes:
+    """Return the number from which NumPy reduces, which for sums of floats is -0.0 in some versions."""
+    start = np.array(identity, dtype)
+    if ufunc is np.add and dtype.kind in "fc":
+        negative = np.array([-0.0], dtype)
+        start = negative[0] if np.signbit(ufunc.reduce(negative).real) else start
+    return start.tobytes()
+
+
+# ---- tables
+
+
+def make_table(
+    general: Callable[..., Any],
+    reflected: Callable[..., Any] | None = None,
+    learn: Callable[[int], Any] | None = None,
+    watched: tuple[Operator, ...] = (),
+    float64_word: int | None = None,
+) -> Any:
+    """Return a table; ``learn(key)`` makes a plan, and registrations for the operators erase all."""
+    table = _core.handles.Table(general, reflected, None, float64_word)
+    if learn is not None:
+        table.learn = learner(table, learn)
+    for operator in watched:
+        operator.watchers.append(table.clear)
+    return table
+
+
+def learner(table: Any, make: Callable[[int], Any]) -> Callable[[int], None]:
+    """Return the function that makes a plan and keeps it; no registration comes between the two."""
+
+    def learn(key: int) -> None:
+        with registry.lock:
+            table.add(key, make(key))
+
+    return learn
+
+
+def table_of(operator: Operator, general: Callable[..., Any], reflected: Callable[..., Any] | None = None) -> Any:
+    """Return a table of an operator by the rules of ``tk``."""
+    table = make_table(general, reflected, lambda key: _plan_of(operator, key), (operator,))
+    operator.notes.setdefault(_TABLE, []).append(table)
+    return table
+
+
+def is_planned(operator: Operator, key: int) -> bool:
+    """Return whether the compiled core has a plan for calls with this word."""
+    return any(table.serves(key) for table in operator.notes.get(_TABLE, ()))
+
+
+# ---- methods and functions
+
+
+def add_method(operator: Operator | None, name: str, method: Callable[..., Any], reflected: Any = None) -> bool:
+    """Let a slot of the core have a method of ``Tensor`` as its call in Python; return whether there is such a slot."""
+    bare = name.removeprefix("__").removesuffix("__")
+    if _core is None or bare not in _core.slots.SLOTS or name == bare:
+        return False
+    table = make_table(method, reflected) if operator is None else table_of(operator, method, reflected)
+    _core.slots.SLOTS[bare].set(table)
+    return True
+
+
+def add_table(name: str, operator: Operator) -> None:
+    """Give slots a further table: ``square``, or ``take`` and ``put`` for indexing by arrays."""
+    if _core is not None:
+        _core.slots.FURTHER[name].set(table_of(operator, operator.call))
+
+
+def _form(operator: Operator) -> str:
+    """Return which kind of call the core knows for an operator, or ""."""
+    facets, names = operator.facets, [a.name for a in operator.schema.arguments]
+    if operator.schema.is_mutable or any(str(a.type) != "Tensor" for a in operator.tensor_arguments):
+        return ""
+    if operator.name in _NAMED:
+        return _NAMED[operator.name]
+    if "Reduce" in facets or operator.name == "tk::mean":
+        return "reduce" if names[0] == "x" else ""
+    if "Pointwise" not in facets or len(names) != len(operator.tensor_arguments):
+        return ""
+    return {1: "unary", 2: "binary"}.get(len(names), "")
+
+
+_NAMED: Final = {"tk::where": "where", "tk::matmul": "matmul", "tk::reshape": "reshape"}
+
+
+def _entry(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an entry of an operator with planned calls, or the entry itself."""
+    form = _form(operator)
+    if not form:
+        return general
+    table, slots = table_of(operator, general), _core.slots
+    names = tuple([a.name for a in operator.schema.arguments])
+    if form == "unary" and names == ("x",):
+        call = slots.unary_entry(table, general, ABSENT)
+    elif form == "binary" and names == ("x1", "x2"):
+        call = slots.binary_entry(table, general, ABSENT)
+    else:
+        call = slots.general_entry(table, general, form)
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(call, name, getattr(general, name))
+    call.__wrapped__ = getattr(general, "__wrapped__", general)
+    call.operator = operator
+    return call  # type: ignore[no-any-return]
+
+
+def install_recording(**given: Any) -> None:
+    """Give the core the classes and functions of autograd with which it records calls."""
+    if _core is not None:
+        _core.operations.configure_recording(**given)
+
+
+def install_calls(
+    quietly: Callable[..., Any], words: Mapping[np.dtype, int] | None = None
+) -> None:
+    """Connect the core: called once by the CPU backend, which calls ufuncs without warnings by ``quietly``."""
+    if _core is None:
+        return
+    known = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
+    _core.handles.configure(
+        Tensor, Storage, state_variable, SILENT, REQUIRES_GRAD, WEAK_TRAIT[float], WEAK_TRAIT[int]
+    )
+    _core.operations.configure(quietly, weak_tensor, storage_of, version_of, CPU)
+    _core.slots.configure(state_variable, known)
+
+
+if _core is not None:
+    registry.hooks.entry = _entry
+    for _name in ("__len__", "__bool__", "__float__", "__int__", "__index__"):
+        add_method(None, _name, vars(Tensor)[_name])
+        delattr(Tensor, _name)
