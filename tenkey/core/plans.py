@@ -28,8 +28,9 @@ from .tensor import Tensor, cpu_word, storage_of, version_of
 from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT, dtypes_of
 
 __all__ = [
-    "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table", "install_calls", "install_recording", "is_planned", "learner",
-    "make_table", "new_plan", "refuse", "table_of",
+    "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table",
+    "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "refuse", "table_of",
+    "transposed", "use_array_class", "use_array_table",
 ]  # fmt: skip
 
 SMALL: Final = 1 << 12
@@ -73,6 +74,7 @@ class Simple(NamedTuple):
 
     dtype: np.dtype | None  # None: that of the operand
     limit: int
+    indexed: bool = False  # by arrays of ints or bools, whose dtype is among those of the call
 
 
 class Recorded(NamedTuple):
@@ -106,11 +108,14 @@ def new_plan(
     return _core.handles.make_plan(_ELEMENTWISE, word, ufunc, types, dtype, limit, call, recipe, zero, option)
 
 
-def _plan_of(operator: Operator, key: int) -> Any:
+def plan_of(operator: Operator, key: int) -> Any:
     """Return the plan of an operator for a union of words."""
-    if key & ~_PLANNED:
+    if key & ~_PLANNED or not key & DTYPE_MASK:
         return refuse()
-    kernel = operator.cache[key]
+    try:
+        kernel = operator.cache[key]
+    except Exception:  # the call in Python was another one, as of an operand that was moved to another device
+        return refuse()
     recorded: Recorded | None = getattr(kernel, "recorded", None)
     small: Any = getattr(kernel if recorded is None else recorded.inner, "small", None)
     if small is None:
@@ -151,7 +156,9 @@ def _plan_of(operator: Operator, key: int) -> Any:
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     dtypes = dtypes_of(key & DTYPE_MASK) if small.dtype is None else (small.dtype,)
-    if len(dtypes) != 1 or dtypes[0].kind not in "biufc":
+    if len(dtypes) > 1 + small.indexed or any(dtype.kind not in "biufc" for dtype in dtypes):
+        return refuse()
+    if small.indexed and (recipe is not None or not any(dtype.char in "?il" for dtype in dtypes)):
         return refuse()
     return new_plan(cpu_word(dtypes[0]) | bits, None, "", dtypes[0], limit=small.limit, recipe=recipe)
 
@@ -209,7 +216,7 @@ def learner(table: Any, make: Callable[[int], Any]) -> Callable[[int], None]:
 
 def table_of(operator: Operator, general: Callable[..., Any], reflected: Callable[..., Any] | None = None) -> Any:
     """Return a table of an operator by the rules of ``tk``."""
-    table = make_table(general, reflected, lambda key: _plan_of(operator, key), (operator,))
+    table = make_table(general, reflected, lambda key: plan_of(operator, key), (operator,))
     operator.notes.setdefault(_TABLE, []).append(table)
     return table
 
@@ -236,6 +243,13 @@ def add_table(name: str, operator: Operator) -> None:
     """Give slots a further table: ``square``, or ``take`` and ``put`` for indexing by arrays."""
     if _core is not None:
         _core.slots.FURTHER[name].set(table_of(operator, operator.call))
+
+
+def transposed(operator: Operator, general: Callable[..., Any], *, of_arrays: bool = False) -> Callable[..., Any]:
+    """Return the function behind ``x.T``, with plans."""
+    if _core is None:
+        return general
+    return _core.slots.transposed_entry(table_of(operator, general), general, of_arrays)  # type: ignore[no-any-return]
 
 
 def _form(operator: Operator) -> str:
@@ -273,6 +287,18 @@ def _entry(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any
     call.__wrapped__ = getattr(general, "__wrapped__", general)
     call.operator = operator
     return call  # type: ignore[no-any-return]
+
+
+def use_array_class(kind: type[Tensor]) -> None:
+    """Tell the core the class of arrays with NumPy's rules."""
+    if _core is not None:
+        _core.handles.configure_array(kind)
+
+
+def use_array_table(name: str, table: Any) -> None:
+    """Give a slot of the core the table of arrays with NumPy's rules."""
+    slots = _core.slots
+    (slots.SLOTS.get(name) or slots.FURTHER[name]).set(table, True)
 
 
 def install_recording(**given: Any) -> None:

@@ -15,31 +15,25 @@ are arrays. Guarded by ``tests/numpy/test_array_class.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from ..core.plans import use_array_class
 from ..core.tensor import Tensor
 from ..core.tree import tree_map
 from ..core.wrapper import Wrapper, classed, stand_in, wrapper_classes
-from .compiled_calls.class_slots import compiled
-from .compiled_calls.python_objects import fill
 
 __all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
 
 
-class _NoOperators:
-    """The base class of ``ndarray`` where compiled code is not available."""
-
-    __slots__ = ()
-
-
-_compiled: Final = compiled()
 if TYPE_CHECKING:
-    from ._array_members import ArrayMembers as _Operators  # a stub: Note [Generated stubs] of tools/make_stubs.py
+    from ._array_members import ArrayMembers as _Members  # a stub: Note [Generated stubs] of tools/make_stubs.py
 else:
-    _Operators = _NoOperators if _compiled is None else _compiled.operators
+
+    class _Members:
+        __slots__ = ()
 
 
-class ndarray(_Operators, Tensor):  # NumPy's name for it
+class ndarray(_Members, Tensor):  # NumPy's name for it
     """An array with NumPy's rules: the class of what the functions of ``tenkey.numpy`` return.
 
     It is a Tensor in every other respect: with gradients, on any device. Create one with ``tenkey.numpy.array`` or
@@ -54,8 +48,7 @@ class ndarray(_Operators, Tensor):  # NumPy's name for it
     __slots__ = ()
 
 
-if _compiled is not None:
-    fill(_compiled.record, ndarray)
+use_array_class(ndarray)
 
 
 def as_ndarray(x: Any) -> Any:

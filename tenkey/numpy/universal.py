@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..backends.cpu.fp_warnings import quietly
+from ..core.compiled.loading import extension
 from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
 from ..core.handle import new_handle
 from ..core.lift import weak_tensor
+from ..core.plans import make_table, new_plan, plan_of, refuse
 from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ..core.tree import tensors_in
-from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
@@ -35,17 +37,13 @@ from ..interop.numpy_names import NUMPY_NAMES
 from .array_class import as_ndarray, as_ndarrays, ndarray
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
-from .compiled_calls.class_slots import compiled
-from .compiled_calls.ufunc_plans import Plans
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
 from .own_functions.accumulating import apply_at, reduce_slices
 
-__all__ = ["NUMBER_WORDS", "ufunc", "universal_functions"]
+__all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
-NUMBER_WORDS: Final = (WEAK_FLOAT, WEAK_INT, cpu_word(np.dtype("f8")))
-"""The dispatch words of a float, an int and a float64 of NumPy."""
 _PYTHON: Final = frozenset([int, float])
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
@@ -73,17 +71,20 @@ _NUMBER: Final = """    kind = {0}.__class__
 
 
 class _InPython:
-    """The base class of ``ufunc`` where compiled code is not available: the call is an attribute, without a frame."""
+    """The base class of ``ufunc`` without the compiled core: the call is an attribute, without a frame."""
 
     __slots__ = ("__call__",)
     __call__: Callable[..., Any]
 
+    def connect(self, call: Callable[..., Any], table: Any, operands: int) -> None:
+        """Set the function that computes a call."""
+        self.__call__ = call
 
-_code: Final = compiled()
+
 if TYPE_CHECKING:
     _Callable = _InPython
 else:
-    _Callable = _InPython if _code is None else _code.callable
+    _Callable = _InPython if extension is None else extension.slots.Callable
 
 
 class ufunc(_Callable):  # NumPy's name for it
@@ -94,14 +95,13 @@ class ufunc(_Callable):  # NumPy's name for it
     (array([2.5, 3.5]), array([2., 2., 2.]), [[3, 4], [6, 8]])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_compiled", "_numpy", "_operator", "_plans", "_shortcuts")
+    __slots__ = ("__dict__", "__weakref__", "_numpy", "_operator", "_plans", "_shortcuts")
 
     def __init__(self, source: np.ufunc, name: str, operator: Operator | None) -> None:
         self._numpy = source
         self._operator = operator
         self._plans = _Plans(self)
         self._shortcuts: dict[int, int] = {}
-        self._compiled: Plans | None = None
         if operator is not None:
             operator.watchers.append(self._forget)
         self.__name__ = self.__qualname__ = name
@@ -129,11 +129,8 @@ class ufunc(_Callable):  # NumPy's name for it
             quick=quick_entry(source),
         )
         call = codegen.define(text, scope, f"<numpy.{name}>")
-        if _code is None:
-            self.__call__ = call
-        else:
-            self._compiled = Plans(_code.address, source, call, NUMBER_WORDS)
-            _code.set_call(self, self._compiled.address)
+        planned = extension is not None and source.nin < 3 and source.nout == 1
+        self.connect(call, self.new_table(call) if planned else None, source.nin)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"
@@ -147,24 +144,32 @@ class ufunc(_Callable):  # NumPy's name for it
 
     # ---- calls
 
-    @property
-    def block(self) -> int:
-        """The address of what compiled calls know of the function; 0 where there are none."""
-        return 0 if self._compiled is None else self._compiled.address
+    def new_table(self, general: Callable[..., Any], reflected: Callable[..., Any] | None = None) -> Any:
+        """Return a table of plans for calls that ``general`` computes otherwise (Note [The compiled core])."""
+        watched = () if self._operator is None else (self._operator,)
+        return make_table(general, reflected, self._plan, watched, float64_word=cpu_word(np.dtype("f8")))
+
+    def _plan(self, word: int) -> Any:
+        """Return the plan for a union of words: NumPy's loop, or with gradients the operator's, where they agree."""
+        source, operator = self._numpy, self._operator
+        if word & REQUIRES_GRAD:
+            return refuse() if operator is None or self._plans[word] is not None else plan_of(operator, word)
+        found = small_call(source, operator, word)
+        if found is None:
+            return refuse()
+        has_loop = found.given and source.signature is None
+        types = "".join([dtype.char for dtype in (*found.given, found.result)]) if has_loop else ""
+        return new_plan(found.word, source if has_loop else None, types, found.result, call=source)
 
     def _find_result(self, word: int) -> int:
         """Return the word of the result of a small call, after keeping it (Note [Quick calls of ufuncs])."""
         found = small_call(self._numpy, self._operator, word)
-        if self._compiled is not None and found is not None:
-            self._compiled.add(word, found.word, found.given, found.result)
         self._shortcuts[word] = 0 if found is None else found.word
         return self._shortcuts[word]
 
     def _forget(self) -> None:
         """Forget what was found out about the kernels of the operator."""
         self._shortcuts.clear()
-        if self._compiled is not None:
-            self._compiled.clear()
 
     def _planned(self, word: int, *operands: Any) -> Any:
         """Compute for tensors with this union of words."""
@@ -176,8 +181,6 @@ class ufunc(_Callable):  # NumPy's name for it
             assert self._operator is not None
             plan = self._operator.cache[word]
         made = plan(*operands)
-        if self._numpy is np.matmul and word not in self._shortcuts:
-            self._find_result(word)
         if made.__class__ is Tensor:
             for x in operands:
                 if made is x:

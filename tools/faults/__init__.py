@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from .array_calls import NUMPY
 from .autograd import AUTOGRAD, TRANSFORMS
 from .below_operators import CORE, DISPATCH
 from .cuda import CUDA
@@ -19,4 +18,4 @@ from .others import BACKENDS, LIBRARY, OTHERS
 
 __all__ = ["FAULTS", "Fault"]
 
-FAULTS: Final = (*DISPATCH, *CORE, *OPERATORS, *BACKENDS, *CUDA, *AUTOGRAD, *TRANSFORMS, *LIBRARY, *NUMPY, *OTHERS)
+FAULTS: Final = (*DISPATCH, *CORE, *OPERATORS, *BACKENDS, *CUDA, *AUTOGRAD, *TRANSFORMS, *LIBRARY, *OTHERS)

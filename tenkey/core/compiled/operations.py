@@ -430,7 +430,7 @@ def select(table: Table, condition, x, y, missed: cython.p_ulonglong):
         if not (same_shape(a, b) and same_shape(a, c) and cnp.PyArray_SIZE(c) <= plan.limit):
             return None
     try:
-        data = cnp.PyArray_Where(c, a, b)
+        data = chosen(plan, c, a, b) if same_shape(a, b) and same_shape(a, c) else cnp.PyArray_Where(c, a, b)
     except REFUSED:
         return None
     if type(data) is not NDARRAY:
@@ -439,6 +439,24 @@ def select(table: Table, condition, x, y, missed: cython.p_ulonglong):
     if plan.recipe is not None:
         record(plan.recipe, result, (condition, x, y), NOTHING)
     return result
+
+
+@cython.cfunc
+def chosen(plan: Plan, c: cnp.ndarray, a: cnp.ndarray, b: cnp.ndarray):
+    """Return the elements of ``a`` where ``c`` is true, else those of ``b``; all of one shape."""
+    size: cython.Py_ssize_t = plan.result_size
+    s1: cython.Py_ssize_t = step_of(c, 1)
+    s2: cython.Py_ssize_t = step_of(a, size)
+    s3: cython.Py_ssize_t = step_of(b, size)
+    if s1 < 0 or s2 < 0 or s3 < 0:
+        return cnp.PyArray_Where(c, a, b)
+    out: cnp.ndarray = new_like(plan, a)
+    k: cython.Py_ssize_t
+    source: cython.p_char
+    for k in range(cnp.PyArray_SIZE(a)):
+        source = cnp.PyArray_BYTES(a) + k * s2 if cnp.PyArray_BYTES(c)[k * s1] else cnp.PyArray_BYTES(b) + k * s3
+        memcpy(cnp.PyArray_BYTES(out) + k * size, source, size)
+    return out
 
 
 # ---- reductions and products
@@ -586,7 +604,10 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
         return None
     if cnp.PyArray_SIZE(b) > plan.limit:
         return None
-    data = cnp.PyArray_MatrixProduct(a, b)
+    try:
+        data = QUIETLY(a.dot, b)
+    except REFUSED:
+        return None
     if type(data) is not NDARRAY:
         return None
     result: Handle = wrapped(kind, data, plan.word, None)

@@ -30,3 +30,8 @@ cdef class Slot:
 
 cdef class Operations(Handle):
     pass
+
+cdef class Callable:
+    cdef object general
+    cdef Table table
+    cdef int operands

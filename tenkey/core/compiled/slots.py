@@ -243,22 +243,22 @@ class Operations(Handle):
 
     def __len__(self):
         a: cnp.ndarray = None
-        if LEN.of(type(self)) is not None:
+        if type(self) is TENSOR or type(self) is ARRAY:
             a = native(self)
         if a is None or cnp.PyArray_NDIM(a) == 0:
             return LEN.rules_of(type(self)).general(self)
         return cnp.PyArray_DIMS(a)[0]
 
     def __bool__(self):
-        item = number_of(BOOL, self)
+        item = number_of(self)
         return BOOL.rules_of(type(self)).general(self) if item is None else bool(item)
 
     def __float__(self):
-        item = number_of(FLOAT_OF, self)
+        item = number_of(self)
         return FLOAT_OF.rules_of(type(self)).general(self) if item is None else float(item)
 
     def __int__(self):
-        item = number_of(INT_OF, self)
+        item = number_of(self)
         if type(item) is not int and type(item) is not bool:  # floats may be nan or infinite
             return INT_OF.rules_of(type(self)).general(self)
         return int(item)
@@ -628,9 +628,9 @@ def array_memory(a: cnp.ndarray):
 
 
 @cython.cfunc
-def number_of(slot: Slot, x: Handle):
+def number_of(x: Handle):
     """Return the only element as a Python number; None where Python decides."""
-    if slot.of(type(x)) is None or word_of(x) & RECORDED:  # RECORDED is among the bits of NO_WORD too
+    if (type(x) is not TENSOR and type(x) is not ARRAY) or word_of(x) & RECORDED:  # which is in NO_WORD too
         return None
     a: cnp.ndarray = native(x)
     if a is None or cnp.PyArray_SIZE(a) != 1 or cnp.PyArray_TYPE(a) > cnp.NPY_DOUBLE:
@@ -694,6 +694,29 @@ def binary_entry(table: Table, general, absent, of_arrays: bool = False):
         return followed(table, general(x1, x2), missed) if result is None else result
 
     return call
+
+
+@cython.cclass
+class Callable:
+    """A function of one or two arrays with NumPy's rules, which has further attributes: the base class of ``ufunc``."""
+
+    def connect(self, general, table, operands: cython.int):
+        """Set the function that computes a call in Python, and the plans of calls with so many operands."""
+        self.general = general
+        self.table = table
+        self.operands = operands
+
+    def __call__(self, *args, **options):
+        missed: cython.ulonglong = NO_WORD
+        table: Table = self.table
+        result = None
+        if table is None or options or len(args) != self.operands:
+            return self.general(*args, **options)
+        if self.operands == 1:
+            result = unary(table, ARRAY, args[0], cython.address(missed))
+        else:
+            result = binary(table, ARRAY, args[0], args[1], cython.address(missed))
+        return followed(table, self.general(*args), missed) if result is None else result
 
 
 def general_entry(table: Table, general, form: str):

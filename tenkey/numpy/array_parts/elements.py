@@ -10,39 +10,32 @@ Guarded by ``tests/numpy/test_elements.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, Final
 
-import numpy as np
-
-from ...core.device import base_word
+from ...core.handle import SLOT_NAMES
+from ...core.plans import table_of, transposed, use_array_table
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT, dtypes_of
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.errors import shown
-from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from ...ops.builtin.indexing.getitem import getitem
+from ...ops.builtin.indexing.setitem import setitem
 from ...ops.builtin.shape.copying import cast as in_dtype
 from ..array_class import as_ndarrays, ndarray
-from ..call_rules.quick_calls import is_ours
-from ..compiled_calls.class_slots import Compiled, compiled
-from ..compiled_calls.ufunc_plans import Plans
 from ..converting import operand
 from ..known import functions
 
 __all__ = ["element_methods"]
 
-_tensor: Final[Any] = Tensor  # whose methods and properties have descriptors
-_tensor_getitem: Final[Any] = Tensor.__getitem__
-_tensor_setitem: Final[Any] = Tensor.__setitem__
+_tensor_getitem: Final[Any] = getitem
+_tensor_setitem: Final[Any] = setitem
 _tensor_reversed: Final[Any] = vars(Tensor)["T"].fget
 _clone: Final[Any] = registry.find("tk::clone").call
 _DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
 _INEXACT: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
 _NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iu")
-_PLAIN: Final = base_word("cpu")
-_INDEXES: Final = tuple([DTYPE_TRAIT[np.dtype(name)] for name in ("?", "i4", "i8")])
-"""The dtypes of indexes that compiled calls take."""
 
 
 def _getitem(self: Tensor, index: Any) -> Any:
@@ -99,80 +92,16 @@ def _reversed(self: Any) -> Any:
     return as_ndarrays(_tensor_reversed(self), (self,))
 
 
-# ---- compiled calls
-
-_ALONE: Final = ("basic_index", "basic_put_", "permute_dims")  # operators that compiled calls stand for
-_WITH_INDEXES: Final = ("index", "put_")  # those that take arrays of indexes
-
-
-class _Learning:
-    """The plans of indexing: made when an index takes its way in Python, erased when a kernel is registered."""
-
-    def __init__(self, code: Compiled) -> None:
-        self._seen: set[int] = set()
-        self._operators: dict[str, Operator] = {}
-        self._blocks: dict[str, Plans] = {}
-        for name in (*_ALONE, *_WITH_INDEXES):
-            operator = self._operators[name] = registry.find(f"tk::{name}")
-            self._blocks[name] = Plans(code.address, None, None, (0, 0, 0))
-            operator.watchers.append(self._forget)
-
-    def address(self, name: str) -> int:
-        """Return the address of the plans of an operator."""
-        return self._blocks[name].address
-
-    def _forget(self) -> None:
-        self._seen.clear()
-        for block in self._blocks.values():
-            block.clear()
-
-    def method(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that makes the plans for the words that it meets."""
-
-        def call(self: Any, *given: Any) -> Any:
-            made = own(self, *given)  # which may install kernels, and so erase plans
-            if self._word not in seen:
-                learn(self._word)
-            return made
-
-        seen, learn = self._seen, self._learn
-        call.__name__ = own.__name__
-        call.__doc__ = own.__doc__
-        return call
-
-    def _learn(self, word: int) -> None:
-        self._seen.add(word)
-        if word & ~DTYPE_MASK != _PLAIN:
-            return
-        (dtype,) = dtypes_of(word & DTYPE_MASK)
-        if dtype.kind not in "biufc":
-            return
-        for name in _ALONE:
-            if is_ours(self._operators[name], word):
-                self._blocks[name].add(word, word, (dtype,), dtype)
-        for name in _WITH_INDEXES:
-            for other in _INDEXES:
-                if is_ours(self._operators[name], word | other):
-                    self._blocks[name].add(word | other, word, (dtype,), dtype)
-
-
 def element_methods() -> dict[str, Any]:
     """Return the methods of ``ndarray`` for its elements by name, without those that its class has as slots."""
     named: dict[str, Any] = {
         "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
-        "T": property(_reversed), "ndim": property(attrgetter("_data.ndim")),
-        "dtype": property(attrgetter("_data.dtype")),
+        "T": property(transposed(registry.find("tk::permute_dims"), _reversed, of_arrays=True)),
+        "ndim": property(attrgetter("_data.ndim")), "dtype": property(attrgetter("_data.dtype")),
     }  # fmt: skip
-    code = compiled()
-    if code is not None:
-        learning = _Learning(code)
-        views = learning.address("basic_index")
-        code.set_method("getitem", views, learning.method(named.pop("__getitem__")), learning.address("index"))
-        own = learning.method(named.pop("__setitem__"))
-        code.set_method("setitem", learning.address("basic_put_"), own, learning.address("put_"))
-        code.set_method("T", learning.address("permute_dims"), learning.method(named.pop("T").fget), None)
-        for name in ("ndim", "dtype"):
-            code.set_method(name, 0, named.pop(name).fget, None)
-        for name in ("len", "bool", "float", "int", "index"):
-            code.set_method(name, views, learning.method(getattr(_tensor, f"__{name}__")), None)
+    if SLOT_NAMES:
+        for name, operator in {"getitem": "basic_index", "setitem": "basic_put_"}.items():
+            use_array_table(name, table_of(registry.find(f"tk::{operator}"), named.pop(f"__{name}__")))
+        for name, operator in {"take": "index", "put": "put_"}.items():
+            use_array_table(name, table_of(registry.find(f"tk::{operator}"), registry.find(f"tk::{operator}").call))
     return named

@@ -15,18 +15,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.handle import SLOT_NAMES
 from ...core.lift import weak_tensor
-from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
+from ...core.plans import make_table, new_plan, refuse, use_array_table
+from ...core.tensor import Tensor, cpu_word
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
 from ..array_class import ndarray
 from ..call_rules.quick_calls import is_ours, small_call
-from ..compiled_calls.class_slots import Compiled, compiled
-from ..compiled_calls.slot_functions import IN_PLACE, UFUNCS
-from ..compiled_calls.ufunc_plans import Plans
 from ..known import functions
 from ..namespace import universal
-from ..universal import NUMBER_WORDS
 
 __all__ = ["BINARY", "is_foreign", "operators"]
 
@@ -136,47 +134,32 @@ def operators() -> dict[str, Any]:
         found[f"__{name}__"] = _binary(call, reflected=False)
         found[f"__r{name}__"] = _binary(call, reflected=True)
         if name != "divmod":
-            own = getattr(Tensor, f"__i{name}__") if name in _OWN_IN_PLACE else None
+            own = getattr(Tensor, f"{call}_") if name in _OWN_IN_PLACE else None
             found[f"__i{name}__"] = _in_place(call, own)
     found["__pow__"] = _power(found["__pow__"])
     found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
-    code = compiled()
-    if code is not None:  # the slots of the class call these: Note [Types with compiled slots]
-        for name in UFUNCS:
-            call = "square" if name == "square" else {**BINARY, **_COMPARISONS, **_UNARY}[name]
-            method = found.pop(f"__{name}__", None)
-            code.set_method(name, universal[call].block, method, found.pop(f"__r{name}__", None))
-        for name in IN_PLACE:
-            address, method = _planned_in_place(code, BINARY[name], found.pop(f"__i{name}__"))
-            code.set_method(f"i{name}", address, method, universal[BINARY[name]].block)
+    names = {**BINARY, **_COMPARISONS, **_UNARY}
+    for name in SLOT_NAMES & names.keys():  # the slots of the compiled core call these
+        table = universal[names[name]].new_table(found.pop(f"__{name}__"), found.pop(f"__r{name}__", None))
+        use_array_table(name, table)
+    for name in _OWN_IN_PLACE & {name.removeprefix("i") for name in SLOT_NAMES}:
+        use_array_table(f"i{name}", _in_place_table(BINARY[name], found.pop(f"__i{name}__")))
+    if SLOT_NAMES:
+        use_array_table("square", universal["square"].new_table(universal["square"]))
     return found
 
 
-def _planned_in_place(code: Compiled, name: str, method: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
-    """Return the address of the plans of an in-place operator, and a method that makes those for the words it meets."""
+def _in_place_table(name: str, method: Callable[..., Any]) -> Any:
+    """Return the table of an in-place operator, whose result has the dtype of the array."""
     call, own = universal[name], registry.find(f"tk::{name}_")
-    plans = Plans(code.address, call._numpy, None, NUMBER_WORDS)
-    seen: set[int] = set()
 
-    def forget() -> None:
-        seen.clear()
-        plans.clear()
+    def plan(key: int) -> Any:
+        found = None if key & REQUIRES_GRAD else small_call(call._numpy, call._operator, key)
+        if found is None or found.given[:1] != (found.result,) or not is_ours(own, key & ~WEAK_MASK):
+            return refuse()
+        types = "".join([dtype.char for dtype in (*found.given, found.result)])
+        return new_plan(found.word, call._numpy, types, found.result)
 
-    own.watchers.append(forget)
-
-    def learning(self: Any, other: Any) -> Any:
-        made = method(self, other)  # which may install kernels, and so erase plans
-        word = self._word | (WEAK_TRAIT[other.__class__] if other.__class__ in (float, int) else _word_of(other))
-        if word not in seen:
-            seen.add(word)
-            found = small_call(call._numpy, call._operator, word)
-            if found is not None and is_ours(own, word & ~WEAK_MASK):
-                plans.add(word, found.word, found.given, found.result)
-        return made
-
-    return plans.address, learning
-
-
-def _word_of(x: Any) -> int:
-    return x._word if x.__class__ is ndarray else 0
+    watched = [own] if call._operator is None else [own, call._operator]
+    return make_table(method, None, plan, tuple(watched), float64_word=cpu_word(np.dtype("f8")))

@@ -28,14 +28,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...core.compiled.loading import extension
 from ...core.device import base_word, chosen_device
-from ...core.word import DTYPE_MASK, dtypes_of
+from ...core.handle import new_handle
+from ...core.storage import Storage
+from ...core.tensor import cpu_word
+from ...core.word import DTYPE_MASK, DTYPE_TRAIT, dtypes_of
 from ...dispatch.calling import codegen
+from ...dispatch.local_state import get_state
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...interop.numpy_functions import numpys
 from ..array_class import ndarray
-from ..compiled_calls.quick_results import results
 from .native_calls import LARGE, NATIVE, only_numbers
 from .quick_calls import SMALL, is_ours
 
@@ -172,8 +176,8 @@ def quick_lines(
             own = "@" if found in sequences else "a" if found in operands else ""
             marks[found] = marks.get(found) or mark or own
     scope: dict[str, Any] = {
-        "known": _Known(quick), "chosen": chosen_device, "ndarray": ndarray, "fresh": results().fresh,
-        "view": results().view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
+        "known": _Known(quick), "chosen": chosen_device, "ndarray": ndarray, "fresh": _fresh,
+        "view": _view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
         "only_numbers": only_numbers,
     }  # fmt: skip
     tests: list[str] = []
@@ -253,9 +257,43 @@ _CALL: Final = """    try:
         if $made is not None: return $made"""
 
 
+# ---- results: new arrays and views of NumPy's results, or None where the general way is to be taken
+
+_WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
+
+
+def _fresh_in_python(native: Any) -> Any:
+    word = _WORDS.get(native.dtype)
+    if word is None or get_state() is not None:
+        return None
+    made = new_handle(ndarray)
+    made._data = native if native.__class__ is np.ndarray else np.asarray(native)
+    made._word = word
+    made._storage = None
+    made._autograd = None
+    return made
+
+
+def _view_in_python(root: Any, native: Any) -> Any:
+    if native.__class__ is not np.ndarray or get_state() is not None:
+        return None
+    data, base, storage = root._data, native.base, root._storage
+    made = new_handle(ndarray)
+    made._data = native.view() if native is data else native
+    made._word = root._word
+    is_window = native is data or (base is not None and (base is data or base is data.base))
+    made._storage = None if not is_window else root if storage is None or storage.__class__ is Storage else storage
+    made._autograd = None
+    return made
+
+
+_fresh: Final[Callable[[Any], Any]] = _fresh_in_python if extension is None else extension.slots.fresh
+_view: Final[Callable[[Any, Any], Any]] = _view_in_python if extension is None else extension.slots.view
+
+
 def _each(natives: Iterable[Any]) -> tuple[Any, ...] | None:
     """Return several new arrays; None if they take the general way."""
-    made = tuple([results().fresh(native) for native in natives])
+    made = tuple([_fresh(native) for native in natives])
     return None if any(one is None for one in made) else made
 
 

@@ -352,7 +352,7 @@ def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 for _kernel in (index, basic_put_, put_):
     _described: Any = _kernel
-    _described.small = Simple(None, SMALL)
+    _described.small = Simple(None, SMALL, indexed=_kernel is not basic_put_)
 
 KERNELS: Final[dict[str, Callable[..., Tensor] | Specialized]] = {
     "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,
