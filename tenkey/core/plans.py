@@ -315,7 +315,8 @@ def install_calls(
         return
     known = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
     _core.handles.configure(
-        Tensor, Storage, state_variable, SILENT, REQUIRES_GRAD, WEAK_TRAIT[float], WEAK_TRAIT[int]
+        Tensor, Storage, state_variable, SILENT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT[float],
+        WEAK_TRAIT[int],
     )
     _core.operations.configure(quietly, weak_tensor, storage_of, version_of, CPU)
     _core.slots.configure(state_variable, known)

@@ -70,7 +70,7 @@ cdef class Plan:
     cdef object word, call, zero
     cdef Recipe recipe
     cdef cnp.dtype dtype
-    cdef int number, kind, option
+    cdef int number, kind, option, type
     cdef Py_ssize_t size, result_size, limit
     cdef cnp.PyUFuncGenericFunction loop
     cdef void* context
@@ -85,7 +85,7 @@ cdef class Table:
 
 cdef type TENSOR, ARRAY, NDARRAY, STORAGE
 cdef object SILENT
-cdef unsigned long long RECORDED, FLOAT, INT, NO_WORD
+cdef unsigned long long RECORDED, WEAK, FLOAT, INT, NO_WORD
 cdef Handle wrapped(type kind, data, word, storage)
 cdef unsigned long long word_of(Handle x) noexcept
 cdef cnp.ndarray native(Handle x)

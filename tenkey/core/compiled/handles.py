@@ -39,6 +39,7 @@ SILENT = None
 STATE = cython.declare(object, None)
 NOTHING = cython.declare(tuple, ())
 RECORDED = 0
+WEAK = 0
 FLOAT = 0
 INT = 0
 NO_WORD = 0xFFFFFFFFFFFFFFFF
@@ -178,6 +179,7 @@ def make_plan(kind, word, source, types, dtype: cnp.dtype, limit, call=None, rec
     plan.dtype = dtype
     plan.result_size = dtype.itemsize
     plan.size = np.dtype(types[:1]).itemsize if types else dtype.itemsize
+    plan.type = np.dtype(types[:1]).num if types else dtype.num
     plan.number = _NUMBERS.get(types[:1], 0)
     plan.limit = limit
     plan.call = call
@@ -207,11 +209,11 @@ def has_loop(plan: Plan) -> bool:
     return plan.loop != cython.NULL
 
 
-def configure(tensor, storage, state, silent, recorded, float_word, int_word):
+def configure(tensor, storage, state, silent, recorded, weak, float_word, int_word):
     """Receive the classes and words that the modules above define."""
-    global TENSOR, STORAGE, STATE, SILENT, RECORDED, FLOAT, INT
+    global TENSOR, STORAGE, STATE, SILENT, RECORDED, WEAK, FLOAT, INT
     TENSOR, STORAGE, STATE, SILENT = tensor, storage, state, silent
-    RECORDED, FLOAT, INT = recorded, float_word, int_word
+    RECORDED, WEAK, FLOAT, INT = recorded, weak, float_word, int_word
 
 
 def configure_array(array):
@@ -235,7 +237,7 @@ def word_of(x: Handle) -> cython.ulonglong:
 
 @cython.cfunc
 def native(x: Handle) -> cnp.ndarray:
-    """Return the array of a CPU tensor, or None."""
+    """Return the array of a CPU tensor, or None. Its dtype is to be compared with that of the plan before a loop runs."""
     data = tenkey_get(x, 0)
     return cython.cast(cnp.ndarray, data) if type(data) is NDARRAY else None
 

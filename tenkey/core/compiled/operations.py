@@ -20,6 +20,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     RECORDED,
     STORAGE,
     TENSOR,
+    WEAK,
     Handle,
     Plan,
     Recipe,
@@ -44,7 +45,7 @@ REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowEr
 
 # what autograd and core give: see ``configure``
 QUIETLY = cython.declare(object, None)
-WEAK = cython.declare(object, None)
+TENSOR_OF = cython.declare(object, None)
 STORAGE_OF = cython.declare(object, None)
 VERSION_OF = cython.declare(object, None)
 CPU = cython.declare(object, None)
@@ -71,8 +72,8 @@ PRODUCT_SUM = cython.declare(cython.Py_ssize_t, 64)  # elements up to which tk.s
 
 def configure(quietly, weak, storage_of, version_of, cpu):
     """Receive the functions of core that the operations call."""
-    global QUIETLY, WEAK, STORAGE_OF, VERSION_OF, CPU
-    QUIETLY, WEAK, STORAGE_OF, VERSION_OF, CPU = quietly, weak, storage_of, version_of, cpu
+    global QUIETLY, TENSOR_OF, STORAGE_OF, VERSION_OF, CPU
+    QUIETLY, TENSOR_OF, STORAGE_OF, VERSION_OF, CPU = quietly, weak, storage_of, version_of, cpu
 
 
 def configure_recording(
@@ -94,7 +95,8 @@ def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
     """Return what an operand adds to the union of words; NO_WORD for one that no plan covers."""
     own: type = type(x)
     if own is kind or (own is ARRAY and kind is TENSOR):
-        return word_of(cython.cast(Handle, x))
+        bits: cython.ulonglong = word_of(cython.cast(Handle, x))
+        return NO_WORD if bits & WEAK else bits  # a number that is a tensor already has another dtype
     if own is float:
         return FLOAT
     if own is int:
@@ -107,13 +109,16 @@ def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def step_of(a: cnp.ndarray, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the distance of neighbours in bytes; -1 where the elements are not at equal distances in C order."""
+def step_of(a: cnp.ndarray, plan: Plan) -> cython.Py_ssize_t:
+    """Return the distance of neighbours in bytes; -1 for arrays that the loop of a plan does not take.
+
+    These have another dtype, or elements that are not at equal distances in C order.
+    """
     flags: cython.int = cnp.PyArray_FLAGS(a)
-    if not flags & cnp.NPY_ARRAY_ALIGNED:
+    if cnp.PyArray_TYPE(a) != plan.type or not flags & cnp.NPY_ARRAY_ALIGNED:
         return -1
     if flags & cnp.NPY_ARRAY_C_CONTIGUOUS:
-        return size
+        return plan.size
     if cnp.PyArray_NDIM(a) == 1:
         return cnp.PyArray_STRIDES(a)[0]
     return -1
@@ -230,7 +235,7 @@ def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
         return None
     step: cython.Py_ssize_t = -1
     if plan.loop != cython.NULL:
-        step = step_of(a, plan.size)
+        step = step_of(a, plan)
     out: cnp.ndarray
     if step < 0:
         out = called(plan, a, None)
@@ -282,13 +287,13 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
         if a is None:
             return None
         c1 = cnp.PyArray_SIZE(a)
-        s1 = step_of(a, plan.size)
+        s1 = step_of(a, plan)
     if isinstance(y, Handle):
         b = native(cython.cast(Handle, y))
         if b is None:
             return None
         c2 = cnp.PyArray_SIZE(b)
-        s2 = step_of(b, plan.size)
+        s2 = step_of(b, plan)
     if c1 > plan.limit or c2 > plan.limit or (a is None and b is None):
         return None
     if plan.loop == cython.NULL:
@@ -303,9 +308,7 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
         p1 = cython.cast(cython.p_char, room) if a is None else cnp.PyArray_BYTES(a)
         p2 = cython.cast(cython.p_char, room) if b is None else cnp.PyArray_BYTES(b)
     else:
-        if s1 < 0 or s2 < 0:
-            pass
-        elif same_shape(a, b):
+        if s1 < 0 or s2 < 0 or same_shape(a, b):
             pass
         elif cnp.PyArray_NDIM(b) == 0:
             s2 = 0
@@ -358,7 +361,7 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
     a: cnp.ndarray = native(x)
     if a is None or cnp.PyArray_SIZE(a) > plan.limit or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
         return False
-    s1: cython.Py_ssize_t = step_of(a, plan.size)
+    s1: cython.Py_ssize_t = step_of(a, plan)
     s2: cython.Py_ssize_t = 0
     p2: cython.p_char
     room: cython.double[2]
@@ -367,7 +370,7 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
         b = native(cython.cast(Handle, y))
         if b is None:
             return False
-        s2 = step_of(b, plan.size)
+        s2 = step_of(b, plan)
         p2 = cnp.PyArray_BYTES(b)
         if not same_shape(a, b):
             if cnp.PyArray_NDIM(b) != 0:
@@ -445,9 +448,11 @@ def select(table: Table, condition, x, y, missed: cython.p_ulonglong):
 def chosen(plan: Plan, c: cnp.ndarray, a: cnp.ndarray, b: cnp.ndarray):
     """Return the elements of ``a`` where ``c`` is true, else those of ``b``; all of one shape."""
     size: cython.Py_ssize_t = plan.result_size
-    s1: cython.Py_ssize_t = step_of(c, 1)
-    s2: cython.Py_ssize_t = step_of(a, size)
-    s3: cython.Py_ssize_t = step_of(b, size)
+    s1: cython.Py_ssize_t = cnp.PyArray_STRIDES(c)[0] if cnp.PyArray_NDIM(c) == 1 else 1
+    s2: cython.Py_ssize_t = step_of(a, plan)
+    s3: cython.Py_ssize_t = step_of(b, plan)
+    if cnp.PyArray_NDIM(c) != 1 and not cnp.PyArray_FLAGS(c) & cnp.NPY_ARRAY_C_CONTIGUOUS:
+        s1 = -1
     if s1 < 0 or s2 < 0 or s3 < 0:
         return cnp.PyArray_Where(c, a, b)
     out: cnp.ndarray = new_like(plan, a)
@@ -477,7 +482,9 @@ def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cyt
         return None
     size: cython.Py_ssize_t = cnp.PyArray_SIZE(a)
     flags: cython.int = cnp.PyArray_FLAGS(a)
-    if size == 0 or size > plan.limit or not flags & cnp.NPY_ARRAY_C_CONTIGUOUS or not flags & cnp.NPY_ARRAY_ALIGNED:
+    if cnp.PyArray_TYPE(a) != plan.type or size == 0 or size > plan.limit:
+        return None
+    if not flags & cnp.NPY_ARRAY_C_CONTIGUOUS or not flags & cnp.NPY_ARRAY_ALIGNED:
         return None
     ndim: cython.int = cnp.PyArray_NDIM(a)
     place: cython.Py_ssize_t = 0
@@ -602,7 +609,7 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
         return None
     if cnp.PyArray_DIMS(a)[1] != cnp.PyArray_DIMS(b)[0] or cnp.PyArray_SIZE(a) > plan.limit:
         return None
-    if cnp.PyArray_SIZE(b) > plan.limit:
+    if cnp.PyArray_SIZE(b) > plan.limit or cnp.PyArray_TYPE(a) != plan.type or cnp.PyArray_TYPE(b) != plan.type:
         return None
     try:
         data = QUIETLY(a.dot, b)
@@ -711,7 +718,7 @@ def edge_of(x):
 def saved_input(x):
     """Return what a node keeps of an operand (Note [Values saved as they are])."""
     if not isinstance(x, Handle):
-        return WEAK(x.item() if type(x) is FLOAT64 else x)
+        return TENSOR_OF(x.item() if type(x) is FLOAT64 else x)
     if tenkey_get(x, 2) is None:
         return x
     saved = SAVED_TENSOR()
