@@ -22,6 +22,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from .compiled.loading import extension
 from .device import CPU, base_word
+from .handle import SLOT_NAMES
 from .lift import weak_tensor
 from .storage import Storage
 from .tensor import Tensor, cpu_word, storage_of, version_of
@@ -229,14 +230,22 @@ def is_planned(operator: Operator, key: int) -> bool:
 # ---- methods and functions
 
 
-def add_method(operator: Operator | None, name: str, method: Callable[..., Any], reflected: Any = None) -> bool:
-    """Let a slot of the core have a method of ``Tensor`` as its call in Python; return whether there is such a slot."""
-    bare = name.removeprefix("__").removesuffix("__")
-    if _core is None or bare not in _core.slots.SLOTS or name == bare:
-        return False
+def add_method(
+    operator: Operator | None, name: str, method: Callable[..., Any], reflected: Callable[..., Any] | None = None
+) -> Callable[[], None]:
+    """Add a special method to ``Tensor``: the call in Python of a slot of the core, or an attribute of the class.
+
+    Returns the function that undoes it for a slot.
+    """
+    bare = name.strip("_")
+    if bare not in SLOT_NAMES:
+        setattr(Tensor, name, method)
+        return lambda: None
+    slot = _core.slots.SLOTS[bare]
+    former = slot.get()
     table = make_table(method, reflected) if operator is None else table_of(operator, method, reflected)
-    _core.slots.SLOTS[bare].set(table)
-    return True
+    slot.set(table)
+    return lambda: slot.set(former) if slot.get() is table else None
 
 
 def add_table(name: str, operator: Operator) -> None:

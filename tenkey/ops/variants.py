@@ -299,9 +299,7 @@ _OPERATORS: Final = {
     "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }  # fmt: skip
 for _name, _method in _OPERATORS.items():
-    _variant = registry.find(f"tk::{_method}_")
-    if not add_method(_variant, f"__i{_name}__", getattr(Tensor, f"{_method}_")):
-        setattr(Tensor, f"__i{_name}__", getattr(Tensor, f"{_method}_"))
+    add_method(registry.find(f"tk::{_method}_"), f"__i{_name}__", getattr(Tensor, f"{_method}_"))
 add_table("square", registry.find("tk::square"))
 
 

@@ -494,9 +494,19 @@ def subscript(table: Table, x: Handle, index, missed: cython.p_ulonglong):
             return None
         data = cnp.PyArray_NewCopy(data, cnp.NPY_CORDER)
         return wrapped(kind, data, plan.word, None)
-    if plan.recipe is None:
-        return window(plan, kind, x, data, None)
-    return None
+    return window(plan, kind, x, data, None if plan.recipe is None else (as_tuple(index),))
+
+
+@cython.cfunc
+def as_tuple(index):
+    """Return an index as the operator gets it: ints alone are followed by ``...``, which makes NumPy return an array."""
+    if type(index) is int:
+        return (index, Ellipsis)
+    if type(index) is not tuple:
+        return (index,)
+    if len(index) == 2 and type(index[0]) is int and type(index[1]) is int:
+        return (*index, Ellipsis)
+    return index
 
 
 @cython.cfunc

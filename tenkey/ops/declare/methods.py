@@ -8,6 +8,7 @@ from typing import Any, Final
 from numpy import float64
 
 from ...core.lift import kept_float, kept_int, weak_tensor
+from ...core.handle import SLOT_NAMES
 from ...core.plans import add_method
 from ...core.tensor import Tensor
 from ...dispatch.calling import codegen
@@ -89,16 +90,21 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
         bare = method.strip("_")
         if method.startswith("__") and bare in _BINARY:
             made[method] = _binary_method(operator, bare, reflected=False)
-            if bare not in _COMPARISONS:  # the slots of the compiled core have one method for both
+            if bare not in _COMPARISONS:
                 made[f"__r{bare}__"] = _binary_method(operator, bare, reflected=True)
         else:
             made[method] = method_of(operator, method)
+    restores = []
+    for name in [name for name in made if name.startswith("__") and name.strip("_") in SLOT_NAMES]:
+        reflected = made.pop(f"__r{name.strip('_')}__", None)  # the slot of the compiled core has both
+        restores.append(add_method(operator, name, made.pop(name), reflected))
     before = {name: Tensor.__dict__[name] for name in made if name in Tensor.__dict__}
     for name, function in made.items():
-        if not add_method(operator, name, function, made.get(f"__r{name.strip('_')}__")):
-            setattr(Tensor, name, function)
+        setattr(Tensor, name, function)
 
     def remove() -> None:
+        for restore in restores:
+            restore()
         for name, function in made.items():
             if Tensor.__dict__.get(name) is not function:
                 continue  # replaced in the meantime

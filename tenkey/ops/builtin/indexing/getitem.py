@@ -314,5 +314,4 @@ def _planned(x: Tensor, given: Any) -> Tensor:
 
 
 add_table("take", operator_of(index))
-if not add_method(registry.find("tk::basic_index"), "__getitem__", getitem):
-    Tensor.__getitem__ = getitem  # type: ignore[method-assign, assignment]
+add_method(registry.find("tk::basic_index"), "__getitem__", getitem)

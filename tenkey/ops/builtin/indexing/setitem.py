@@ -347,5 +347,4 @@ def _arranged(plan: Plan, source: Tensor) -> Tensor:
 
 
 add_table("put", operator_of(put_))
-if not add_method(registry.find("tk::basic_put_"), "__setitem__", setitem):
-    Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]
+add_method(registry.find("tk::basic_put_"), "__setitem__", setitem)
