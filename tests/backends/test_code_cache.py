@@ -169,6 +169,7 @@ vendor_id\t: AnotherVendor
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="LLVM is asked elsewhere")
 def test_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cpuinfo"
+    monkeypatch.delenv("TENKEY_CPU", raising=False)
 
     def processor(text: str) -> bytes:
         path.write_text(text)
@@ -195,7 +196,8 @@ def test_the_environment_is_found_without_llvm() -> None:
         "print(*{'llvmlite', 'tenkey.backends.llvm.llvm_library', 'numba', 'pathlib', 'platformdirs', 'hashlib'} "
         "& {*sys.modules})"
     )
-    environment = {**os.environ, "TENKEY_CACHE_LIMIT": "0"}  # a process that writes files needs more
+    # a process that writes files needs more, and so does one that compiles for another processor
+    environment = {**os.environ, "TENKEY_CACHE_LIMIT": "0", "TENKEY_CPU": ""}
     done = subprocess.run(
         [sys.executable, "-S", "-c", _PATHS + program], capture_output=True, text=True, check=False, env=environment
     )

@@ -200,8 +200,9 @@ def environment() -> bytes:
 
 
 def _processor() -> bytes:
-    """Return the model and the instructions of the processor."""
-    if sys.platform == "linux" and os.uname().machine == "x86_64":  # elsewhere, LLVM is needed in any case
+    """Return the model and the instructions of the processor, or the level that ``TENKEY_CPU`` names."""
+    known = sys.platform == "linux" and os.uname().machine == "x86_64"  # elsewhere, LLVM is needed in any case
+    if known and not os.environ.get("TENKEY_CPU"):
         with suppress(OSError), open(_CPUINFO, "rb", buffering=0) as file:
             first, end, _ = file.read(1 << 14).partition(b"\n\n")  # the processors are alike
             lines = [line for line in first.split(b"\n") if line.split(b"\t")[0] in _FIELDS]

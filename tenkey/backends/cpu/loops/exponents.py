@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...llvm import Value, constant, f32, fma, i32, i64, select, sqrt, vector
+from ...llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
 from ...llvm.values import body, emit
 
 __all__ = ["reciprocal_root", "use_instructions"]
@@ -134,10 +134,26 @@ def use_instructions(scope: dict[str, Any]) -> None:
             scope[name] = either(special, names, plain)
 
 
+_EVEN_POWERS: Final = {f32: 64, f64: 512}  # of 2, half of the range of normal numbers
+
+
 def reciprocal_root(x: Value) -> Value:
-    """Return 1 / sqrt(x), within 1 ulp."""
-    if not _fills_register(x) or x.type.scalar != f32:
-        return 1.0 / sqrt(x)
-    near = _instruction("rsqrt14", x, rounds=False)
-    missing = fma(-(x * near), near, 1.0)
-    return select(missing == missing, fma(near * 0.5, missing, near), near)  # at 0 and infinity it is NaN
+    """Return 1 / sqrt(x). Error below 1 ulp.
+
+    The quotient ``1 / sqrt(x)`` errs by up to 1.5 ulp. A root halves the relative error of its argument, so the root of
+    the reciprocal is better; `x` is scaled, because the reciprocals of the least and the greatest numbers are not
+    normal.
+    """
+    if _fills_register(x) and x.type.scalar == f32:
+        near = _instruction("rsqrt14", x, rounds=False)
+        missing = fma(-(x * near), near, 1.0)
+        return select(missing == missing, fma(near * 0.5, missing, near), near)  # at 0 and infinity it is NaN
+    power = _EVEN_POWERS[x.type.scalar]
+    x = select(x < -1.0, -1.0, x)  # the reciprocal of -inf, -0.0, is its own root
+
+    def scale(power: int) -> Value:
+        return select(x < 1.0, constant(x.type, 2.0**power), constant(x.type, 2.0**-power))
+
+    inverse = 1.0 / (x * scale(power))
+    root = sqrt(inverse) * scale(power // 2)
+    return select(inverse == float("-inf"), inverse, root)  # for -0.0, whose root would be NaN
