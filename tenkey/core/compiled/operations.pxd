@@ -1,0 +1,3 @@
+from tenkey.core.compiled.handles cimport Handle
+
+cdef double doubled(Handle x)

@@ -1,0 +1,1 @@
+from tenkey.core.compiled.handles cimport Handle
