@@ -1,0 +1,128 @@
+"""Build hook: compile the core of small calls (``tenkey/core/compiled``), or leave it out.
+
+Each module is translated to C by Cython and compiled by setuptools, which knows the compilers of all systems; CC, CFLAGS
+and LDFLAGS are honoured. Nothing is written into the source tree, except for an editable installation, which gets the
+extension files beside their sources. If anything fails, the wheel is a pure one, in which the same calls run in Python,
+and one line on standard error says why. ``TENKEY_EXTENSION=off`` compiles nothing; ``TENKEY_EXTENSION=on`` makes a
+failure an error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+__all__ = ["CompiledCoreHook"]
+
+_PLACE: Final = Path("tenkey", "core", "compiled")
+_SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
+_AT_ONCE: Final = 2  # compilers, which take 0.5 GB each
+_FLAGS: Final = ("-O3", "-fno-strict-aliasing", "-ffp-contract=off", "-g0")  # the third: results as NumPy's, bit by bit
+_MACROS: Final = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
+# Cython lists number operators as methods too, with METH_COEXIST. A class in Python that inherits such a method gets a
+# slot that looks the method up at each call; without it, the class inherits the slot of C. Guarded by
+# tests/package/test_compiled_core.py
+_METHOD_OF_SLOT: Final = re.compile(r'^\s*\{"__\w+__",.*\bMETH_O\s*\|\s*METH_COEXIST\b.*\},?\s*$', re.MULTILINE)
+
+
+class CompiledCoreHook(BuildHookInterface):  # type: ignore[misc]  # hatchling need not be installed
+    """What hatchling calls before and after it writes a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the extension files to the wheel, or to the source tree for an editable installation."""
+        place = Path(self.root, _PLACE)
+        if version == "editable":
+            for file in place.glob(f"*{_SUFFIX}"):
+                file.unlink()
+        self._temporary = tempfile.TemporaryDirectory(prefix="tenkey-build-")
+        try:
+            files = _build(Path(self.root), Path(self._temporary.name))
+        except Exception as error:
+            if os.environ.get("TENKEY_EXTENSION") == "on":
+                raise
+            why = " ".join(str(error).split()) or type(error).__name__
+            print(f"tenkey is installed without its compiled core, and runs in Python: {why}", file=sys.stderr)
+            return
+        for file in files:
+            if version == "editable":
+                shutil.copy(file, place)
+            else:
+                build_data["force_include"][str(file)] = (_PLACE / file.name).as_posix()
+                build_data["pure_python"], build_data["infer_tag"] = False, True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete the temporary folder."""
+        self._temporary.cleanup()
+
+
+def _build(root: Path, folder: Path) -> list[Path]:
+    """Compile the modules in a temporary folder, and return the extension files."""
+    if os.environ.get("TENKEY_EXTENSION") == "off":
+        raise RuntimeError("TENKEY_EXTENSION=off")
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise RuntimeError("it is only for CPython with a global interpreter lock")
+    (folder / "probe.c").write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_probe(void) { return NULL; }\n")
+    _compile([folder / "probe.c"], folder)  # fails at once where nothing can be compiled
+    sources = _load_sources(root)
+    names, digest = sources.module_names(str(root / _PLACE)), sources.source_hash(str(root / _PLACE))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        translated = [*pool.map(lambda name: _translate(root, folder, name, digest), names)]
+    return _compile(translated, folder)
+
+
+def _load_sources(root: Path) -> Any:
+    """Return ``tenkey/core/compiled/sources.py`` as a module; tenkey itself cannot be imported yet."""
+    spec = importlib.util.spec_from_file_location("sources", root / _PLACE / "sources.py")
+    if spec is None or spec.loader is None:
+        raise ImportError("tenkey/core/compiled/sources.py is missing")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _translate(root: Path, folder: Path, name: str, digest: str) -> Path:
+    """Translate a module to C, and return the path of the C file."""
+    path = folder / f"{name}.c"
+    command = [sys.executable, "-m", "cython", "-3", "-o", str(path), str(_PLACE / f"{name}.py")]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Cython cannot translate {name}.py: {done.stderr}")
+    text = _METHOD_OF_SLOT.sub("", path.read_text(encoding="utf-8"))
+    path.write_text(f'#define TENKEY_SOURCE_HASH "{digest}"\n{text}', encoding="utf-8")
+    return path
+
+
+def _compile(paths: list[Path], folder: Path) -> list[Path]:
+    """Compile C files to extension modules of the same names, and return their paths."""
+    import numpy as np
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    unix = sysconfig.get_config_var("CC") is not None
+    flags = [*_FLAGS, *shlex.split(os.environ.get("CFLAGS", ""))] if unix else []  # the last of two flags counts
+    made = [
+        Extension(
+            path.stem, [str(path)], include_dirs=[np.get_include()], define_macros=_MACROS, extra_compile_args=flags
+        )
+        for path in paths
+    ]
+    command = build_ext(Distribution({"name": "tenkey", "ext_modules": made}))
+    command.build_lib, command.build_temp, command.parallel = str(folder), str(folder), _AT_ONCE
+    command.ensure_finalized()
+    command.run()
+    files = [Path(command.get_ext_fullpath(path.stem)) for path in paths]
+    if missing := [file.name for file in files if not file.exists()]:
+        raise RuntimeError(f"the C compiler reports success, but {missing[0]} is missing")
+    return files
