@@ -9,6 +9,7 @@ cnp.import_array()
 
 @cython.cfunc
 def doubled(x: Handle) -> cython.double:
+    """Return twice the value."""
     return 2 * x.value
 
 
