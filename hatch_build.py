@@ -1,24 +1,23 @@
 """Build hook: compile the core of small calls (``tenkey/core/compiled``), or leave it out.
 
-Each module is translated to C by Cython and compiled by setuptools, which knows the compilers of all systems; CC, CFLAGS
-and LDFLAGS are honoured. Nothing is written into the source tree, except for an editable installation, which gets the
-extension files beside their sources. If anything fails, the wheel is a pure one, in which the same calls run in Python,
-and one line on standard error says why. ``TENKEY_EXTENSION=off`` compiles nothing; ``TENKEY_EXTENSION=on`` makes a
-failure an error.
+Cython translates each module to C, and setuptools compiles it, since it knows the compilers of all systems. CC, CFLAGS
+and LDFLAGS are honoured. Nothing is written into the source tree, except that an editable installation gets the
+extension files next to their sources. If anything fails, the wheel is a pure one, in which the same calls run in
+Python, and one line on standard error says why. ``TENKEY_EXTENSION=off`` compiles nothing; with
+``TENKEY_EXTENSION=on``, a failure is an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,13 +72,34 @@ def _build(root: Path, folder: Path) -> list[Path]:
         raise RuntimeError("TENKEY_EXTENSION=off")
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise RuntimeError("it is only for CPython with a global interpreter lock")
-    (folder / "probe.c").write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_probe(void) { return NULL; }\n")
-    _compile([folder / "probe.c"], folder)  # fails at once where nothing can be compiled
+    import numpy as np
+    from Cython.Build import cythonize
+    from setuptools import Extension
+
+    probe = folder / "probe.c"
+    probe.write_text("#include <Python.h>\nPyMODINIT_FUNC PyInit_probe(void) { return NULL; }\n", encoding="utf-8")
+    _compile([Extension("probe", [str(probe)])], folder)  # fails at once where nothing can be compiled
     sources = _load_sources(root)
     names, digest = sources.module_names(str(root / _PLACE)), sources.source_hash(str(root / _PLACE))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        translated = [*pool.map(lambda name: _translate(root, folder, name, digest), names)]
-    return _compile(translated, folder)
+    unix = sysconfig.get_config_var("CC") is not None
+    flags = [*_FLAGS, *shlex.split(os.environ.get("CFLAGS", ""))] if unix else []  # the last of two flags counts
+    extensions = [
+        Extension(
+            ".".join((*_PLACE.parts, name)),
+            [str(_PLACE / f"{name}.py")],
+            include_dirs=[np.get_include()],
+            define_macros=_MACROS,
+            extra_compile_args=flags,
+        )
+        for name in names
+    ]
+    with contextlib.chdir(root):  # tracebacks name files as seen from here
+        translated = cythonize(extensions, build_dir=str(folder), language_level=3, quiet=True, force=True)
+        for extension in translated:
+            path = Path(extension.sources[0])
+            text = _METHOD_OF_SLOT.sub("", path.read_text(encoding="utf-8"))
+            path.write_text(f'#define TENKEY_SOURCE_HASH "{digest}"\n{text}', encoding="utf-8")
+        return _compile(translated, folder)
 
 
 def _load_sources(root: Path) -> Any:
@@ -92,37 +112,16 @@ def _load_sources(root: Path) -> Any:
     return module
 
 
-def _translate(root: Path, folder: Path, name: str, digest: str) -> Path:
-    """Translate a module to C, and return the path of the C file."""
-    path = folder / f"{name}.c"
-    command = [sys.executable, "-m", "cython", "-3", "-o", str(path), str(_PLACE / f"{name}.py")]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"Cython cannot translate {name}.py: {done.stderr}")
-    text = _METHOD_OF_SLOT.sub("", path.read_text(encoding="utf-8"))
-    path.write_text(f'#define TENKEY_SOURCE_HASH "{digest}"\n{text}', encoding="utf-8")
-    return path
-
-
-def _compile(paths: list[Path], folder: Path) -> list[Path]:
-    """Compile C files to extension modules of the same names, and return their paths."""
-    import numpy as np
-    from setuptools import Distribution, Extension
+def _compile(extensions: list[Any], folder: Path) -> list[Path]:
+    """Compile C files to extension modules, and return the paths of these."""
+    from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    unix = sysconfig.get_config_var("CC") is not None
-    flags = [*_FLAGS, *shlex.split(os.environ.get("CFLAGS", ""))] if unix else []  # the last of two flags counts
-    made = [
-        Extension(
-            path.stem, [str(path)], include_dirs=[np.get_include()], define_macros=_MACROS, extra_compile_args=flags
-        )
-        for path in paths
-    ]
-    command = build_ext(Distribution({"name": "tenkey", "ext_modules": made}))
+    command = build_ext(Distribution({"name": "tenkey", "ext_modules": extensions}))
     command.build_lib, command.build_temp, command.parallel = str(folder), str(folder), _AT_ONCE
     command.ensure_finalized()
     command.run()
-    files = [Path(command.get_ext_fullpath(path.stem)) for path in paths]
+    files = [Path(command.get_ext_fullpath(extension.name)) for extension in extensions]
     if missing := [file.name for file in files if not file.exists()]:
-        raise RuntimeError(f"the C compiler reports success, but {missing[0]} is missing")
+        raise RuntimeError(f"the C compiler reports success, but has not written {missing[0]}")
     return files

@@ -3,9 +3,9 @@
 Note [The compiled core is optional]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``pip install`` compiles the core if there is a C compiler. Without it, the same calls run in Python with the same
-results. ``extension`` has the compiled modules, or is None, and then ``reason`` says why. The sources of the modules are
-beside the extension files and cannot run uncompiled, so the files are looked for before anything is imported: where
-there is none, the import system would find the source.
+results. ``extension`` has the compiled modules, or is None, and then ``reason`` says why. The sources are in the same
+folder and cannot run uncompiled. So the extension files are looked for before anything is imported: where there is
+none, the import system would find the source.
 
 An extension that was built from other sources would silently run old code, so it raises ImportError instead. A
 free-threaded interpreter would switch its global lock on again for it, so it is not loaded there.
@@ -67,7 +67,7 @@ class StaleError(ImportError):
 
 
 def _refuse_stale(handles: Any) -> None:
-    if module_names(_FOLDER) and handles.SOURCE_HASH != source_hash(_FOLDER):
+    if module_names(_FOLDER) and source_hash(_FOLDER) != handles.SOURCE_HASH:
         raise StaleError(
             f"{handles.__file__} was compiled from other sources than those beside it. Compile them with "
             "`pip install -e .` in the folder of tenkey's pyproject.toml, or set TENKEY_COMPILED=0 to run in Python.",
