@@ -76,7 +76,7 @@ def _refuse_stale(handles: Any) -> None:
         )
 
 
-extension: Final[Extension | None]
-reason: Final[str]
-remedy: Final[str]
-extension, reason, remedy = _load()
+_loaded: Final = _load()
+extension: Final = _loaded[0]
+reason: Final = _loaded[1]
+remedy: Final = _loaded[2]
