@@ -28,12 +28,13 @@ __all__ = ["CompiledCoreHook"]
 _PLACE: Final = Path("tenkey", "core", "compiled")
 _SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
 _AT_ONCE: Final = 2  # compilers, which take 0.5 GB each
-_FLAGS: Final = ("-O3", "-fno-strict-aliasing", "-ffp-contract=off", "-g0")  # the third: results as NumPy's, bit by bit
+_FLAGS: Final = ("-O3", "-fno-strict-aliasing", "-ffp-contract=off", "-g0")  # no fused operations: results are NumPy's
 _MACROS: Final = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
-# Cython lists number operators as methods too, with METH_COEXIST. A class in Python that inherits such a method gets a
-# slot that looks the method up at each call; without it, the class inherits the slot of C. Guarded by
+# Cython lists binary operators of numbers as methods too, with METH_COEXIST. A class in Python that inherits such a
+# method gets a slot that looks the method up at each call; without it, the class inherits the slot of C. Guarded by
 # tests/package/test_compiled_core.py
-_METHOD_OF_SLOT: Final = re.compile(r'^\s*\{"__\w+__",.*\bMETH_O\s*\|\s*METH_COEXIST\b.*\},?\s*$', re.MULTILINE)
+_OPERATORS: Final = "add|sub|mul|matmul|truediv|floordiv|mod|divmod|lshift|rshift|and|xor|or"
+_METHOD_OF_SLOT: Final = re.compile(rf'^\s*\{{"__r?(?:{_OPERATORS})__",.*\bMETH_COEXIST\b.*\}},?\s*$', re.MULTILINE)
 
 
 class CompiledCoreHook(BuildHookInterface):  # type: ignore[misc]  # hatchling need not be installed
