@@ -13,10 +13,10 @@ import pytest
 
 from tests import _tiers
 
-if (
-    importlib.util.find_spec("numba_cuda") is None
-):  # what is in the scope of kernels is written in numba.cuda's language
-    collect_ignore = [f"tenkey/backends/cuda/kernels/{name}.py" for name in ("atomics", "intrinsics", "tuples")]
+_HERE = Path(__file__).parent
+collect_ignore = [str(path.with_suffix(".py")) for path in _HERE.glob("tenkey/core/compiled/*.pxd")]  # only compiled
+if importlib.util.find_spec("numba_cuda") is None:  # what is in the scope of kernels is in numba.cuda's language
+    collect_ignore += [f"tenkey/backends/cuda/kernels/{name}.py" for name in ("atomics", "intrinsics", "tuples")]
 
 _state: dict[str, Path | None] = {"path": None}
 
@@ -58,7 +58,7 @@ def _example_names(doctest_namespace: dict[str, Any]) -> None:
     doctest_namespace.update(np=np, tk=tk)
 
 
-_CUDA = Path(__file__).parent / "tenkey"
+_CUDA = _HERE / "tenkey"
 _EMULATOR = _CUDA / "testing" / "cuda_driver" / "emulator.py"
 
 

@@ -25,7 +25,7 @@ if "Tensor" not in globals():  # otherwise it is a reload
         _sys.modules.pop(_left, None)
 
 from ._util import gc_pause as _gc_pause  # isort: skip  # first: Note [No collections during the import]
-from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
+from . import _names, autograd, backends, core, dispatch, functions, library, ops, random, transforms
 from ._util.locks import new_lock as _new_lock
 from .autograd import (
     enable_grad,
@@ -112,6 +112,7 @@ _DELAYED = {  # functions whose modules are loaded at first use
     **dict.fromkeys(_calculating.__all__, _calculating),
     **dict.fromkeys(_rearranging.__all__, _rearranging),
     **dict.fromkeys(("rand", "randint", "randn"), random),
+    "show_config": functions,
 }
 
 

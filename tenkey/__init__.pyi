@@ -70,6 +70,7 @@ from tenkey.functions.calculating.windows import (
     hanning as hanning,
     kaiser as kaiser,
 )
+from tenkey.functions.configuration import show_config as show_config
 from tenkey.functions.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
 from tenkey.functions.dtypes import (
     broadcast_arrays as broadcast_arrays,
@@ -457,6 +458,7 @@ __all__ = [
     "setdiff1d",
     "setxor1d",
     "shares_storage",
+    "show_config",
     "sigmoid",
     "sign",
     "signbit",

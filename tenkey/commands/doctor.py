@@ -5,39 +5,27 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
-import platform
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from ..backends.cpu import get_num_threads
-from ..backends.cpu.pool import is_native
-from ..backends.cpu.pool.thread_limit import allowed_cores
 from ..backends.llvm import code_cache, complaints, images
-from .finding import Finding, version_of
+from ..functions.configuration import SECTIONS, Finding, print_section, version_of
 from .gpu_findings import gpu_findings
 
 __all__ = ["DESCRIPTION", "HELP", "Finding", "add_options", "examine", "run"]
 
 HELP: Final = "print what tenkey found on this machine, and what is wrong with it"
 DESCRIPTION: Final = (
-    "Print versions, processor, threads, the cache of compiled code, GPUs and optional packages; then each problem "
-    "with the command or setting that solves it. The exit status is 1 if there is a problem."
+    "Print versions, the core of small calls, processor, threads, the cache of compiled code, GPUs and optional "
+    "packages; then each problem with the command or setting that solves it. The exit status is 1 if there is one."
 )
 _MEGABYTE: Final = 1 << 20
 _VARIABLES: Final = {
-    "TENKEY_CACHE_DIR", "TENKEY_CACHE_LIMIT", "TENKEY_COMPILE", "TENKEY_CPU", "TENKEY_CUDA_SYNCHRONIZE",
-    "TENKEY_DEFAULT_FLOAT", "TENKEY_POOL", "TENKEY_PREBUILT",
+    "TENKEY_CACHE_DIR", "TENKEY_CACHE_LIMIT", "TENKEY_COMPILE", "TENKEY_COMPILED", "TENKEY_CPU",
+    "TENKEY_CUDA_SYNCHRONIZE", "TENKEY_DEFAULT_FLOAT", "TENKEY_EXTENSION", "TENKEY_POOL", "TENKEY_PREBUILT",
 }  # fmt: skip
-_FEATURES: Final = (
-    "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512fp16",
-    "neon", "sve",
-)  # fmt: skip
 _OPTIONAL: Final = {  # what each is for, and the extra of tenkey that brings it
     "ml_dtypes": ("bfloat16", ""),
     "safetensors": ("tk.save and tk.load", "save"),
@@ -57,9 +45,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the report, and return the exit status."""
     problems = []
     for title, findings in examine():
-        print(f"{title}:")
-        for finding in findings:
-            print(f"  {finding.name + ':':<22}{finding.value}{' (!)' if finding.problem else ''}")
+        print_section(title, findings)
         problems += [f"{finding.name}: {finding.problem}" for finding in findings if finding.problem]
     print("\nNo problems were found." if not problems else f"\n{len(problems)} problem{'s' * (len(problems) > 1)} (!):")
     for problem in problems:
@@ -81,45 +67,7 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
         yield title, [*findings, *[Finding("warning", "see below", str(one.message)) for one in caught]]
 
 
-# ---- sections
-
-
-def _versions() -> Iterator[Finding]:
-    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}")
-    yield Finding("system", f"{platform.system()} {platform.release()} {platform.machine()}")
-    yield Finding("tenkey", f"{version_of('tenkey') or 'not installed, from its source'}, {Path(__file__).parents[1]}")
-    yield Finding("numpy", np.__version__)
-    found = version_of("llvmlite")
-    remedy = "llvmlite, which compiles kernels, is not installed: pip install llvmlite."
-    yield Finding("llvmlite", found or "missing", "" if found else remedy)
-
-
-def _processor() -> Iterator[Finding]:
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
-    yield Finding("processor", name)
-    try:
-        from ..backends.llvm import machine_code
-
-        name, _ = machine_code.host()
-    except (ImportError, OSError):  # the section on the compiler says why
-        return
-    known = [one for one in _FEATURES if machine_code.has_feature(one)]
-    yield Finding("compiled for", name)
-    yield Finding("vector instructions", " ".join(known) or "none that are used")
-
-
-def _threads() -> Iterator[Finding]:
-    cores, all_cores = allowed_cores(), os.cpu_count() or 1
-    yield Finding("cores", f"{len(cores)} of {all_cores} may be used")
-    yield Finding("threads of a call", f"{get_num_threads()} (tk.set_num_threads changes it)")
-    kind = "threads of the system" if is_native() else "Python threads, which take 20 to 50 us to wake"
-    forced = os.environ.get("TENKEY_POOL") == "python"
-    remedy = "TENKEY_POOL=python makes them slow to wake: unset it, unless this is a test." if forced else ""
-    yield Finding("workers", kind, remedy)
+# ---- sections; the first ones are those of tk.show_config
 
 
 _PROBE: Final = """
@@ -182,9 +130,7 @@ def _variables() -> Iterator[Finding]:
 
 
 _SECTIONS: Final[dict[str, Callable[[], Iterator[Finding]]]] = {
-    "Versions": _versions,
-    "Processor": _processor,
-    "Threads": _threads,
+    **SECTIONS,
     "Compiler": _compiler,
     "Cache of compiled code": _cache,
     "GPUs": gpu_findings,

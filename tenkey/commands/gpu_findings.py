@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from .finding import Finding, version_of
+from ..functions.configuration import Finding, version_of
 
 __all__ = ["gpu_findings"]
 

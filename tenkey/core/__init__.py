@@ -1,6 +1,7 @@
 """Core: dtypes, promotion, devices, storage, the Tensor, printing, random numbers."""
 
 from ..dispatch.registry import registry
+from .compiled import loading as _loading  # noqa: F401  # refuses a stale extension before anything runs in it
 from .device import CPU, Device, register_device, to_device
 from .dtypes.names import ALL, to_dtype
 from .exchange import dlpack as _dlpack  # noqa: F401

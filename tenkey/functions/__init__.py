@@ -1,6 +1,6 @@
 """Functions of the namespace whose signatures the schema language cannot express.
 
-The functions here belong to ``tk.linalg`` and ``tk.fft``, whose operators are declared at their first use.
+Most functions here belong to ``tk.linalg`` and ``tk.fft``, whose operators are declared at their first use.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from .._util.lazy_import import lazy_import
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .calculating.planar_transforms import fft2, ifft2, irfft2, rfft2
     from .calculating.tensor_systems import tensorinv, tensorsolve
+    from .configuration import show_config
     from .matrix_norms import cond, matrix_norm, norm
 
-__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2", "tensorinv", "tensorsolve"]
+__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2", "show_config", "tensorinv", "tensorsolve"]
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(
@@ -22,6 +23,7 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
         {
             "calculating.planar_transforms": ("fft2", "ifft2", "irfft2", "rfft2"),
             "calculating.tensor_systems": ("tensorinv", "tensorsolve"),
+            "configuration": ("show_config",),
             "matrix_norms": ("cond", "matrix_norm", "norm"),
         },
     )

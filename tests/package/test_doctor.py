@@ -16,6 +16,7 @@ import pytest
 import tenkey as tk
 from tenkey.backends.llvm import complaints, images
 from tenkey.commands import doctor, gpu_findings, main
+from tenkey.core.compiled import loading
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,8 @@ def _well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TENKEY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(complaints, "_said", set())
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: None)  # whatever GPUs this machine has
 
 
@@ -42,6 +45,7 @@ def test_a_machine_without_problems(tmp_path: Path, capsys: pytest.CaptureFixtur
     lines = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in report.splitlines()}
     assert lines["numpy"] == np.__version__
     assert lines["llvmlite"] == metadata.version("llvmlite")
+    assert lines["core"] == "compiled"
     assert lines["threads of a call"].startswith(str(tk.get_num_threads()))
     assert lines["folder"] == f"{tmp_path / 'cache' / 'kernels'}, private and writable"
     assert lines["compiled kernels"].startswith("work")
@@ -81,6 +85,19 @@ def test_settings(
     assert words in problems[0]
     assert report.count("(!)") == 1
     assert report.endswith("\n1 problem")
+
+
+@pytest.mark.parametrize("remedy", ["", "Unset TENKEY_COMPILED."])
+def test_the_core_in_python(remedy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An installation without a compiler is not a problem; a core that cannot be loaded is."""
+    monkeypatch.setattr(loading, "reason", "TENKEY_COMPILED=0")
+    monkeypatch.setattr(loading, "remedy", remedy)
+    status, report, problems = _report(capsys)
+    assert status == bool(remedy)
+    assert problems == (
+        ["- core: TENKEY_COMPILED=0: small calls run in Python. Unset TENKEY_COMPILED."] if remedy else []
+    )
+    assert "  reason:               TENKEY_COMPILED=0\n" in report
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
@@ -168,6 +185,8 @@ class _Driver:
 
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First", b"Second")))
     status, report, _ = _report(capsys)
     assert status == 0
@@ -195,6 +214,8 @@ def test_the_compiler_of_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 @_needs_extra
 def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First",), version=12040))
     status, report, (problem,) = _report(capsys)
     assert status == 1
@@ -205,6 +226,8 @@ def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     known = gpu_findings.version_of
     monkeypatch.setattr(gpu_findings, "version_of", lambda name: None if "cuda" in name else known(name))
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(names=(b"First",)))
     status, report, _ = _report(capsys)
     assert status == 0
@@ -227,6 +250,8 @@ def test_prebuilt_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver(error=804))
     status, _, (problem,) = _report(capsys)
     assert status == 1
@@ -235,6 +260,8 @@ def test_a_driver_that_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_gpus_that_are_hidden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(loading, "reason", "")  # whether or not this installation has a compiled core
+    monkeypatch.setattr(loading, "remedy", "")
     monkeypatch.setattr(gpu_findings, "_load", lambda name: _Driver())
     assert _report(capsys)[0] == 0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -11,6 +11,7 @@ MOST = 15  # code files in a folder
 # Modules that share a name because they are about the same thing, at different layers.
 RELATED = {
     "arg_reduction": "the places of the best elements: loops of the CPU, and kernels of CUDA",
+    "compiled": "code that LLVM compiles, and the compiled core",
     "copying": "copies as operators, and as kernels of CUDA",
     "creation": "factories as operators, and those whose arguments no schema describes",
     "cuda": "the namespace tk.cuda, and the backend behind it",
@@ -24,9 +25,11 @@ RELATED = {
     "kernel_source": "the text of generated kernels: those that record gradients, and those of CUDA",
     "kernels": "hand-written kernels: of the CPU backend, and of native functions",
     "linalg": "linear algebra: operators, functions, and the namespace tk.linalg",
+    "loading": "the libraries that are loaded: of native operators, and the compiled core",
     "matmul": "matrix products as an operator, and its CPU kernel",
     "memory": "memory of CUDA devices, and in profiles",
     "modes": "dispatch modes, and those that are ready to use",
+    "operations": "operations of scalar expressions, and of the compiled core",
     "ordering": "sorting on the CPU, and on CUDA",
     "places": "positions of elements: of indices, and of the threads of a kernel",
     "pointwise": "pointwise kernels of the CPU, and of CUDA",

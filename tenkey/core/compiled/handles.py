@@ -44,7 +44,7 @@ FLOAT = 0
 INT = 0
 NO_WORD = 0xFFFFFFFFFFFFFFFF
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)  # multiplicative hashing: Knuth, TAOCP 3, section 6.4
-SOURCE_HASH = cython.cast(bytes, TENKEY_SOURCE_HASH).decode()
+SOURCE_HASH = cython.cast(bytes, TENKEY_SOURCE_HASH).decode("ascii")
 
 
 @cython.cclass
