@@ -64,6 +64,7 @@ def scan(
     combine: Callable[[Any], Callable[..., Any]],
     identity: Any = None,
     promote: Promotion = SAME,
+    autocast: str | None = None,
     doc: str | None = None,
 ) -> Callable[..., Any]:
     """Define an operator of running results along an axis, such as sums of all elements so far.
@@ -73,7 +74,7 @@ def scan(
     ``lambda T: lambda a, b: ...`` of an earlier and a later element. Elements may have several parts, which are the
     tensors of the schema: ``combine`` then takes the parts of the earlier element and those of the later one, and
     returns a tuple; the operator returns all parts, or the last if the schema has one result. identity: the neutral
-    element (a tuple for several parts), for ``include_initial``.
+    element (a tuple for several parts), for ``include_initial``. autocast: as in :meth:`Library.define`.
 
     The operator has derivatives of every order (Note [Derivatives of scans]). A linear recurrence:
 
@@ -102,7 +103,8 @@ def scan(
     _check_associative(parsed, facet, found)
     made = declare.scan(
         parsed, combine=combine, identity=identity, promote=promote, composition=_composition, doc=doc,
-        sample_inputs=functools.partial(_samples, parsed), tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+        sample_inputs=functools.partial(_samples, parsed), autocast=autocast, tags=(Tag.LIBRARY,),
+        replace=_earlier(parsed),
     )  # fmt: skip
     return _named(parsed, made)
 
