@@ -26,6 +26,7 @@ def scalar_function(
     boolean: tuple[str, ...] = (),
     ufunc: np.ufunc | None = None,
     autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] | None = None,
     inplace: bool = True,
 ) -> Entry:
@@ -41,6 +42,7 @@ def scalar_function(
         boolean=boolean,
         ufunc=ufunc,
         autocast=autocast,
+        reference=reference,
         methods=(name,) if methods is None else methods,
         tags=(Tag.INPLACE,) if inplace else (),
         doc=doc,
