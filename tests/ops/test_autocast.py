@@ -349,6 +349,16 @@ def _by_scan(name: str, policy: str) -> Any:
     return tk.library.scan(f"{name}(Tensor x, int axis=-1) -> Tensor", combine=combine, autocast=policy)
 
 
+def _by_gather(name: str, policy: str) -> Any:
+    call = tk.library.gather(f"{name}(Tensor x, Tensor places) -> Tensor", autocast=policy)
+    return lambda x: call(x, tk.asarray([2, 0]))
+
+
+def _by_scatter(name: str, policy: str) -> Any:
+    call = tk.library.scatter(f"{name}(Tensor x, Tensor places, int length) -> Tensor", autocast=policy)
+    return lambda x: call(x, tk.asarray([0, 2, 0]), 3)
+
+
 def _by_composite(name: str, policy: str) -> Any:
     @tk.library.composite(f"{name}(Tensor x) -> Tensor", autocast=policy)
     def function(x: Any) -> Any:
@@ -380,7 +390,17 @@ class TestDeclaredOutside:
 
     @pytest.mark.parametrize(
         "declare",
-        [_by_pointwise, _by_family, _by_reduction, _by_scan, _by_composite, _by_custom_op, _by_library],
+        [
+            _by_pointwise,
+            _by_family,
+            _by_reduction,
+            _by_scan,
+            _by_gather,
+            _by_scatter,
+            _by_composite,
+            _by_custom_op,
+            _by_library,
+        ],
     )
     def test_is_cast(self, declare: Callable[[str, str], Any]) -> None:
         for policy, given, want in (("lower", F32, F16), ("float32", F16, F32), ("widest", F16, F16)):
