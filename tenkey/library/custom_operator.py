@@ -19,6 +19,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..dispatch.tags import Tag
+from ..ops.declare.facets import autocast_policy
 from .derivatives import backward_facet, batch_facet, forward_facet, register_autocast, register_facet, set_facet
 from .registration import (
     _RESERVED,
@@ -186,6 +187,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    autocast: str | None = None,
     tags: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], CustomOperator]: ...
 
@@ -198,6 +200,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    autocast: str | None = None,
     tags: str | Iterable[str] = (),
 ) -> CustomOperator: ...
 
@@ -209,14 +212,15 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
+    autocast: str | None = None,
     tags: str | Iterable[str] = (),
 ) -> Any:
     """Define an operator by a Python function; without ``fn``, return a decorator.
 
     Args: name: ``"namespace::name"``; mutates_args: the names of the tensors that the function changes, ``()`` for
     none, ``"unknown"`` for all; device_types: the devices that the function supports (default: all); schema: replaces
-    the schema inferred from the annotations, without the name; tags: those of :meth:`Library.define`. A second
-    definition with the same name replaces the operator.
+    the schema inferred from the annotations, without the name; autocast, tags: those of :meth:`Library.define`;
+    autocast is off inside the function. A second definition with the same name replaces the operator.
 
     A function that draws random numbers takes them from the functions of ``tk.random``, in the tag
     ``nondeterministic``: they follow ``tk.random.seed`` on every device, and ``opcheck`` can fix them.
@@ -258,6 +262,8 @@ def custom_op(
                 )
             parsed = parse_schema(f"{name}{schema}")
             _check_mutated(parsed, mutates_args)
+        if autocast is not None:
+            facets["Autocast"] = autocast_policy(parsed, autocast)
         kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(name, device_types)]
         for kernel in kernels:
             kernel.site = function_site(function)

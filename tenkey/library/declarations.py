@@ -124,6 +124,7 @@ def pointwise(
     promote: Promotion = INT_TO_FLOAT,
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
+    autocast: str | None = None,
     tags: str | Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
@@ -134,7 +135,7 @@ def pointwise(
     to replace those found by symbolic differentiation: a function of arguments or ``out``, which returns a tuple if
     there are several tensors; promote: the rule for the dtype of the computation (``INT_TO_FLOAT``: floats for
     integers); domain: the interval of sample inputs in tests; boolean: the names of the tensors that the expression
-    reads as conditions, which take no part in promotion; tags: those of :meth:`Library.define`.
+    reads as conditions, which take no part in promotion; autocast, tags: those of :meth:`Library.define`.
 
     Numbers may be keyword-only, and arguments optional (``float? alpha=None``): the function is traced once more with
     None in their place, and may ask ``alpha is None``. With several results it returns a tuple of expressions, each of
@@ -167,17 +168,21 @@ def pointwise(
             return _single(schema, scalar, partials, promote, domain, boolean)
 
         made = declare_family(
-            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, tags=every_tag, doc=doc, replace=replace
+            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, autocast=autocast, tags=every_tag,
+            doc=doc, replace=replace,
         )  # fmt: skip
     else:
-        made = _single(parsed, scalar, partials, promote, domain, boolean, tags=every_tag, doc=doc, replace=replace)
+        made = _single(
+            parsed, scalar, partials, promote, domain, boolean, autocast=autocast, tags=every_tag, doc=doc,
+            replace=replace,
+        )  # fmt: skip
     return _named(parsed, made)
 
 
 def _single(
     parsed: FunctionSchema, scalar: Any, partials: Any, promote: Promotion, domain: tuple[float, float],
-    boolean: tuple[str, ...], *, tags: tuple[Tag, ...] = (Tag.LIBRARY,), doc: str | None = None,
-    replace: list[str] | tuple[str, ...] = (),
+    boolean: tuple[str, ...], *, autocast: str | None = None, tags: tuple[Tag, ...] = (Tag.LIBRARY,),
+    doc: str | None = None, replace: list[str] | tuple[str, ...] = (),
 ) -> Callable[..., Tensor]:  # fmt: skip
     """Declare a pointwise operator with one result, whose arguments are all given by position."""
     parameters = tuple([a.name for a in parsed.arguments])
@@ -191,7 +196,7 @@ def _single(
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
     return declare.pointwise(
         parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-        traced=expression, tags=tags, replace=replace,
+        traced=expression, autocast=autocast, tags=tags, replace=replace,
     )  # fmt: skip
 
 
@@ -203,6 +208,7 @@ def reduction(
     scalar: Callable[[Any], Callable[[Any], Any]] | None = None,
     vjp: Any = None,
     promote: Promotion = SAME,
+    autocast: str | None = None,
     tags: str | Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
@@ -211,7 +217,7 @@ def reduction(
     Args: schema: with the arguments ``Tensor x, *, int[1]? axis=None, bool keepdims=False``; combine: an associative
     ``lambda T: lambda a, b: ...``; identity: its neutral element (None: an empty reduction is an error); scalar:
     applied to every element first; vjp: ``{"x": formula}``, where the formula is a function of ``g`` and of the names
-    that it needs; tags: those of :meth:`Library.define`.
+    that it needs; autocast, tags: those of :meth:`Library.define`.
 
     >>> from tenkey.library import scalar as s
     >>> largest = tk.library.reduction(
@@ -238,18 +244,23 @@ def reduction(
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     made = declare.reduction(
-        parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc,
+        parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, autocast=autocast, doc=doc,
         tags=(Tag.LIBRARY, *tags_of(parsed.name, tags)), replace=_earlier(parsed),
     )  # fmt: skip
     return _named(parsed, made)
 
 
 def composite(
-    schema: str, *, vjp: Any = None, tags: str | Iterable[str] = (), doc: str | None = None
+    schema: str,
+    *,
+    vjp: Any = None,
+    autocast: str | None = None,
+    tags: str | Iterable[str] = (),
+    doc: str | None = None,
 ) -> Callable[..., Any]:
     """Define an operator by decorating a function of other operators, which make it differentiable.
 
-    Args: vjp: ``{"x": formula}`` replaces the gradient; tags: those of :meth:`Library.define`.
+    Args: vjp: ``{"x": formula}`` replaces the gradient; autocast, tags: those of :meth:`Library.define`.
 
     >>> @tk.library.composite("docs::rms(Tensor x) -> Tensor")
     ... def rms(x):
@@ -262,7 +273,8 @@ def composite(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         body = _returning_a_tensor(parsed, function)
-        made = declare.composite(parsed, vjp=vjp, doc=doc, tags=every_tag, replace=_earlier(parsed))(body)
+        options: dict[str, Any] = {"autocast": autocast, "tags": every_tag, "replace": _earlier(parsed)}
+        made = declare.composite(parsed, vjp=vjp, doc=doc, **options)(body)
         return _named(parsed, made)
 
     return decorate

@@ -150,6 +150,8 @@ def batch_facet(operator: Operator, function: Any) -> Batch:
 def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
     """Set the dtype that autocast converts the floating tensors of a call to, for one device type.
 
+    It replaces the policy that the declaration of the operator states as ``autocast=``, until the handle removes it.
+
     >>> op = tk.library.custom_op("docs::cast_inc", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> handle = tk.library.register_autocast(op, "cpu", tk.float16)
     """
@@ -168,8 +170,8 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
         )
     with registry.lock:
         before = operator.facets.get("Autocast")
-        dtypes = {**(before.dtypes if before is not None else {}), device_type: dtype}
-        set_facet(operator, Autocast(dtypes))
+        before = Autocast() if before is None else before
+        set_facet(operator, Autocast(before.policy, {**before.dtypes, device_type: dtype}))
 
     def remove() -> None:
         with registry.lock:
@@ -177,7 +179,8 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
             if found is None or found.dtypes.get(device_type) is not dtype:
                 return
             rest = {name: kind for name, kind in found.dtypes.items() if name != device_type}
-            _change_facet(operator, "Autocast", Autocast(rest) if rest else None)
+            kept = Autocast(found.policy, rest) if rest or found.policy is not None else None
+            _change_facet(operator, "Autocast", kept)
 
     return Handle(remove, f"autocast of {operator.name} on {device_type}")
 

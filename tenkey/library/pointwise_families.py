@@ -42,6 +42,7 @@ def declare_family(
     declare_part: Callable[..., declare.Entry],
     domain: tuple[float, float],
     boolean: tuple[str, ...],
+    autocast: str | None,
     tags: tuple[Tag, ...],
     doc: str | None,
     replace: list[str],
@@ -71,9 +72,10 @@ def declare_family(
         first = schema.arguments[0]
         writes = str(first.type) == "Tensor" and first.name not in boolean
         tags = (*tags, Tag.OUT, Tag.INPLACE) if writes else (*tags, Tag.OUT)
+    samples = _samples(schema, sets, domain, boolean)
     made = declare.composite(
-        schema, doc=doc, tags=tags, replace=replace, sample_inputs=_samples(schema, sets, domain, boolean)
-    )(function)
+        schema, doc=doc, autocast=autocast, tags=tags, replace=replace, sample_inputs=samples
+    )(function)  # fmt: skip
     owner = registry.find(f"{schema.name}.{schema.overload_name}".removesuffix("."))
     try:
         for missing, count in expressions.items():

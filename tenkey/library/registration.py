@@ -27,7 +27,7 @@ from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
 from ..dispatch.tags import Tag
 from ..ops.builtin.shape.copying import cast
-from ..ops.declare.facets import NotDifferentiable
+from ..ops.declare.facets import NotDifferentiable, autocast_policy
 from .given_sources import is_source, kernel_of_source
 from .host_functions import with_host
 from .kernel_checks import checked_kernel, may_return_argument
@@ -232,13 +232,21 @@ class Library:
         self.kind = kind
         self._handles: dict[Handle, None] = {}  # in the order of registration; those that are removed leave
 
-    def define(self, schema: str, *, tags: str | Iterable[str] = (), differentiable: bool = True) -> Handle:
+    def define(
+        self,
+        schema: str,
+        *,
+        tags: str | Iterable[str] = (),
+        differentiable: bool = True,
+        autocast: str | None = None,
+    ) -> Handle:
         """Define an operator; the schema may omit the namespace. The handle removes it.
 
         ``tags`` drive derived rules: ``inplace`` derives ``name_`` and ``out`` the overload that writes to ``out=``.
         vmap requires a choice of randomness for ``nondeterministic`` and refuses ``data_dependent_output``; opcheck
         allows what these two, ``view`` and ``needs_exact_strides`` permit. With ``differentiable=False`` results carry
-        no gradient.
+        no gradient. ``autocast`` is the dtype to which the floating tensors of a call are converted under
+        :class:`tenkey.autocast`: ``"lower"`` (its own dtype), ``"float32"`` or ``"widest"`` (of those in the call).
         """
         if self.kind == "IMPL":
             raise RegistrationError(
@@ -248,7 +256,9 @@ class Library:
         if parsed.namespace not in (None, self.ns):
             raise RegistrationError(_FOREIGN.format(schema=schema, other=parsed.namespace, namespace=self.ns))
         parsed = parsed.with_namespace(self.ns)
-        facets = {} if differentiable else {"NotDifferentiable": NotDifferentiable()}
+        facets: dict[str, Any] = {} if differentiable else {"NotDifferentiable": NotDifferentiable()}
+        if autocast is not None:
+            facets["Autocast"] = autocast_policy(parsed, autocast)
         operator = registry.define(parsed, facets=facets, tags=tags_of(parsed.name, tags), site=caller_site())
         return self._keep(Handle(lambda: registry.undefine(operator), f"operator {operator.name}"))
 

@@ -64,6 +64,7 @@ def scan(
     combine: Callable[[Any], Callable[..., Any]],
     identity: Any = None,
     promote: Promotion = SAME,
+    autocast: str | None = None,
     doc: str | None = None,
 ) -> Callable[..., Any]:
     """Define an operator of running results along an axis, such as sums of all elements so far.
@@ -73,7 +74,7 @@ def scan(
     ``lambda T: lambda a, b: ...`` of an earlier and a later element. Elements may have several parts, which are the
     tensors of the schema: ``combine`` then takes the parts of the earlier element and those of the later one, and
     returns a tuple; the operator returns all parts, or the last if the schema has one result. identity: the neutral
-    element (a tuple for several parts), for ``include_initial``.
+    element (a tuple for several parts), for ``include_initial``. autocast: as in :meth:`Library.define`.
 
     The operator has derivatives of every order (Note [Derivatives of scans]). A linear recurrence:
 
@@ -102,7 +103,8 @@ def scan(
     _check_associative(parsed, facet, found)
     made = declare.scan(
         parsed, combine=combine, identity=identity, promote=promote, composition=_composition, doc=doc,
-        sample_inputs=functools.partial(_samples, parsed), tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+        sample_inputs=functools.partial(_samples, parsed), autocast=autocast, tags=(Tag.LIBRARY,),
+        replace=_earlier(parsed),
     )  # fmt: skip
     return _named(parsed, made)
 
@@ -261,7 +263,12 @@ def _running(parts: list[Tensor], axis: int, combine: Callable[..., list[Tensor]
 
 
 def gather(
-    schema: str, *, index: Callable[[Any], Callable[..., Any]] | None = None, axis: int = 0, doc: str | None = None
+    schema: str,
+    *,
+    index: Callable[[Any], Callable[..., Any]] | None = None,
+    axis: int = 0,
+    autocast: str | None = None,
+    doc: str | None = None,
 ) -> Callable[..., Tensor]:
     """Define an operator that selects elements of its first argument along an axis.
 
@@ -269,7 +276,8 @@ def gather(
     numbers from which the indices are computed. index: ``lambda T: lambda places, ...: ...``, the index in terms of the
     other arguments and of ``s.index(0)``, the position along the axis; left out if there is one further argument, the
     indices themselves. They may have any shape, which takes the place of the axis in the result; a position runs over
-    the length of the axis. Negative indices count from the end; one out of range is an IndexError.
+    the length of the axis. Negative indices count from the end; one out of range is an IndexError. autocast: as in
+    :meth:`Library.define`.
 
     The gradient places what is selected back, and adds up where an element is selected several times.
 
@@ -293,7 +301,8 @@ def gather(
         i = normalize_axis(parsed.base_name, axis, x.ndim)
         return select(x, [None] * i + [places(operator, x, x.shape[i], values[1:])])
 
-    made = declare.composite(parsed, doc=doc, tags=(Tag.LIBRARY,), replace=_earlier(parsed))(function)
+    options: dict[str, Any] = {"autocast": autocast, "tags": (Tag.LIBRARY,), "replace": _earlier(parsed)}
+    made = declare.composite(parsed, doc=doc, **options)(function)
     return _named(parsed, made)
 
 
@@ -302,7 +311,7 @@ _START: Final = {"add": 0, "multiply": 1}
 
 def scatter(
     schema: str, *, mode: str = "add", index: Callable[[Any], Callable[..., Any]] | None = None, axis: int = 0,
-    length: str = "length", doc: str | None = None,
+    length: str = "length", autocast: str | None = None, doc: str | None = None,
 ) -> Callable[..., Tensor]:  # fmt: skip
     """Define an operator that combines the elements of its first argument at places along an axis: ``gather`` reversed.
 
@@ -310,7 +319,7 @@ def scatter(
     numbers from which the places are computed, and the length of the axis in the result, which is the argument that
     ``length`` names. index: as in ``gather``; the places have one dimension, one for each element along the axis.
     mode: how elements for one place are combined: "add", "multiply", "minimum" or "maximum". A place without elements
-    is 0, 1, or the largest or smallest number.
+    is 0, 1, or the largest or smallest number. autocast: as in :meth:`Library.define`.
 
     The operator has derivatives of every order; equal extremes share the gradient.
 
@@ -345,7 +354,8 @@ def scatter(
             return index_sum(start, [None] * i + [at], x)
         return index_reduce(start, [None] * i + [at], x, mode)
 
-    made = declare.composite(parsed, doc=doc, tags=(Tag.LIBRARY,), replace=_earlier(parsed))(function)
+    options: dict[str, Any] = {"autocast": autocast, "tags": (Tag.LIBRARY,), "replace": _earlier(parsed)}
+    made = declare.composite(parsed, doc=doc, **options)(function)
     return _named(parsed, made)
 
 

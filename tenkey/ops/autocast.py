@@ -5,12 +5,13 @@ Note [Autocast]
 Every tensor has the ``Autocast`` key of its backend, which dispatch skips unless a word has one of the traits "on for
 this backend, with this dtype"; ``autocast`` includes one. The key is above autograd, so casts are recorded and a
 gradient arrives in the dtype of the parameter. Its only kernel is a fallback, specialized for each dispatch word: it
-looks the operator up in the sets below, and for words without anything to cast it *is* the kernel below. Calls without
-``autocast`` have no overhead.
+reads the ``Autocast`` facet of the operator, and for words without anything to cast it *is* the kernel below. Calls
+without ``autocast`` have no overhead.
 
-Custom operators take part by an ``Autocast`` facet (``register_autocast``): their floating tensors are cast to the
-dtype registered for the device, and autocast is off inside. float64 and complex tensors, Python numbers and tensors
-that the operator changes are never cast. Guarded by ``tests/ops/test_autocast.py``.
+A block states its policy as ``autocast=``, and so do declarations of ``tk.library``; ``register_autocast`` sets a dtype
+for one type of device instead. Autocast is off in the kernels of custom operators that take part, such as the function
+of a ``custom_op``; the parts of a composite follow their own policies. float64 and complex tensors, Python numbers and
+tensors that the operator changes are never cast. Guarded by ``tests/ops/test_autocast.py``.
 """
 
 from __future__ import annotations
@@ -33,28 +34,12 @@ from ..dispatch.local_state import current_state, enter, get_state, leave, set_s
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
 from .builtin.shape.copying import cast
+from .declare.facets import Autocast
 
-__all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]
-
-LOWER: Final = frozenset({"matmul", "vecdot", "einsum"})
-"""Products: fast in the lower dtype, while the hardware or the library accumulates in more bits."""
-
-FLOAT32: Final = frozenset(
-    {
-        "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "pow", "reciprocal", "rsqrt", "cosh",
-        "sinh", "tan", "acos", "asin", "acosh", "special_erf", "special_erfinv", "sum", "prod", "mean", "var", "std",
-        "cumulative_prod", "cumulative_sum", "logsumexp", "linalg_vector_norm", "softmax", "log_softmax",
-        "cross_entropy", "layer_norm",
-    }
-)  # fmt: skip
-"""Functions that exceed the range of the lower dtypes, sums of many elements, and losses."""
-
-PROMOTE: Final = frozenset(
-    {"concat", "concatenate", "stack", "scatter_add", "where", "dot", "linalg_cross"}
-)  # fmt: skip
-"""Operators on several tensors that need one common dtype, the widest."""
+__all__ = ["autocast", "install_autocast", "is_autocast_enabled"]
 
 _LOW: Final = ("float16", "bfloat16")
+_NONE: Final = Autocast()
 
 _FUNCTIONALITY: Final[int] = DispatchKey.AutocastFunctionality.mask
 _traits: dict[str, dict[str, int]] = {}  # by the name of the backend, by the name of the dtype
@@ -78,10 +63,11 @@ class autocast:
     """Run products in a lower precision within a ``with`` block or a decorated function.
 
     Args: device_type: the kind of device, such as ``"cpu"``; dtype: float16, or bfloat16 if available; enabled: False
-    switches autocast off in a region. ``tenkey.ops.autocast`` lists the operators that run in ``dtype``, in float32,
-    and in the widest dtype of their arguments. Local to a thread and a task. On the CPU, float16 is a storage format:
-    products are computed in float32 and rounded. Run the backward pass outside of the block. Raises TypeError or
-    ValueError for other arguments.
+    switches autocast off in a region. Products run in ``dtype``; functions that exceed its range, sums of many elements
+    and losses run in float32; joins and selections in the widest dtype of their arguments; and all other operators as
+    they are called. Each declaration states its operator's policy as ``autocast=``. Local to a thread and a task. On
+    the CPU, float16 is a storage format: products are computed in float32 and rounded. Run the backward pass outside of
+    the block. Raises TypeError or ValueError for other arguments.
 
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 4), dtype=tk.float32).requires_grad_()
     >>> with tk.autocast("cpu", dtype=tk.float16):
@@ -142,23 +128,14 @@ def is_autocast_enabled(device_type: Any = "cpu") -> bool:
     return bool(state.include & state.keep & traits and not state.exclude & _FUNCTIONALITY)
 
 
-def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np.dtype, ...]) -> np.dtype | None:
+def _target(facet: Autocast, device: str, lower: np.dtype, present: tuple[np.dtype, ...]) -> np.dtype | None:
     """Return the dtype to which the floating tensors of a call are cast, or None if they stay as they are."""
-    facet = operator.facets.get("Autocast")
-    if facet is not None:
-        wanted = facet.dtypes.get(operator.registry.hooks.device_name(backend))
-        return None if wanted is None else np.dtype(wanted)
-    if operator.schema.is_mutable:
-        return None
-    name = operator.name.removeprefix("tk::")
-    if name in LOWER:
-        return lower
-    if name in FLOAT32:
-        return float32
-    if name in PROMOTE:
+    if device in facet.dtypes:
+        return np.dtype(facet.dtypes[device])
+    if facet.policy == "widest":
         floating = [d for d in present if d == float32 or d.name in _LOW]
-        return max(floating, key=lambda d: d.itemsize) if len(floating) > 1 else None
-    return None
+        return max(floating, key=lambda d: d.itemsize, default=None)
+    return {"lower": lower, "float32": float32, None: None}[facet.policy]
 
 
 def _casting(backend: str, key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
@@ -166,9 +143,12 @@ def _casting(backend: str, key: DispatchKey) -> Callable[[Operator, int], Callab
         keys = DispatchKeySet.from_word(word).below(key)
         on = next(name for name, trait in _traits[backend].items() if word & trait)
         present = dtypes_of(word & DTYPE_MASK)
-        target = _target(operator, backend, to_dtype(on), present)
-        own = target is not None and "Autocast" in operator.facets
+        device = operator.registry.hooks.device_name(backend)
+        facet: Autocast = operator.facets.get("Autocast", _NONE)
+        target = _target(facet, device, to_dtype(on), present)
         cast_from = {d for d in present if d != target and (d == float32 or d.name in _LOW)}
+        is_custom_kernel = operator.schema.namespace != "tk" and "Composite" not in operator.facets
+        own = target is not None and (device in facet.dtypes or is_custom_kernel)
         if target is None or not (cast_from or own):
             return operator.cache[keys.mask | (word & ~key_mask())]
         changed = {i for i, a in enumerate(operator.schema.arguments) if a.is_mutable}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -12,12 +16,18 @@ import scipy.special
 import tenkey as tk
 from tenkey.backends.cpu.loops.reductions import row_operators
 from tenkey.backends.llvm import compiled
+from tenkey.core.tree import tree_map
+from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import registry
+from tenkey.ops.declare import Rows
 from tests._tiers import Failures, only_full
 from tests.operators._extra_references import EXTRA_REFERENCES
+from tests.operators._references import reference_of
+from tests.operators._table import OPERATORS, named, sampled
 
 Array = np.ndarray[Any, Any]
 _SHAPES: Final = [(1, 1), (5, 3), (4, 16), (3, 100), (2, 70_000), (130, 33), (3, 5, 40)]
+Arguments = dict[str, Any]
 
 
 def computed(name: str, *args: Any) -> Any:
@@ -29,72 +39,71 @@ def computed(name: str, *args: Any) -> Any:
     return [one.numpy() for one in found] if isinstance(found, tuple) else [found.numpy()]
 
 
-def _cases(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> dict[str, tuple[Any, ...]]:
-    x, g = rng.standard_normal(shape), rng.standard_normal(shape)
-    short = rng.standard_normal([m for i, m in enumerate(shape) if i != axis % len(shape)])
-    weight, bias = rng.standard_normal(shape[axis]), rng.standard_normal(shape[axis])
-    found: dict[str, tuple[Any, ...]] = {
-        "softmax": (x, axis),
-        "softmax_backward": (g, scipy.special.softmax(x, axis), axis),
-        "log_softmax": (x, axis),
-        "log_softmax_backward": (g, scipy.special.log_softmax(x, axis), axis),
-        "logsumexp": (x, axis, False),
-        "logsumexp_backward": (short, x, scipy.special.logsumexp(x, axis), axis, False),
-        "layer_norm": (x, weight, bias, axis, 1e-5),
-        "layer_norm_backward": (g, x, weight, axis, 1e-5),
-    }
-    if shape[axis] > 1:
-        found |= {"var": (x, axis, 1.0, True), "var_backward": (short, x, axis, 1.0, False)}
-    if axis == -1:
-        target = rng.integers(0, shape[-1], shape[:-1])
-        found |= {
-            "row_cross_entropy": (x, target), "row_cross_entropy_backward": (short, x, target),
-            "layer_norm_weight_backward": (g, x, axis, 1e-5), "layer_norm_all_backward": (g, x, weight, axis, 1e-5),
-        }  # fmt: skip
+def _enlarged(operator: Operator, sample: Arguments, shape: tuple[int, ...], axis: Any, dtype: str) -> Arguments:
+    """The arguments of a sample for rows in a tensor of another shape, with values near those of the sample."""
+    facet: Rows = operator.facets["Rows"]
+    rng = np.random.default_rng(zlib.crc32(f"{operator.name} {shape} {axis}".encode()))
+    kept = np.zeros(shape).sum(axis, keepdims=bool(sample.get("keepdims"))).shape
+    shapes = {"row": shape, "each": kept, "column": (math.prod(shape) // np.zeros(shape).sum(axis).size,)}
+    found = {a.name: axis if a.name == "axis" else sample[a.name] for a in operator.schema.arguments}
+    for name, role in facet.tensors.items():
+        if sample[name] is not None:
+            values = rng.choice(sample[name].numpy().reshape(-1), shapes[role])
+            shares = rng.uniform(0.5, 1.0, values.shape) if values.dtype.kind == "f" else 1
+            found[name] = np.asarray(values * shares, dtype if values.dtype.kind == "f" else None)
     return found
 
 
-def _row_losses(logits: Array, target: Array) -> Array:
-    chosen = np.take_along_axis(logits, target[..., None], -1)[..., 0]
-    return scipy.special.logsumexp(logits, -1) - chosen
+def _cases(operator: Operator, dtype: str) -> Iterator[tuple[tuple[int, ...], Any, Arguments]]:
+    """Yield each shape with each axis, and the arguments of one of the samples; others take their turn."""
+    bound = [operator.bind(*sample.args, **sample.kwargs) for sample in sampled(operator, dtype)]
+    bound = [*{str(tree_map(lambda v: getattr(v, "shape", v), one)): one for one in bound}.values()]
+    turn = itertools.cycle(bound)
+    axes = dict.fromkeys([-1, 0, *[one["axis"] for one in bound]]) if "axis" in bound[0] else (-1,)
+    for shape, axis in itertools.product(_SHAPES, axes):
+        yield shape, axis, _enlarged(operator, next(turn), shape, axis, dtype)
 
 
-def _row_losses_gradient(g: Array, logits: Array, target: Array) -> Array:
-    chosen = np.arange(logits.shape[-1]) == target[..., None]
-    return g[..., None] * (scipy.special.softmax(logits, -1) - chosen)
+def _is_taken(facet: Rows, shape: tuple[int, ...], axis: Any, arguments: Arguments) -> bool:
+    """Whether the template computes a call: rows lie together, and sums over rows need rows along the last axis."""
+    last = len(shape) - 1
+    axes = sorted({i % len(shape) for i in (range(len(shape)) if axis is None else np.atleast_1d(axis).tolist())})
+    if axes[-1] - axes[0] != len(axes) - 1 or ("column" in facet.results.values() and axes[-1] != last):
+        return False
+    return facet.accepts is None or facet.accepts(*[arguments[name] for name in facet.tensors])
 
 
-_REFERENCES: Final[dict[str, Callable[..., Any]]] = {
-    **EXTRA_REFERENCES,
-    "softmax": scipy.special.softmax,
-    "log_softmax": scipy.special.log_softmax,
-    "logsumexp": lambda x, axis, keepdims: scipy.special.logsumexp(x, axis, keepdims=keepdims),
-    "var": lambda x, axis, correction, keepdims: np.var(x, axis, ddof=correction, keepdims=keepdims),
-    "layer_norm": lambda x, w, b, axis, eps: EXTRA_REFERENCES["layer_norm"](x, w, b, axis=axis, eps=eps),
-    "row_cross_entropy": _row_losses,
-    "row_cross_entropy_backward": _row_losses_gradient,
-}
+def _call(function: Callable[..., Any], operator: Operator, arguments: Arguments) -> Any:
+    only = [a.name for a in operator.schema.arguments if a.kwarg_only]
+    args = [value for name, value in arguments.items() if name not in only]
+    return function(*args, **{name: arguments[name] for name in only})
 
 
 @pytest.mark.parametrize("dtype", only_full(["float32", "float64"], ["float32"]))
-def test_values(dtype: str) -> None:
-    rng = np.random.default_rng(0)
+@named([op for op in OPERATORS if "Rows" in op.facets])
+def test_sweeps_of_every_operator(operator: Operator, dtype: str) -> None:
+    """Samples have a dozen elements, which the composition computes: here the rows are long enough for the sweeps."""
+    reference = reference_of(operator)
+    assert reference is not None
     failures = Failures()
     eps = float(np.finfo(dtype).eps)
-    for shape in _SHAPES:
-        for axis in (-1, 0):
-            for name, args in _cases(rng, shape, axis).items():
-                with failures.of(f"{name} {shape} axis={axis}"):
-                    given = [a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in args]
-                    wide = [a.astype(float) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in given]
-                    references = _REFERENCES[name](*wide)
-                    references = references if isinstance(references, tuple) else (references,)
-                    for got, expected in zip(computed(name, *given), references, strict=True):
-                        assert got.shape == np.shape(expected)
-                        np.testing.assert_allclose(
-                            got, expected, rtol=100 * eps, atol=300 * eps * max(1, np.abs(expected).max())
-                        )
+    taken = 0
+    for shape, axis, arguments in _cases(operator, dtype):
+        if not _is_taken(operator.facets["Rows"], shape, axis, arguments):
+            continue
+        taken += 1
+        with failures.of(f"{shape} axis={axis}"):
+            wide = {k: v.astype(float) if getattr(v, "dtype", None) == dtype else v for k, v in arguments.items()}
+            wide |= {k: v for k, v in operator.facets["Rows"].defaults.items() if wide[k] is None}
+            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # variance of one element
+                expected = _call(reference, operator, wide)
+            expected = expected if isinstance(expected, tuple) else (expected,)
+            for got, want in zip(computed(operator.schema.base_name, *arguments.values()), expected, strict=True):
+                assert got.shape == np.shape(want)
+                largest = np.max(np.abs(want), initial=1, where=np.isfinite(want))
+                np.testing.assert_allclose(got, want, rtol=100 * eps, atol=300 * eps * largest)
     failures.check()
+    assert taken > len(_SHAPES) // 2
 
 
 def test_infinities_and_nan() -> None:
@@ -276,15 +285,6 @@ def test_a_weight_that_is_not_a_vector() -> None:
     for n in (3, 500):
         with pytest.raises(ValueError, match="must be a vector"):
             tk.layer_norm(tk.ones((40, n)), tk.ones((1, n)))
-
-
-def test_a_wrong_sweep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    operator = registry.find("tk::softmax")
-    facet = operator.facets["Rows"]
-    monkeypatch.setattr(facet, "programs", {})
-    monkeypatch.setattr(facet, "sweeps", (facet.sweeps[0], facet.sweeps[1]))
-    x = np.random.default_rng(5).standard_normal((4, 40))
-    assert not np.allclose(computed("softmax", x, 1)[0], scipy.special.softmax(x, 1))
 
 
 def test_without_compiled_code_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,7 @@
-"""A reference for operators that nobody wrote one for: NumPy's or SciPy's function of that name, or an evaluation.
-
-The evaluation walks the traced expression with NumPy functions in extended precision. It shares with the package the
-tracing alone: neither the emitted source, nor the derivatives, nor the compiled functions, nor promotion and layouts.
-"""
+"""References that are found by the name of an operator, by its block, or by its parts, and the dtypes of results."""
 
 from __future__ import annotations
 
-import functools
-import math
-import operator as python
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,17 +13,9 @@ from tenkey.core.tree import tree_map
 from tenkey.core.word import WEAK_MASK
 from tenkey.dispatch import DispatchMode
 from tenkey.dispatch.operator import Operator
-from tenkey.ops.scalar import topological_order
 from tenkey.testing import SampleInput
 
-__all__ = [
-    "composite_reference",
-    "evaluated",
-    "expression_reference",
-    "named_reference",
-    "numpy_function",
-    "result_rule",
-]
+__all__ = ["composite_reference", "declared_reference", "named_reference", "numpy_function", "result_rule"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,11 +24,6 @@ _ALIASES: Final = {
     "atan2": "arctan2", "pow": "power", "round": "rint", "bitwise_invert": "invert", "digamma": "psi",
     "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "lgamma": "gammaln",
     "sigmoid": "expit",
-}  # fmt: skip
-_OWN: Final[dict[str, Callable[..., Any]]] = {
-    "add": python.add, "subtract": python.sub, "multiply": python.mul, "divide": np.true_divide,
-    "where": np.where, "fma": lambda x, y, z: x * y + z, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "trigamma": lambda x: scipy.special.polygamma(1, x), "reciprocal": lambda x: np.true_divide(1, x),
 }  # fmt: skip
 
 
@@ -70,21 +50,6 @@ def numpy_function(operator: Operator) -> Callable[..., Any] | None:
     return getattr(np, name, None)
 
 
-def evaluated(expression: Any, environment: dict[str, Any]) -> Any:
-    """The value of a scalar expression on arrays."""
-    values: dict[Any, Any] = {}
-    for node in topological_order([expression]):
-        if node.name is not None:
-            values[node] = environment[node.name]
-        elif node.value is not None:
-            values[node] = node.value
-        else:
-            call = _OWN.get(node.operation) or _function(node.operation)
-            assert call is not None, f"no reference for the scalar operation {node.operation}"
-            values[node] = call(*[values[operand] for operand in node.operands])
-    return values[expression]
-
-
 def _wide(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
         return value.astype(np.clongdouble if value.dtype.kind == "c" else np.longdouble)
@@ -98,62 +63,43 @@ def _narrow(value: Any, like: np.dtype[Any]) -> Any:
     return value.astype(like if like.kind in "fc" else np.float64)
 
 
-def expression_reference(operator: Operator) -> Callable[..., Any]:
-    """What the scalar expression of a pointwise operator or of a reduction gives on arrays."""
-    if "Reduce" in operator.facets:
-        return lambda x, axis=None, keepdims=False, dtype=None: _reduced(
-            operator.facets["Reduce"], x if dtype is None else x.astype(dtype), axis, keepdims
-        )
-    facet = operator.facets["Pointwise"]
+def declared_reference(operator: Operator) -> Callable[..., Any] | None:
+    """The ``reference=`` of a block, which for a pointwise operator is computed in extended precision."""
+    if "Reference" not in operator.facets:
+        return None
+    function: Callable[..., Any] = operator.facets["Reference"].function
+    if "Pointwise" not in operator.facets:
+        return function
 
     def reference(*args: Any, **kwargs: Any) -> Any:
-        bound = operator.bind(*args, **kwargs)
-        tensors = [np.asarray(bound[name]) for name in facet.tensors if name not in facet.boolean]
-        common = np.result_type(*tensors) if tensors else np.dtype(bool)
-        shape = np.broadcast_shapes(*[np.shape(bound[name]) for name in facet.tensors])
-        given: dict[str, Any] = {}
-        for name, value in bound.items():
-            if name in facet.boolean:
-                given[name] = np.asarray(value).astype(bool)
-            else:
-                given[name] = _wide(np.asarray(value).astype(common)) if name in facet.tensors else value
-        return np.broadcast_to(_narrow(evaluated(facet.expression, given), common), shape)
+        common = np.result_type(*[value for value in args if isinstance(value, np.ndarray)])
+        return _narrow(function(*[_wide(value) for value in args], **kwargs), common)
 
     return reference
 
 
-def _reduced(facet: Any, x: Array, axis: Any, keepdims: bool) -> Any:
-    if facet.promotion.name == "SUM" and x.dtype.kind in "biu":
-        x = x.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
-    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    axes = tuple(a % x.ndim for a in axes)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    mapped = np.broadcast_to(evaluated(facet.mapping, {"x": _wide(x)}), x.shape)
-    rows = mapped.transpose([*axes, *rest]).reshape((math.prod(x.shape[a] for a in axes), *[x.shape[i] for i in rest]))
-    if not len(rows):
-        rows = np.full((1, *rows.shape[1:]), facet.identity, rows.dtype)
-    total = functools.reduce(lambda a, b: evaluated(facet.expression, {"a": a, "b": b}), rows)
-    shape = [1 if i in axes else n for i, n in enumerate(x.shape)] if keepdims else [x.shape[i] for i in rest]
-    return _narrow(np.reshape(total, shape), x.dtype)
-
-
 def composite_reference(operator: Operator, reference_of: Callable[[Operator], Any]) -> Callable[..., Any]:
-    """What a composite gives when each operator that it is made of is replaced by its reference."""
+    """What a composite gives when each operator that it is made of is replaced by its reference.
 
-    def call(part: Operator, *args: Any, **kwargs: Any) -> Any:
-        function = reference_of(part)
-        assert function is not None, f"{operator} is made of {part}, which has no reference"
-        given = SampleInput(args, kwargs).map(lambda t: t.item() if t._word & WEAK_MASK else t.detach().numpy())
-        return tree_map(tk.asarray, function(*given.args, **given.kwargs))
+    Factories, whose references have no ``device``, and operators without a reference run as they are.
+    """
 
     class References(DispatchMode):
         def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-            return call(op, *args, **kwargs)
+            if op is operator:
+                with self:
+                    return op.facets["Composite"].function(*args, **kwargs)
+            sample = SampleInput(args, kwargs)
+            function = reference_of(op) if sample.tensors() else None
+            if function is None:
+                return op(*args, **kwargs)
+            given = sample.map(lambda t: t.item() if t._word & WEAK_MASK else t.detach().numpy())
+            return tree_map(tk.asarray, function(*given.args, **given.kwargs))
 
     def reference(*args: Any, **kwargs: Any) -> Any:
         given = tree_map(lambda x: tk.asarray(x) if isinstance(x, np.ndarray) else x, SampleInput(args, kwargs))
         with References():
-            found = operator.facets["Composite"].function(*given.args, **given.kwargs)
+            found = operator.call(*given.args, **given.kwargs)
         return tree_map(lambda t: t.numpy(), found)
 
     return reference

@@ -151,13 +151,12 @@ def _var_gradient(g: Array, x: Array, axis: Any, correction: float, keepdims: bo
 
 
 def _row_losses(logits: Array, target: Array) -> Array:
-    return scipy.special.logsumexp(logits, -1) - logits[np.arange(len(target)), target]
+    return scipy.special.logsumexp(logits, -1) - np.take_along_axis(logits, target[..., None], -1)[..., 0]
 
 
 def _row_losses_gradient(g: Array, logits: Array, target: Array) -> Array:
-    found = scipy.special.softmax(logits, -1)
-    found[np.arange(len(target)), target] -= 1
-    return g[:, None] * np.conj(found)
+    chosen = np.arange(logits.shape[-1]) == target[..., None]
+    return g[..., None] * np.conj(scipy.special.softmax(logits, -1) - chosen)
 
 
 def _normalized(x: Array, axis: int, eps: float) -> tuple[Array, Array]:

@@ -22,10 +22,13 @@ from tenkey.ops.declare import (
     REAL,
     REAL_TO_FLOAT,
     SUM,
+    Rows,
+    Sweep,
     TensorSpec,
     along,
     composite,
     linear,
+    normal,
     pointwise,
     reduction,
     structured,
@@ -63,6 +66,7 @@ def pytest_configure() -> None:
         scalar=lambda T: lambda x: s.tan(x),
         promote=INT_TO_FLOAT,
         domain=(-1.0, 1.0),
+        reference=np.tan,
         methods=("newblock_tan",),
         tags=(Tag.INPLACE,),
         doc="""Tangent.
@@ -76,12 +80,14 @@ def pytest_configure() -> None:
         "newblock_soft(Tensor x1, Tensor x2, float beta=0.5) -> Tensor",
         scalar=lambda T: lambda x1, x2, beta: x1 / (T(1) + s.abs(beta * x2)),
         promote=REAL_TO_FLOAT,
+        reference=lambda x1, x2, beta=0.5: np.divide(x1, np.hypot(beta * x2, 0) + 1),
         doc="Quotient.",
     )
     pointwise(
         "newblock_positive(Tensor x) -> Tensor",
         scalar=lambda T: lambda x: x > 0,
         promote=COMPARISON._replace(accepts="biuf"),
+        reference=lambda x: np.greater(x, 0),
         doc="Test.",
     )
     reduction(
@@ -90,6 +96,7 @@ def pytest_configure() -> None:
         scalar=lambda T: lambda x: s.abs(x),
         identity=0,
         promote=REAL,
+        reference=lambda x, axis=None, keepdims=False: np.max(np.abs(x), axis, keepdims=keepdims, initial=0),
         doc="Largest absolute value.",
     )
 
@@ -99,6 +106,9 @@ def pytest_configure() -> None:
         scalar=lambda T: lambda x: x * x,
         identity=0,
         promote=SUM,
+        reference=lambda x, axis=None, dtype=None, keepdims=False: np.sum(
+            np.square(x, dtype=dtype or np.result_type(x, np.int8)), axis, dtype, keepdims=keepdims
+        ),
         vjp={"x": lambda g, x, axis, keepdims: restore_axes(g, x.shape, axis, keepdims) * tk.conj(2 * x)},
         doc="Sum of squares.",
     )
@@ -136,6 +146,34 @@ def pytest_configure() -> None:
     )
 
     if os.environ.get("NEWBLOCK_WRONG"):
+        pointwise(
+            "newblock_hardswish(Tensor x) -> Tensor",
+            scalar=lambda T: lambda x: x * s.minimum(s.maximum(x + 3, T(0)), T(6)) / 5,  # a wrong constant: not 6
+            promote=REAL_TO_FLOAT,
+            domain=(0.5, 2.5),
+            reference=lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+            doc="Activation function.",
+        )
+
+        @composite(
+            "newblock_rms(Tensor x, int axis=-1) -> Tensor",
+            rows=Rows(
+                {"x": "row"},
+                {"out": "row"},
+                (
+                    Sweep(
+                        folds={"total": ("add", lambda x: x * x)},
+                        then={"scale": lambda total, count: 1 / s.sqrt(total / count)},
+                    ),
+                    Sweep(elements={"out": lambda x, scale: 2 * x * scale}),  # wrong: not 1
+                ),
+            ),
+            sample_inputs=normal([3, 4], ([3, 4], 0)),
+        )
+        def rms(x: Tensor, axis: int = -1) -> Tensor:
+            """Normalize by the root of the mean square."""
+            x = x * 1.0
+            return x / tk.sqrt(tk.sum(x * x, axis, keepdims=True) / x.shape[axis])
 
         def wrong(x: Tensor) -> Tensor:
             """A kernel that is off in the third digit."""

@@ -15,7 +15,7 @@ from tests.operators._block_references import BLOCK_REFERENCES
 from tests.operators._composed_references import COMPOSED_REFERENCES
 from tests.operators._evaluation import (
     composite_reference,
-    expression_reference,
+    declared_reference,
     named_reference,
     numpy_function,
     result_rule,
@@ -23,7 +23,7 @@ from tests.operators._evaluation import (
 from tests.operators._extra_references import EXTRA_REFERENCES
 from tests.operators._table import arrays, sampled
 
-__all__ = ["REFERENCES", "expected_dtype", "reference_of"]
+__all__ = ["REFERENCES", "expected_dtype", "independent_reference", "reference_of"]
 
 Array = np.ndarray[Any, Any]
 Reference = Callable[..., Any]
@@ -80,11 +80,11 @@ def _cross_entropy(logits: Array, target: Array) -> Any:
     return np.mean(chosen)
 
 
-def _sum(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _sum(x: Array, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     return np.sum(x, axis, dtype or _accumulator(x), keepdims=keepdims)
 
 
-def _prod(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _prod(x: Array, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     return np.prod(x, axis, dtype or _accumulator(x), keepdims=keepdims)
 
 
@@ -93,7 +93,7 @@ def _accumulator(x: Array) -> Any:
 
 
 def _like(make: Callable[..., Array]) -> Reference:
-    return lambda x, *rest, dtype=None: make(x.shape, *rest, dtype=dtype or x.dtype)
+    return lambda x, *rest, dtype=None, device=None: make(x.shape, *rest, dtype=dtype or x.dtype)
 
 
 _POINTWISE: Final[dict[str, Reference]] = {
@@ -197,25 +197,21 @@ _RESULT_DTYPE: Final[Mapping[str, str]] = {  # where the package's rule is not N
 
 
 def reference_of(operator: Operator) -> Reference | None:
-    """What an operator computes, in terms of NumPy; None if its block does not say so.
+    """What an operator computes, in terms of NumPy; for a composite without a reference, what its parts compute."""
+    known = independent_reference(operator)
+    return composite_reference(operator, reference_of) if known is None and "Composite" in operator.facets else known
 
-    Expressions, composites and what NumPy has under the same name need no ``reference=``: see
-    ``tests/operators/_evaluation.py``.
+
+def independent_reference(operator: Operator) -> Reference | None:
+    """Return a reference that computes an operator in another way than its block does; None if there is none.
+
+    That is the function here, the ``reference=`` of the block, or NumPy's or SciPy's function of the same name.
     """
     functional = operator.facets["Inplace"].functional if "Inplace" in operator.facets else None
     if functional is not None:
-        return reference_of(functional)
-    known = REFERENCES.get(operator.schema.base_name)
-    if known is None and "SampleInputs" in operator.facets:
-        known = operator.facets["SampleInputs"].reference
-    if known is None and "Pointwise" in operator.facets:
-        known = named_reference(operator)
-    if known is None:
-        is_expression = bool(operator.facets.keys() & {"Pointwise", "Reduce"})
-        known = expression_reference(operator) if is_expression else numpy_function(operator)
-    if known is None and "Composite" in operator.facets:
-        known = composite_reference(operator, reference_of)
-    return known
+        return independent_reference(functional)
+    named = named_reference if "Pointwise" in operator.facets else numpy_function
+    return REFERENCES.get(operator.schema.base_name) or declared_reference(operator) or named(operator)
 
 
 @functools.cache

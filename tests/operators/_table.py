@@ -38,7 +38,7 @@ def _one_of_each_kind() -> list[Operator]:
     """The first operator of each set of facets: of each way to derive kernels, shapes, gradients and batching."""
     found: dict[frozenset[str], Operator] = {}
     for operator in SAMPLED:
-        found.setdefault(frozenset(operator.facets) - {"Methods", "Samples"}, operator)
+        found.setdefault(frozenset(operator.facets) - {"Autocast", "Methods", "Reference"}, operator)
     return list(found.values())
 
 

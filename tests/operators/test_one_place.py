@@ -49,9 +49,12 @@ def test_new_blocks_pass_the_tables() -> None:
     assert int(passed.group(1)) > 75
 
 
-def test_a_new_block_with_a_wrong_kernel_fails() -> None:
-    code, text = _run(["tests/operators/test_reference.py"], NEWBLOCK_WRONG="1")
+def test_wrong_blocks_fail() -> None:
+    """An inexact kernel, a constant that is wrong in the block itself, and sweeps that small calls do not use."""
+    code, text = _run(["tests/operators/test_reference.py", "tests/backends/test_row_loops.py"], NEWBLOCK_WRONG="1")
     assert code == 1, text
-    failed = set(re.findall(r"FAILED \S+::(test_\w+)\[newblock_(\w+)\]", text))
+    failed = set(re.findall(r"FAILED \S+::(test_\w+)\[newblock_(\w+?)(?:-float32)?\]", text))
     assert ("test_values_dtype_and_shape", "tan") in failed
-    assert {name for _, name in failed} == {"tan"}
+    assert ("test_values_dtype_and_shape", "hardswish") in failed
+    assert {test for test, name in failed if name == "rms"} == {"test_sweeps_of_every_operator"}
+    assert {name for _, name in failed} == {"tan", "hardswish", "rms"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,21 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch import DispatchMode, registry
 from tenkey.dispatch.local_state import get_state
-from tenkey.ops.autocast import FLOAT32, LOWER, PROMOTE
+from tenkey.library import scalar as s
 from tenkey.ops.declare.facets import Autocast
 from tenkey.testing import samples
 
 NS = "test_autocast"
 F16, F32, F64 = tk.float16, tk.float32, tk.float64
+DECLARED = {op.name: op for op in registry if op.schema.namespace == "tk" and "Autocast" in op.facets}
+EXPECTED = {
+    "lower": "matmul vecdot einsum",
+    "float32": "exp expm1 exp2 log log1p log2 log10 logaddexp pow reciprocal rsqrt cosh sinh tan acos asin acosh "
+    "special_erf special_erfinv sum prod mean var std cumulative_prod cumulative_sum logsumexp linalg_vector_norm "
+    "softmax log_softmax cross_entropy layer_norm",
+    "widest": "concat concatenate stack scatter_add where linalg_cross",
+}
+"""The policies that programs rely on. A new operator with a policy is tested without being listed here."""
 
 
 @pytest.fixture(autouse=True)
@@ -94,9 +104,10 @@ class TestLists:
         assert x.dtype == F16
         assert x.tolist() == pytest.approx([np.e] * 3, rel=1e-3)
 
-    def test_lists_are_disjoint_and_hold_operators(self) -> None:
-        assert len(LOWER | FLOAT32 | PROMOTE) == len(LOWER) + len(FLOAT32) + len(PROMOTE)
-        assert all(registry.find(f"tk::{name}").schema.base_name == name for name in LOWER | FLOAT32 | PROMOTE)
+    @pytest.mark.parametrize("policy", EXPECTED)
+    def test_policies_of_the_built_in_operators(self, policy: str) -> None:
+        for name in EXPECTED[policy].split():
+            assert DECLARED[f"tk::{name}"].facets["Autocast"] == Autocast(policy), name
 
     @pytest.mark.parametrize(
         "call",
@@ -117,20 +128,22 @@ class TestLists:
         with tk.autocast("cpu"):
             assert tk.linalg.cross(rand(3, dtype=F16), rand(3, dtype=F16)).dtype == F16
 
-    @pytest.mark.parametrize("name", sorted(LOWER | FLOAT32))
-    def test_every_operator_of_the_lists(self, name: str) -> None:
-        """A call with one dtype is computed in the listed one, if the operator takes it alone at all."""
-        operator = registry.find(f"tk::{name}")
-        dtype, want = (F32, F16) if name in LOWER else (F16, F32)
-        for sample in samples(operator, np.random.default_rng(0), dtype):
-            tensors = sample.tensors()
-            if any(t.dtype != dtype for t in tensors) or "dtype" in sample.kwargs:
+    @pytest.mark.parametrize("name", DECLARED)
+    def test_every_operator_with_a_policy(self, name: str) -> None:
+        operator = DECLARED[name]
+        policy = operator.facets["Autocast"].policy
+        mixed = [F32, F16] if policy == "widest" else [F32] if policy == "lower" else [F16]
+        for sample in samples(operator, np.random.default_rng(0), F32):
+            floating = [t for t in sample.tensors() if t.dtype == F32]
+            if "dtype" in sample.kwargs or len(floating) < len(mixed):
                 continue
+            dtypes = itertools.cycle(mixed)
+            given = sample.map(lambda t, dtypes=dtypes: t.astype(next(dtypes)) if t.dtype == F32 else t)
             with tk.autocast("cpu"):
-                result = operator(*sample.args, **sample.kwargs)
-            assert result.dtype == want
+                result = operator(*given.args, **given.kwargs)
+            assert result.dtype == (F16 if policy == "lower" else F32)
             return
-        pytest.skip("no sample with tensors of one dtype")
+        pytest.fail("no sample")
 
 
 class TestGradients:
@@ -288,7 +301,7 @@ class TestCustomOperators:
         x = rand(2, 2)
         with tk.autocast("cpu"):
             op(x, [x, tk.ones(2, dtype=F64)])
-        op.facets["Autocast"] = Autocast({"cpu": F16})
+        op.facets["Autocast"] = Autocast(dtypes={"cpu": F16})
         registry.reinstall(op)
         with tk.autocast("cpu"):
             op(x, [x, tk.ones(2, dtype=F64), tk.ones(2, dtype=tk.int64)], z=x)
@@ -302,7 +315,7 @@ class TestCustomOperators:
 
     def test_for_another_device_alone(self, seen: list[Any]) -> None:
         op = registry.find(f"{NS}::noted")
-        op.facets["Autocast"] = Autocast({"cuda": F16})
+        op.facets["Autocast"] = Autocast(dtypes={"cuda": F16})
         registry.reinstall(op)
         with tk.autocast("cpu"):
             op(rand(2), [])
@@ -310,11 +323,136 @@ class TestCustomOperators:
 
     def test_float32_for_a_custom_operator(self, seen: list[Any]) -> None:
         op = registry.find(f"{NS}::noted")
-        op.facets["Autocast"] = Autocast({"cpu": F32})
+        op.facets["Autocast"] = Autocast(dtypes={"cpu": F32})
         registry.reinstall(op)
         with tk.autocast("cpu"):
             op(rand(2, dtype=F16), [])
         assert seen[0] == (F32, [], None, F32)
+
+
+def _by_pointwise(name: str, policy: str) -> Any:
+    return tk.library.pointwise(f"{name}(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * 2, autocast=policy)
+
+
+def _by_family(name: str, policy: str) -> Any:
+    schema = f"{name}(Tensor x, *, float? a=None) -> Tensor"
+    return tk.library.pointwise(schema, scalar=lambda T: lambda x, a: x * (2 if a is None else a), autocast=policy)
+
+
+def _by_reduction(name: str, policy: str) -> Any:
+    schema = f"{name}(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    return tk.library.reduction(schema, combine=lambda T: lambda a, b: s.maximum(a, b), autocast=policy)
+
+
+def _by_scan(name: str, policy: str) -> Any:
+    combine: Any = lambda T: lambda a, b: s.maximum(a, b)  # noqa: E731
+    return tk.library.scan(f"{name}(Tensor x, int axis=-1) -> Tensor", combine=combine, autocast=policy)
+
+
+def _by_gather(name: str, policy: str) -> Any:
+    call = tk.library.gather(f"{name}(Tensor x, Tensor places) -> Tensor", autocast=policy)
+    return lambda x: call(x, tk.asarray([2, 0]))
+
+
+def _by_scatter(name: str, policy: str) -> Any:
+    call = tk.library.scatter(f"{name}(Tensor x, Tensor places, int length) -> Tensor", autocast=policy)
+    return lambda x: call(x, tk.asarray([0, 2, 0]), 3)
+
+
+def _by_composite(name: str, policy: str) -> Any:
+    @tk.library.composite(f"{name}(Tensor x) -> Tensor", autocast=policy)
+    def function(x: Any) -> Any:
+        return x * 2
+
+    return function
+
+
+def _by_custom_op(name: str, policy: str) -> Any:
+    return tk.library.custom_op(name, lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor", autocast=policy)
+
+
+def _by_library(name: str, policy: str) -> Any:
+    library = tk.library.Library(NS, "FRAGMENT")
+    library.define(f"{name}(Tensor x) -> Tensor", autocast=policy)
+    library.impl(name, lambda x: x * 2, "default")
+    return getattr(tk.ops, NS).declared
+
+
+class TestDeclaredOutside:
+    """Operators of other packages state their policies by the keyword that the built-in blocks use."""
+
+    NAME = f"{NS}::declared"
+
+    @pytest.fixture(autouse=True)
+    def _defined_for_one_test(self) -> Iterator[None]:
+        yield
+        self._undefine()
+
+    @pytest.mark.parametrize(
+        "declare",
+        [
+            _by_pointwise,
+            _by_family,
+            _by_reduction,
+            _by_scan,
+            _by_gather,
+            _by_scatter,
+            _by_composite,
+            _by_custom_op,
+            _by_library,
+        ],
+    )
+    def test_is_cast(self, declare: Callable[[str, str], Any]) -> None:
+        for policy, given, want in (("lower", F32, F16), ("float32", F16, F32), ("widest", F16, F16)):
+            call = declare(self.NAME, policy)
+            x = rand(3, dtype=given, requires_grad=True)
+            assert call(x.detach()).dtype == given
+            with tk.autocast("cpu"):
+                y = call(x)
+                assert call(tk.ones(3, dtype=F64)).dtype == F64
+            assert y.dtype == want
+            self._undefine()
+
+    def _undefine(self) -> None:
+        if self.NAME in registry.operators:
+            registry.undefine(registry.find(self.NAME), keep_kernels=False)
+
+    @pytest.mark.parametrize("declare", [_by_pointwise, _by_composite, _by_custom_op, _by_library])
+    def test_unknown_policy(self, declare: Callable[[str, str], Any]) -> None:
+        with pytest.raises(tk.dispatch.RegistrationError, match=r"autocast='half': it is 'lower', 'float32', 'widest'"):
+            declare(self.NAME, "half")
+
+    def test_widest(self) -> None:
+        seen: list[Any] = []
+
+        @tk.library.custom_op(self.NAME, mutates_args=("out",), autocast="widest")
+        def function(x: tk.Tensor, y: tk.Tensor, out: tk.Tensor) -> None:
+            seen.append((x.dtype, y.dtype, out.dtype, (rand(2, 2) @ rand(2, 2)).dtype))
+
+        with tk.autocast("cpu"):
+            function(rand(2), rand(2, dtype=F16), tk.ones(2, dtype=F16))
+            function(rand(2, dtype=F16), rand(2, dtype=F16), tk.ones(2, dtype=F16))
+        assert seen == [(F32, F32, F16, F32), (F16, F16, F16, F32)]  # what it changes is not cast, and off inside
+
+    def test_parts_of_a_composite_follow_their_own_policies(self) -> None:
+        @tk.library.composite(f"{self.NAME}(Tensor x) -> Tensor", autocast="float32")
+        def function(x: Any) -> Any:
+            assert x.dtype == F32
+            return x @ x
+
+        with tk.autocast("cpu"):
+            assert function(rand(2, 2, dtype=F16)).dtype == F16
+
+    def test_a_registered_dtype_replaces_the_policy(self) -> None:
+        call = _by_custom_op(self.NAME, "float32")
+        handle = tk.library.register_autocast(call, "cpu", F16)
+        other = tk.library.register_autocast(call, "cuda", F16)
+        with tk.autocast("cpu"):
+            assert call(rand(2)).dtype == F16
+            handle.remove()
+            assert call(rand(2, dtype=F16)).dtype == F32
+            other.remove()
+            assert call(rand(2, dtype=F16)).dtype == F32
 
 
 class TestRefusals:

@@ -5,8 +5,9 @@ Note [Input buffers]
 A node waits in a buffer: the number of senders left, the gradient (or a list, for several outputs), the node, and
 whether the gradient is a sum that the engine made itself. A second gradient is added at once. The sum is a new tensor,
 because the first gradient may be the user's own, or may have been sent elsewhere too; a third is added in place to that
-sum, which has no other references. While the backward itself is recorded, nothing is added in place. Guarded by
-``tests/autograd/engine/test_engine.py::TestSums``.
+sum, which has no other references. Gradients of a node with several outputs, and those of a backward that is itself
+recorded, are not added in place. Guarded by ``tests/autograd/engine/test_engine.py::TestSums`` and
+``tests/autograd/engine/test_several_outputs.py``.
 
 Note [Gradients of parts]
 ~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -48,6 +48,7 @@ def softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
 
 @composite(
     "softmax(Tensor x, int axis=-1) -> Tensor",
+    autocast="float32",
     vjp={"x": softmax_backward},
     jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
     rows=Rows(
@@ -99,6 +100,7 @@ def log_softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
 
 @composite(
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
+    autocast="float32",
     vjp={"x": log_softmax_backward},
     jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
     rows=Rows(
@@ -198,7 +200,7 @@ def row_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -squeeze(take_along_axis(log_softmax(logits, axis=-1), expand_dims(chosen, -1), axis=-1), -1)
 
 
-@composite("cross_entropy(Tensor logits, Tensor target) -> Tensor", sample_inputs=_entropy_samples)
+@composite("cross_entropy(Tensor logits, Tensor target) -> Tensor", autocast="float32", sample_inputs=_entropy_samples)
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the mean negative log-likelihood of integer classes, a 0-d tensor.
 
@@ -346,6 +348,7 @@ def layer_norm_all_backward(
 
 @composite(
     f"layer_norm({_NORM}) -> Tensor",
+    autocast="float32",
     vjp={
         "x": lambda g, x, weight, axis, eps: layer_norm_backward(g, x, weight, axis, eps),
         "weight": lambda g, x, axis, eps: layer_norm_weight_backward(g, x, axis, eps),

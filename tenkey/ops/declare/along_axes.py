@@ -49,6 +49,7 @@ def arg_reduction(
     better: Callable[[Any], Callable[[Any, Any], Any]],
     numpy: Callable[..., Any] | None = None,
     sample_inputs: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
@@ -64,7 +65,7 @@ def arg_reduction(
         facets.append(NumPyKernel(numpy))
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs))
-    return _define(parsed, facets, methods=methods, batch=along("axis"), doc=doc)
+    return _define(parsed, facets, methods=methods, batch=along("axis"), reference=reference, doc=doc)
 
 
 def scan_axis(operator: str, shape: tuple[int, ...], axis: int | None) -> int:
@@ -125,6 +126,8 @@ def scan(
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
     sample_inputs: Callable[..., Any] | None = None,
+    autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     batch: Batching | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -154,4 +157,5 @@ def scan(
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs))
     batch = along("axis") if batch is None and composition is None else batch
-    return _define(parsed, facets, tags=tags, replace=replace, methods=methods, batch=batch, doc=doc)
+    options: dict[str, Any] = {"methods": methods, "batch": batch, "autocast": autocast, "reference": reference}
+    return _define(parsed, facets, tags=tags, replace=replace, **options, doc=doc)

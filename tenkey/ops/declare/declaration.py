@@ -43,9 +43,11 @@ from .facets import (
     Partials,
     Pointwise,
     Reduce,
+    Reference,
     SampleInputs,
     View,
     Vjp,
+    autocast_policy,
     check_formula,
     formula_names,
     tensor_names,
@@ -69,9 +71,15 @@ def _define(
     replace: Iterable[str] = (),
     methods: Iterable[str] = (),
     batch: Batching | BatchRule | None = None,
+    autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     doc: str | None,
 ) -> Entry:
     by_name: dict[str, object] = {type(facet).__name__: facet for facet in facets}
+    if autocast is not None:
+        by_name["Autocast"] = autocast_policy(schema, autocast)
+    if reference is not None:
+        by_name["Reference"] = Reference(reference)
     if batch is not None:
         by_name["Batching"] = batch if isinstance(batch, Batching) else Batching("function", batch)
     names = tuple(methods)
@@ -213,6 +221,8 @@ def pointwise(
     differentiable: bool | None = None,
     ufunc: np.ufunc | None = None,
     traced: Any = None,
+    autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     replace: Iterable[str] = (),
@@ -224,6 +234,9 @@ def pointwise(
     Without ``partials`` or ``vjp`` the expression is differentiated symbolically; ``complex_vjp`` replaces the result
     in calls with complex tensors, if the expression is not holomorphic. ``traced`` is the expression if it is already
     known; ``ufunc`` is a NumPy function that computes the same.
+
+    Blocks of every kind accept ``autocast``, the policy of :class:`Autocast`, and ``reference``, the function on NumPy
+    arrays that tests compare the operator with (:class:`Reference`).
     """
     parsed = _parse(schema)
     facet = Pointwise(parsed, scalar, promote, domain, tuple(boolean), ufunc)
@@ -235,7 +248,9 @@ def pointwise(
     if complex_vjp is not None:
         _check_vjp(parsed, complex_vjp)
         facets.append(ComplexVjp(complex_vjp))
-    return _define(parsed, facets, tags=(Tag.POINTWISE, *tags), replace=replace, methods=methods, doc=doc)
+    tags = (Tag.POINTWISE, *tags)
+    options: dict[str, Any] = {"replace": replace, "methods": methods, "autocast": autocast, "reference": reference}
+    return _define(parsed, facets, tags=tags, **options, doc=doc)
 
 
 def reduction(
@@ -248,6 +263,8 @@ def reduction(
     promote: Promotion = SUM,
     differentiable: bool = True,
     domain: tuple[float, float] = (-4.0, 4.0),
+    autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     replace: Iterable[str] = (),
@@ -260,7 +277,9 @@ def reduction(
     parsed = _parse(schema)
     facets = [Reduce(combine, identity, scalar, promote, domain)]
     facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
-    return _define(parsed, facets, tags=(Tag.REDUCTION, *tags), replace=replace, methods=methods, doc=doc)
+    tags = (Tag.REDUCTION, *tags)
+    options: dict[str, Any] = {"replace": replace, "methods": methods, "autocast": autocast, "reference": reference}
+    return _define(parsed, facets, tags=tags, **options, doc=doc)
 
 
 def view(
@@ -287,8 +306,9 @@ def view(
     if part is not None:
         facets.append(Part(part))
     if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs, reference))
-    return _define(parsed, facets, tags=(Tag.VIEW, *tags), positional=positional, methods=methods, batch=batch, doc=doc)
+        facets.append(SampleInputs(sample_inputs))
+    options: dict[str, Any] = {"positional": positional, "methods": methods, "batch": batch, "reference": reference}
+    return _define(parsed, facets, tags=(Tag.VIEW, *tags), **options, doc=doc)
 
 
 def structured(
@@ -307,6 +327,7 @@ def structured(
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
     compared: Callable[..., Any] | None = None,
+    autocast: str | None = None,
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -331,10 +352,11 @@ def structured(
     if decomposition is not None:
         facets.append(decomposition)
     if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
+        facets.append(SampleInputs(sample_inputs, gradcheck_wrapper))
     if compared is not None:
         facets.append(Compared(compared))
-    return _define(parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc)
+    options: dict[str, Any] = {"methods": methods, "batch": batch, "autocast": autocast, "reference": reference}
+    return _define(parsed, facets, tags=tags, positional=positional, **options, doc=doc)
 
 
 def factory(
@@ -381,6 +403,7 @@ def composite(
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
     compared: Callable[..., Any] | None = None,
+    autocast: str | None = None,
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -415,12 +438,15 @@ def composite(
         if numpy is not None:
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:
-            facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
+            facets.append(SampleInputs(sample_inputs, gradcheck_wrapper))
         if compared is not None:
             facets.append(Compared(compared))
         facets += [facet for facet in (rows, running) if facet is not None]
-        options: dict[str, Any] = {"tags": tags, "positional": positional, "replace": replace, "methods": methods}
-        return _define(parsed, facets, **options, batch=batch, doc=doc or function.__doc__)
+        options: dict[str, Any] = {
+            "tags": tags, "positional": positional, "replace": replace, "methods": methods, "batch": batch,
+            "autocast": autocast, "reference": reference,
+        }  # fmt: skip
+        return _define(parsed, facets, **options, doc=doc or function.__doc__)
 
     return decorate
 

@@ -20,10 +20,11 @@ from ..scalar import indices, trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "ArgReduce", "ArgScan", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp", "Composite", "Decomposition",
-    "ElementPlan", "FEW", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp", "Linear", "Meta",
-    "Methods", "NotDifferentiable", "NumPyKernel", "Part", "Partials", "Pointwise", "Reduce", "SampleInputs", "Scan",
-    "TensorSpec", "View", "Vjp", "formula_names", "linear", "reserved_names", "role_of", "tensor_names",
+    "AUTOCAST_POLICIES", "FEW", "ArgReduce", "ArgScan", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp",
+    "Composite", "Decomposition", "ElementPlan", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp",
+    "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Part", "Partials", "Pointwise", "Reduce",
+    "Reference", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "autocast_policy", "formula_names", "linear",
+    "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -371,11 +372,21 @@ class Compared(Record):
     function: Callable[..., Any]
 
 
+class Reference(Record):
+    """The operator on NumPy arrays: tests compare it with ``function(arguments...)``.
+
+    It computes the same in another way than the declaration does, by a function of NumPy or SciPy, or a formula from
+    the literature, so that a wrong constant in the declaration is noticed. Operators that NumPy or SciPy has under the
+    same name need none.
+    """
+
+    function: Callable[..., Any]
+
+
 class SampleInputs(Record):
     """``make(rng)`` yields (args, kwargs) of NumPy arrays and plain values, as inputs for tests and opcheck."""
 
     make: Callable[[np.random.Generator], Any]
-    reference: Callable[..., Any] | None = None
     gradcheck_wrapper: Callable[..., Any] | None = None
     notes: dict[str, Any] = made(default_factory=dict)
 
@@ -427,6 +438,27 @@ class Batch(Record):
 
 
 class Autocast(Record):
-    """The dtype to which autocast converts the floating tensors of a call, by device type."""
+    """The dtype to which autocast converts the floating tensors of a call: Note [Autocast].
 
-    dtypes: Mapping[str, np.dtype]
+    ``policy`` is a key of ``AUTOCAST_POLICIES``. ``dtypes`` are dtypes by device type that replace it.
+    """
+
+    policy: str | None = None
+    dtypes: Mapping[str, np.dtype] = made(default_factory=dict)
+
+
+AUTOCAST_POLICIES: Final = {
+    "lower": "the dtype of autocast: products, which are fast in it while sums are kept in more bits",
+    "float32": "float32: functions that exceed the range of the lower dtypes, sums of many elements, and losses",
+    "widest": "the widest dtype among them: operators on several tensors that need a common one",
+}
+
+
+def autocast_policy(schema: FunctionSchema, policy: str) -> Autocast:
+    """Return the facet for ``autocast=`` of a declaration; raise RegistrationError for an unknown policy."""
+    if policy not in AUTOCAST_POLICIES:
+        raise RegistrationError(
+            f"[{schema.name}] autocast={policy!r}: it is {', '.join(map(repr, AUTOCAST_POLICIES))}, or None to leave "
+            "the tensors as they are."
+        )
+    return Autocast(policy)

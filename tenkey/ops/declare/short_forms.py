@@ -25,6 +25,8 @@ def scalar_function(
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
     ufunc: np.ufunc | None = None,
+    autocast: str | None = None,
+    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] | None = None,
     inplace: bool = True,
 ) -> Entry:
@@ -39,6 +41,8 @@ def scalar_function(
         domain=domain,
         boolean=boolean,
         ufunc=ufunc,
+        autocast=autocast,
+        reference=reference,
         methods=(name,) if methods is None else methods,
         tags=(Tag.INPLACE,) if inplace else (),
         doc=doc,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+
 from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, elementwise, scalar_function
@@ -24,7 +26,7 @@ def sigmoid(T: Any, x: Any) -> Any:
     return T(1) / (T(1) + s.exp(-x))
 
 
-@elementwise(domain=(0.2, 4.0))
+@elementwise(domain=(0.2, 4.0), reference=lambda x: 0 - np.logaddexp(0, -x))
 def log_sigmoid(T: Any, x: Any) -> Any:
     """Return ``log(sigmoid(x))``, without overflow and underflow.
 
@@ -42,6 +44,7 @@ softplus = scalar_function(
     [0.0, 1000.0]
     """,
     promote=REAL_TO_FLOAT,
+    reference=lambda x: np.logaddexp(0, x),
 )
 
 
@@ -55,7 +58,12 @@ def relu(T: Any, x: Any) -> Any:
     return s.maximum(x, T(0))
 
 
-@elementwise(partials=lambda x: (x > 0) & (x < 6), promote=REAL, domain=(0.5, 5.5))
+@elementwise(
+    partials=lambda x: (x > 0) & (x < 6),
+    promote=REAL,
+    domain=(0.5, 5.5),
+    reference=lambda x: np.clip(x, 0, 6),
+)
 def relu6(T: Any, x: Any) -> Any:
     """Return ``min(max(x, 0), 6)``; its derivative at both ends is 0.
 
@@ -65,7 +73,11 @@ def relu6(T: Any, x: Any) -> Any:
     return s.where(x < 0, T(0), s.where(x > 6, T(6), x))
 
 
-@elementwise(domain=(-0.9, 0.9), partials=lambda x, low, high: (x > low) & (x < high))
+@elementwise(
+    domain=(-0.9, 0.9),
+    partials=lambda x, low, high: (x > low) & (x < high),
+    reference=lambda x, low=-1.0, high=1.0: np.clip(x, low, high),
+)
 def hardtanh(T: Any, x: Any, low: Any = -1.0, high: Any = 1.0) -> Any:
     """Return ``min(max(x, low), high)``; its derivative at both ends is 0.
 
@@ -75,7 +87,7 @@ def hardtanh(T: Any, x: Any, low: Any = -1.0, high: Any = 1.0) -> Any:
     return s.minimum(s.maximum(x, low), high)
 
 
-@elementwise(domain=(0.5, 4.0))
+@elementwise(domain=(0.5, 4.0), reference=lambda x, slope=0.01: np.maximum(x, slope * x))
 def leaky_relu(T: Any, x: Any, slope: Any = 0.01) -> Any:
     """Return ``x`` where it is positive, else ``slope * x``.
 
@@ -89,7 +101,7 @@ def _elu(T: Any, x: Any, alpha: Any) -> Any:
     return s.where(x > 0, x, alpha * s.expm1(s.where(x > 0, T(0), x)))
 
 
-@elementwise(domain=(-3.0, -0.5))
+@elementwise(domain=(-3.0, -0.5), reference=lambda x, alpha=1.0: np.where(np.signbit(x), alpha * np.expm1(x), x))
 def elu(T: Any, x: Any, alpha: Any = 1.0) -> Any:
     """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015).
 
@@ -99,7 +111,15 @@ def elu(T: Any, x: Any, alpha: Any = 1.0) -> Any:
     return _elu(T, x, alpha)
 
 
-@elementwise(domain=(-3.0, -0.5))
+def _selu_by_its_fixed_point(x: Any) -> Any:
+    """Compute ``selu`` with both numbers in closed form (Klambauer et al., 2017, equation 14)."""
+    a, b = math.erfc(math.sqrt(0.5)) * math.sqrt(math.e), math.erfc(math.sqrt(2)) * math.e**2
+    alpha = math.sqrt(2 / math.pi) / (1 - a)
+    scale = (1 - a) * math.sqrt(2 * math.pi / (2 * b + math.pi * a * a - 2 * (2 + math.pi) * a + math.pi + 2))
+    return scale * np.where(np.signbit(x), alpha * np.expm1(x), x)
+
+
+@elementwise(domain=(-3.0, -0.5), reference=_selu_by_its_fixed_point)
 def selu(T: Any, x: Any) -> Any:
     """Return ``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017).
 
@@ -145,7 +165,11 @@ def mish(T: Any, x: Any) -> Any:
     return s.where(x < T(_FAR), T(0), x * s.where(x < 0, below, above))
 
 
-@elementwise(domain=(0.2, 4.0), partials=lambda x: 1 / ((1 + abs(x)) * (1 + abs(x))))
+@elementwise(
+    domain=(0.2, 4.0),
+    partials=lambda x: 1 / ((1 + abs(x)) * (1 + abs(x))),
+    reference=lambda x: 1 / (1 / x + np.sign(x)),
+)
 def softsign(T: Any, x: Any) -> Any:
     """Return ``x / (1 + abs(x))``.
 

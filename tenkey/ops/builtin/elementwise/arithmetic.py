@@ -107,6 +107,7 @@ pow = scalar_function(
     ("x1", "x2"),
     promote=ARITHMETIC,
     domain=(0.2, 3.0),
+    autocast="float32",
     methods=("__pow__", "pow"),
 )
 
@@ -188,7 +189,14 @@ def square(T: Any, x: Any) -> Any:
     return x * x
 
 
-@elementwise(promote=INT_TO_FLOAT, domain=(0.5, 4.0), ufunc=np.reciprocal, methods=("reciprocal",), tags=(Tag.INPLACE,))
+@elementwise(
+    promote=INT_TO_FLOAT,
+    domain=(0.5, 4.0),
+    ufunc=np.reciprocal,
+    autocast="float32",
+    methods=("reciprocal",),
+    tags=(Tag.INPLACE,),
+)
 def reciprocal(T: Any, x: Any) -> Any:
     """Return ``1 / x``; integers give floats.
 

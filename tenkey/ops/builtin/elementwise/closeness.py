@@ -24,7 +24,7 @@ _ONES: Final = np.ones((2, 3))
 _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating dtypes")
 
 
-@elementwise(promote=_FLOATS, differentiable=False, tags=(Tag.INTERNAL,))
+@elementwise(promote=_FLOATS, differentiable=False, reference=np.isclose, tags=(Tag.INTERNAL,))
 def close_floats(T: Any, x1: Any, x2: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     """Compute ``isclose`` for floats."""
     near = s.abs(x1 - x2) <= atol + rtol * s.abs(x2)

@@ -90,6 +90,7 @@ where: Entry = pointwise(
         "x2": lambda g, condition, x2_meta: like_operand(where(condition, 0.0, g), x2_meta),
     },
     boolean=("condition",),
+    autocast="widest",
     doc="""Return ``x1`` where the condition holds, else ``x2``, with broadcasting.
 
     Args: condition: bool tensor; x1, x2: tensors, or one of them a Python number. A gradient reaches only the selected

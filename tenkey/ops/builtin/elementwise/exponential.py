@@ -16,13 +16,16 @@ from ...declare import REAL_TO_FLOAT, elementwise, scalar_function, unary_functi
 _LOG2: Final = math.log(2)
 _CUT: Final = "The branch cut for complex numbers is the negative real axis."
 
-exp = unary_function("exp", "Return the exponential function of each element.", {0.0: 1.0})
-exp2 = unary_function("exp2", "Return 2 to the power ``x``; integers give floats.", {3.0: 8.0, -1.0: 0.5})
-expm1 = unary_function("expm1", "Return ``exp(x) - 1``, accurate near 0.", {0.0: 0.0})
+exp = unary_function("exp", "Return the exponential function of each element.", {0.0: 1.0}, autocast="float32")
+exp2 = unary_function(
+    "exp2", "Return 2 to the power ``x``; integers give floats.", {3.0: 8.0, -1.0: 0.5}, autocast="float32"
+)
+expm1 = unary_function("expm1", "Return ``exp(x) - 1``, accurate near 0.", {0.0: 0.0}, autocast="float32")
 log = unary_function(
     "log",
     "Return the natural logarithm; -inf at 0, nan for negative numbers.",
     {1.0: 0.0, 0.0: -math.inf},
+    autocast="float32",
     domain=(0.2, 5.0),
 )
 log2 = unary_function(
@@ -30,6 +33,7 @@ log2 = unary_function(
     "Return the logarithm to base 2; -inf at 0, nan for negative numbers.",
     {8.0: 3.0, 0.0: -math.inf},
     _CUT,
+    autocast="float32",
     domain=(0.2, 5.0),
 )
 log10 = unary_function(
@@ -37,9 +41,12 @@ log10 = unary_function(
     "Return the logarithm to base 10; -inf at 0, nan for negative numbers.",
     {1.0: 0.0, 0.0: -math.inf},
     _CUT,
+    autocast="float32",
     domain=(0.2, 5.0),
 )
-log1p = unary_function("log1p", "Return ``log(1 + x)``, accurate near 0.", {0.0: 0.0}, domain=(-0.5, 4.0))
+log1p = unary_function(
+    "log1p", "Return ``log(1 + x)``, accurate near 0.", {0.0: 0.0}, domain=(-0.5, 4.0), autocast="float32"
+)
 sqrt = unary_function(
     "sqrt", "Return the square root; nan for negative numbers.", {4.0: 2.0, 9.0: 3.0}, domain=(0.2, 5.0)
 )
@@ -50,7 +57,7 @@ cbrt = unary_function(
     promote=REAL_TO_FLOAT,
     domain=(0.2, 5.0),
 )
-rsqrt = unary_function("rsqrt", "Return ``1 / sqrt(x)``.", {4.0: 0.5}, domain=(0.2, 5.0))
+rsqrt = unary_function("rsqrt", "Return ``1 / sqrt(x)``.", {4.0: 0.5}, domain=(0.2, 5.0), autocast="float32")
 
 logaddexp = scalar_function(
     "logaddexp",
@@ -62,6 +69,7 @@ logaddexp = scalar_function(
     ("x1", "x2"),
     promote=REAL_TO_FLOAT,
     ufunc=np.logaddexp,
+    autocast="float32",
 )
 
 

@@ -27,12 +27,15 @@ _IMAGINARY_CUTS: Final = "The branch cuts for complex numbers are the imaginary 
 
 sin = unary_function("sin", "Return the sine of angles in radians.", {0.0: 0.0})
 cos = unary_function("cos", "Return the cosine of angles in radians.", {0.0: 1.0})
-tan = unary_function("tan", "Return the tangent of angles in radians.", {0.0: 0.0}, domain=(-1.2, 1.2))
+tan = unary_function(
+    "tan", "Return the tangent of angles in radians.", {0.0: 0.0}, domain=(-1.2, 1.2), autocast="float32"
+)
 asin = unary_function(
     "asin",
     "Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].",
     {0.0: 0.0, 2.0: math.nan},
     _REAL_CUTS,
+    autocast="float32",
     domain=(-0.9, 0.9),
 )
 acos = unary_function(
@@ -40,13 +43,14 @@ acos = unary_function(
     "Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1].",
     {1.0: 0.0, 2.0: math.nan},
     _REAL_CUTS,
+    autocast="float32",
     domain=(-0.9, 0.9),
 )
 atan = unary_function(
     "atan", "Return the inverse tangent, in radians within [-pi/2, pi/2].", {0.0: 0.0}, _IMAGINARY_CUTS
 )
-sinh = unary_function("sinh", "Return the hyperbolic sine.", {0.0: 0.0})
-cosh = unary_function("cosh", "Return the hyperbolic cosine.", {0.0: 1.0})
+sinh = unary_function("sinh", "Return the hyperbolic sine.", {0.0: 0.0}, autocast="float32")
+cosh = unary_function("cosh", "Return the hyperbolic cosine.", {0.0: 1.0}, autocast="float32")
 tanh = unary_function("tanh", "Return the hyperbolic tangent.", {0.0: 0.0})
 asinh = unary_function("asinh", "Return the inverse hyperbolic sine.", {0.0: 0.0}, _IMAGINARY_CUTS)
 acosh = unary_function(
@@ -54,6 +58,7 @@ acosh = unary_function(
     "Return the inverse hyperbolic cosine, which is not negative; nan below 1.",
     {1.0: 0.0, 0.0: math.nan},
     "The branch cut for complex numbers is the real axis below 1.",
+    autocast="float32",
     domain=(1.2, 5.0),
 )
 atanh = unary_function(

@@ -269,6 +269,7 @@ def _numpy_scatter_add(x: np.ndarray, indices: np.ndarray, source: np.ndarray, a
 
 @composite(
     "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
+    autocast="widest",
     numpy=_numpy_scatter_add,
     sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1}),

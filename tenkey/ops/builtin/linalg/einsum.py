@@ -332,6 +332,7 @@ _samples = normal(
 
 @composite(
     "einsum(str subscripts, Tensor[] operands) -> Tensor",
+    autocast="lower",
     sample_inputs=_samples,
     tags=(Tag.INTERNAL,),
 )

@@ -101,6 +101,7 @@ _samples = normal(
 
 matmul: Entry = structured(
     "matmul(Tensor x1, Tensor x2) -> Tensor",
+    autocast="lower",
     meta=_matmul_meta,
     vjp={
         "x1": lambda g, x1_meta, x2: like_operand(_left(g, x1_meta, x2), x1_meta),

@@ -160,6 +160,7 @@ def _norm_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool, ord:
 
 vector_norm: Entry = structured(
     "linalg_vector_norm(Tensor x, *, int[1]? axis=None, bool keepdims=False, float ord=2.0) -> Tensor",
+    autocast="float32",
     meta=_norm_meta,
     numpy=_norm_on_numpy,
     widens=True,

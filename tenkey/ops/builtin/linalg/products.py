@@ -97,6 +97,7 @@ _vecdot_samples = normal(
 
 vecdot: Entry = structured(
     "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
+    autocast="lower",
     meta=_vecdot_meta,
     numpy=_vecdot_on_numpy,
     strict=True,
@@ -177,6 +178,7 @@ outer: Entry = structured(
 
 @composite(
     "linalg_cross(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
+    autocast="widest",
     vjp={  # saves the operands, and not the rows that the composition cuts out of them
         "x1": lambda g, x1_meta, x2, axis: like_operand(cross(conjugated(x2), g, axis=axis), x1_meta),
         "x2": lambda g, x1, x2_meta, axis: like_operand(cross(g, conjugated(x1), axis=axis), x2_meta),

@@ -72,6 +72,7 @@ def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initia
 
 cumulative_sum: Entry = scan(
     "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
+    autocast="float32",
     combine=lambda T: lambda a, b: a + b,
     identity=0,
     promote=SUM,
@@ -212,6 +213,7 @@ def _cumulative_prod_vjp(
 
 cumulative_prod: Entry = scan(
     "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
+    autocast="float32",
     combine=lambda T: lambda a, b: a * b,
     identity=1,
     promote=SUM,

@@ -14,6 +14,7 @@ _samples = normal(([3], [3], False), ([2, 0], [2, 0], False), ([], [], False))
     "accumulate(Tensor x, Tensor y, bool in_place) -> Tensor",
     vjp={"x": lambda g: g, "y": lambda g: g},
     sample_inputs=_samples,
+    reference=lambda x, y, in_place: x + y,
     tags=(Tag.INTERNAL,),
 )
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:

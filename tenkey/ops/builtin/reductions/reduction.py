@@ -48,6 +48,7 @@ def over_axes(*axes: Any) -> list[Any]:
 
 sum = reduction(
     "sum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+    autocast="float32",
     combine=lambda T: lambda a, b: a + b,
     identity=0,
     methods=("sum",),
@@ -60,6 +61,7 @@ sum = reduction(
 
 prod = reduction(
     "prod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+    autocast="float32",
     combine=lambda T: lambda a, b: a * b,
     identity=1,
     domain=(0.5, 1.5),
@@ -157,6 +159,7 @@ _described.small = Reduction(np.add, None, 0, MEAN, _FEW - 1)
 
 @composite(
     "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    autocast="float32",
     numpy=_numpy_mean,
     vjp={"x": _mean_vjp},
     jvp=linear("x"),
@@ -238,6 +241,7 @@ LOG_OF_SUM: Final = (
 
 @composite(
     "logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    autocast="float32",
     vjp={"x": logsumexp_backward},
     rows=Rows({"x": "row"}, {"log_of_sum": "each"}, LOG_OF_SUM),
     jvp=lambda tangents, x, out, axis, keepdims: sum(

@@ -104,6 +104,7 @@ _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool kee
 
 @composite(
     f"var({_MOMENT}) -> Tensor",
+    autocast="float32",
     numpy=_numpy_var,
     vjp={"x": var_backward},
     rows=Rows(
@@ -145,6 +146,7 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
 @composite(
     f"std({_MOMENT}) -> Tensor",
+    autocast="float32",
     numpy=_numpy_std,
     vjp={"x": _std_vjp},
     sample_inputs=_moment_samples,

@@ -177,6 +177,7 @@ def _concat_vjp(g: Tensor, arrays_meta: Any, axis: int) -> list[Tensor]:
 
 concatenate = structured(
     "concatenate(Tensor[] arrays, *, int axis=0) -> Tensor",
+    autocast="widest",
     meta=_concat_meta,
     vjp={"arrays": _concat_vjp},
     jvp=linear("arrays"),
@@ -209,6 +210,7 @@ def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
 
 @composite(
     "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
+    autocast="widest",
     numpy=_numpy_concat,
     quiet=True,
     vjp={"arrays": _concat_any_vjp},
@@ -250,6 +252,7 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
 
 @composite(
     "stack(Tensor[] arrays, *, int axis=0) -> Tensor",
+    autocast="widest",
     numpy=_numpy_stack,
     quiet=True,
     sample_inputs=lambda rng: [

@@ -146,7 +146,13 @@ def _any_samples(rng: np.random.Generator) -> Any:
     return [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0,))]
 
 
-@composite("special_erf(Tensor x) -> Tensor", sample_inputs=_any_samples, batch=same_dim, methods=("erf",))
+@composite(
+    "special_erf(Tensor x) -> Tensor",
+    sample_inputs=_any_samples,
+    autocast="float32",
+    batch=same_dim,
+    methods=("erf",),
+)
 def special_erf(x: Tensor) -> Tensor:
     """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1).
 

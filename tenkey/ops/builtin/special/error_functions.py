@@ -83,7 +83,12 @@ def _tail(T: Any, p: Any, *, gap: bool = False, twice: bool = False) -> Any:
     return r * (s.where(T.eps > 1e-10, short, ratio) if gap and hasattr(T, "eps") else ratio)
 
 
-@elementwise(partials=lambda out: exp(out * out) * (math.sqrt(math.pi) / 2), domain=(-0.95, 0.95), methods=("erfinv",))
+@elementwise(
+    partials=lambda out: exp(out * out) * (math.sqrt(math.pi) / 2),
+    domain=(-0.95, 0.95),
+    autocast="float32",
+    methods=("erfinv",),
+)
 def special_erfinv(T: Any, x: Any) -> Any:
     """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside.
 
