@@ -19,8 +19,7 @@ def difference(
 ) -> tuple[str, str]:
     """Return the kind of the first difference and a description; ``rounding`` where only last digits differ."""
     if expected is not None or found is not None:
-        wanted, raised = _class(expected), _class(found)
-        if wanted is None or raised is None or not issubclass(raised, wanted):
+        if expected is None or found is None or not isinstance(found, _class(expected)):
             text = f"{_named(expected)} in NumPy; {_named(found)} here"
             return "wrong error", text
     for name, value in theirs.items():
@@ -31,10 +30,8 @@ def difference(
     return "", ""
 
 
-def _class(error: Exception | None) -> type[BaseException] | None:
-    """Return the class of Python that an error is of: both libraries derive from these."""
-    if error is None:
-        return None
+def _class(error: Exception) -> type[BaseException]:
+    """Return the class of Python that an error is of: both libraries derive theirs from these."""
     return next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
 
 

@@ -110,6 +110,7 @@ class _Drawn:
         self.scope = namespace(ours=False)
         self.lines: list[str] = []
         self.tensors: set[str] = set()
+        self.raw: set[str] = set()  # arrays of NumPy in both libraries: tenkey copies those with negative strides
 
     def fill(self, template: str, names: list[str]) -> str:
         """Return a statement from a template."""
@@ -134,10 +135,17 @@ class _Drawn:
         for name, value in self.scope.items():
             if name[0] != "v" or name in self.tensors or not isinstance(value, numpy.ndarray | numpy.generic):
                 continue
-            if changed and (isinstance(value, numpy.generic) or value.ndim == 0):
+            if changed and (isinstance(value, numpy.generic) or value.ndim == 0 or self._shared(value)):
                 continue  # NumPy's scalars cannot be written to, and 0-d arrays behave like scalars here
             found.append(name)
         return found
+
+    def _shared(self, value: Any) -> bool:
+        """Return whether a change of an array may be visible in one that tenkey copies, or in a 0-d array."""
+        others = [self.scope[name] for name in self.raw] + [
+            other for other in self.scope.values() if isinstance(other, numpy.ndarray) and other.ndim == 0
+        ]
+        return any(numpy.may_share_memory(value, other) for other in others)
 
     def statement(self) -> str:
         """Return a statement that uses the variables so far."""
@@ -163,8 +171,11 @@ class _Drawn:
     def add(self) -> None:
         """Add one statement, unless NumPy refuses it (most of the time) or answers with objects."""
         line = self.statement()
-        if any(f" = {name}" in line for name in REPLACED) and not _is_differentiable(line, self.scope):
+        given = line.partition("(")[2].partition(")")[0].partition(",")[0]
+        if any(f" = {name}" in line for name in REPLACED) and not _is_differentiable(self.scope.get(given)):
             return
+        if "slope" in line and given in self.raw:
+            return  # gradients of arrays of NumPy are tensors
         target = line.split(" = ")[0] if line.startswith(f"v{len(self.lines)} = ") else ""
         try:
             exec(line, self.scope)
@@ -179,10 +190,15 @@ class _Drawn:
             value = object
         if isinstance(value, numpy.ndarray) and value.size == 1 and scalars:
             value = object
+        if isinstance(value, numpy.ndarray) and re.search(r"\[(np|numpy)\.array\(\d\)\]$", line):
+            value = object  # a copy in NumPy, a view here: see differences.py
         if target and (value is object or not _is_comparable(value)):
             self.scope.pop(target, None)
             return
         if target and isinstance(value, numpy.ndarray | numpy.generic):
+            own = bool(operands) and self.raw.issuperset(operands) and "np." not in line
+            if line.startswith((f"{target} = numbers", f"{target} = numpy")) or own:
+                self.raw.add(target)
             if "tensor(" in line or self.tensors.intersection(operands):
                 if value.dtype.kind != "f":
                     del self.scope[target]
@@ -191,9 +207,8 @@ class _Drawn:
         self.lines.append(line)
 
 
-def _is_differentiable(line: str, scope: dict[str, Any]) -> bool:
-    """Return whether the first operand of a function of the vocabulary has rows of floating-point numbers."""
-    value = scope.get(line.partition("(")[2].partition(")")[0].partition(",")[0])
+def _is_differentiable(value: Any) -> bool:
+    """Return whether an operand of a function of the vocabulary has rows of floating-point numbers."""
     return value is None or (value.dtype.kind == "f" and value.ndim > 0 and len(value) > 0)
 
 
