@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 __all__ = ["LIMIT", "Worker"]
 
 LIMIT: Final = 60.0  # seconds for one program, which takes some milliseconds, or a second if kernels are compiled
-_START: Final = 120.0  # seconds to import everything
+_START: Final = 600.0  # seconds to import everything
 # In the workers that compile, small calls take the way of large ones, in small pieces on several threads.
 _SMALL: Final = (
     ("backends.cpu.programs.program", "LARGE", 4),

@@ -15,7 +15,7 @@ from .running import small_calls
 
 __all__ = ["ArraySession"]
 
-_LIMIT = 30.0  # seconds for one program, which takes some milliseconds
+_LIMIT = 120.0  # seconds for one program, which takes some milliseconds
 
 
 class ArraySession(Session[ArrayProgram, Result]):
