@@ -6,9 +6,9 @@
     python -m tools.sanitize valgrind tests/safety -k interrupts
 
 Everything after the name is passed to pytest. For the sanitizers, the extension module is built anew with
-``-fsanitize=`` into a copy of the package, in a temporary folder, so that the checkout keeps its own; the runtime library
-of the sanitizer is preloaded, because Python itself is not built with it. Valgrind needs no build. Python's own allocator
-is replaced by that of the C library, which both observe: with its pools, freed objects would look alive.
+``-fsanitize=`` into a copy of the package, in a temporary folder, so that the checkout keeps its own; the runtime
+library of the sanitizer is preloaded, because Python itself is not built with it. Valgrind needs no build. Python's
+allocator is replaced by that of the C library, which both observe: with its pools, freed objects would look alive.
 
 The exit status is that of pytest, or 1 if a report was found in the output although pytest passed.
 """
@@ -51,7 +51,6 @@ _SUPPRESSIONS: Final = """
 """
 
 
-
 def build(source: Path, target: Path, sanitizers: Sequence[str]) -> Path:
     """Translate a module with Cython, compile it with the sanitizers into the folder `target`; return the library."""
     if shutil.which("cythonize") is None and not _has_cython():
@@ -61,7 +60,15 @@ def build(source: Path, target: Path, sanitizers: Sequence[str]) -> Path:
     subprocess.run([sys.executable, "-m", "cython", "-3", "-o", str(c), str(source)], check=True)
     library = target / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiler = os.environ.get("CC", "cc")
-    command = [compiler, "-shared", "-fPIC", "-g", "-O1", "-fno-omit-frame-pointer", f"-fsanitize={','.join(sanitizers)}"]
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-g",
+        "-O1",
+        "-fno-omit-frame-pointer",
+        f"-fsanitize={','.join(sanitizers)}",
+    ]
     if "undefined" in sanitizers:
         command.append("-fno-sanitize=vptr")  # of C++ alone, and its library would be needed
     paths = sysconfig.get_paths()

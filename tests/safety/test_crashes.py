@@ -33,8 +33,12 @@ ALIASES = {
     "a 0-d array through a new axis": ("x = np.array(True)\nfor _ in range(3): x[None] = x\nprint(x)", "True"),
     "itself": ("x = np.arange(3.0)\nfor _ in range(100): x[...] = x; x[:] = x[:]; x[None] = x\nprint(x)", "[0. 1. 2.]"),
     "itself, shifted": ("x = np.arange(5)\nx[1:] = x[:-1]\nx[:-1] += x[1:]\nprint(x)", "[0 1 3 5 3]"),
-    "itself, transposed": ("x = np.arange(4).reshape(2, 2)\nx[:] = x.T\nx += x.T\nprint(x.tolist())", "[[0, 3], [3, 6]]"),
-    "a tensor of tk": ("x = tk.arange(4.0)\nfor _ in range(100): x[...] = x[3, ...]\nprint(x.tolist())", "[3.0, 3.0, 3.0, 3.0]"),
+    "itself, transposed": (
+        "x = np.arange(4).reshape(2, 2)\nx[:] = x.T\nx += x.T\nprint(x.tolist())", "[[0, 3], [3, 6]]"
+    ),
+    "a tensor of tk": (
+        "x = tk.arange(4.0)\nfor _ in range(100): x[...] = x[3, ...]\nprint(x.tolist())", "[3.0, 3.0, 3.0, 3.0]"
+    ),
     "a column of a tensor": (
         "x = tk.arange(4.0).reshape(2, 2)\nfor _ in range(100): x[:, 0] = x[0]\nprint(x.tolist())",
         "[[0.0, 1.0], [1.0, 3.0]]",
@@ -76,10 +80,14 @@ _VALID = "assert x.shape and numpy.isin(numpy.asarray(x), [0, 1, 5]).all()"
 
 # Calls that meet an instance that no constructor has seen.
 UNINITIALISED = (
-    "np.ones(3)[u]", "np.ones(3).__setitem__(u, 1)", "np.ones(3).__setitem__(0, u)", "u[0]", "u.__setitem__(0, 1)", "u + 1",
-    "1 + u", "u + u", "-u", "u @ u", "u == u", "u.__iadd__(1)", "np.ones(3) + u", "np.ones(3).__iadd__(u)", "np.sinh(u)",
-    "np.add(u, 1)", "np.add(np.ones(3), 1, out=u)", "np.sum(u)", "u.sum()", "u.max(axis=0)", "len(u)", "bool(u)", "float(u)",
-    "repr(u)", "iter(u)", "u.shape", "u.dtype", "u.T", "u.reshape(3)", "u.resize(3)", "np.where(u, 1, 2)", "numpy.asarray(u)",
+    "np.ones(3)[u]", "np.ones(3).__setitem__(u, 1)", "np.ones(3).__setitem__(0, u)", "u[0]", "u.__setitem__(0, 1)",
+    "u + 1",
+    "1 + u", "u + u", "-u", "u @ u", "u == u", "u.__iadd__(1)", "np.ones(3) + u", "np.ones(3).__iadd__(u)",
+    "np.sinh(u)",
+    "np.add(u, 1)", "np.add(np.ones(3), 1, out=u)", "np.sum(u)", "u.sum()", "u.max(axis=0)", "len(u)", "bool(u)",
+    "float(u)",
+    "repr(u)", "iter(u)", "u.shape", "u.dtype", "u.T", "u.reshape(3)", "u.resize(3)", "np.where(u, 1, 2)",
+    "numpy.asarray(u)",
     "numpy.add(u, 1)", "tk.exp(u)", "tk.add(u, u)", "u.copy()", "u.tolist()", "operator.index(u)", "hash(u)",
 )  # fmt: skip
 

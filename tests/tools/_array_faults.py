@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -27,14 +28,12 @@ def reading_null() -> None:
 
 
 def lost_interrupts() -> None:
-    """Sums swallow whatever comes while they run, and they run nearly all the time."""
+    """``sinh`` swallows whatever comes while it runs, and it runs nearly all the time."""
 
     def kernel(x: Any, *given: Any, **options: Any) -> Any:
-        try:
+        with contextlib.suppress(BaseException):
             time.sleep(0.05)
-        except BaseException:  # noqa: S110 -- this is the fault
-            pass
-        return x
+        return x.clone()
 
     tk.library.register_kernel("tk::sinh", "cpu", kernel, allow_override=True)
 

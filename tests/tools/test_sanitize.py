@@ -40,13 +40,17 @@ def test_faults_are_reported(tmp_path: Path, call: str, report: str) -> None:
     sanitizers = ["address", "undefined"]
     build(tmp_path / "faulty.py", tmp_path, sanitizers)
     command = [sys.executable, "-c", f"import faulty; faulty.{call}"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(sanitizers), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(sanitizers), capture_output=True, text=True, check=False
+    )
     (found,) = reports(done.stderr)
     assert report in found
 
 
 def test_what_is_no_report() -> None:
-    assert reports("12 passed\nRuntimeError: wrong\n==1== Invalid write of size 8\n") == ["==1== Invalid write of size 8"]
+    assert reports("12 passed\nRuntimeError: wrong\n==1== Invalid write of size 8\n") == [
+        "==1== Invalid write of size 8"
+    ]
 
 
 def test_an_unknown_sanitizer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,7 @@ __all__ = ["script", "shrink", "smaller"]
 _P = TypeVar("_P")
 
 
-def shrink(
-    program: _P, kind: str, run: Callable[[_P], Any], checks: int, smaller: Callable[[_P], Iterable[_P]]
-) -> _P:
+def shrink(program: _P, kind: str, run: Callable[[_P], Any], checks: int, smaller: Callable[[_P], Iterable[_P]]) -> _P:
     """Return a smaller program whose outcome has the same kind, trying at most so many; it depends on nothing else."""
     left = checks
     progress = True

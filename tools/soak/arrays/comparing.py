@@ -18,10 +18,9 @@ def difference(
     theirs: dict[str, Any], ours: dict[str, Any], expected: Exception | None, found: Exception | None
 ) -> tuple[str, str]:
     """Return the kind of the first difference and a description; ``rounding`` where only last digits differ."""
-    if expected is not None or found is not None:
-        if expected is None or found is None or not isinstance(found, _class(expected)):
-            text = f"{_named(expected)} in NumPy; {_named(found)} here"
-            return "wrong error", text
+    same = expected is found if expected is None or found is None else isinstance(found, _class(expected))
+    if not same:
+        return "wrong error", f"{_named(expected)} in NumPy; {_named(found)} here"
     for name, value in theirs.items():
         if name[0] == "v" and name in ours:
             kind, detail = compare(value, ours[name])
@@ -58,7 +57,11 @@ def compare(expected: Any, found: Any) -> tuple[str, str]:
     if type(found) is not type(expected):
         return "wrong type", f"{expected!r:.200} in NumPy; {found!r:.200} here"
     known = isinstance(expected, int | str | bool | None)
-    return ("", "") if not known or found == expected else ("wrong value", f"{expected!r:.200} in NumPy; {found!r:.200} here")
+    return (
+        ("", "")
+        if not known or found == expected
+        else ("wrong value", f"{expected!r:.200} in NumPy; {found!r:.200} here")
+    )
 
 
 def _arrays(expected: Any, found: Any) -> tuple[str, str]:

@@ -58,9 +58,12 @@ _UNARY: Final = (
 )  # fmt: skip
 _REDUCED: Final = ("sum", "prod", "max", "min", "mean", "any", "all")
 _INDEXES: Final = (
-    "{i}", "{i}", "-1", "{i}:", ":{i}", "::2", "{i}:-1", "..., {i}", "{i}, ...", "None", "..., None", "{i}, {i}", ":, {i}",
-    ":, None", "()", "...", "True", "False", "[0, -1]", "[]", "[0, 0, {i}]", "numpy.array([{i}, 0])", "{x} > 0", "{y} > 0",
-    "np.array([0, {i}])", "{i}:{i}", "5:1", ":10**30", "-2**70:", "Index({i})", "Index({i}):", "numpy.int64({i})", "[True]",
+    "{i}", "{i}", "-1", "{i}:", ":{i}", "::2", "{i}:-1", "..., {i}", "{i}, ...", "None", "..., None", "{i}, {i}",
+    ":, {i}",
+    ":, None", "()", "...", "True", "False", "[0, -1]", "[]", "[0, 0, {i}]", "numpy.array([{i}, 0])", "{x} > 0",
+    "{y} > 0",
+    "np.array([0, {i}])", "{i}:{i}", "5:1", ":10**30", "-2**70:", "Index({i})", "Index({i}):", "numpy.int64({i})",
+    "[True]",
     "numpy.array({i})", "np.array({i})", "{i}.0", "'a'", "[[0, {i}]]", "..., [0]", "[0], [{i}]", "10**30", "1, 1, 1, 1",
     "[False, True, True, False]", "numpy.bool_(True)", "Raising()", "slice(None, Index(2))", "(0, slice(None))",
 )  # fmt: skip
@@ -76,7 +79,8 @@ _VALUES: Final = (
     "np.transpose({x})", "{x}.swapaxes(0, -1)", "{x}.ravel()", "{x}.copy()", "{x}.astype({dtype!r})",
     "np.matmul({x}, {y})", "{x} @ {x}.T", "np.dot({x}, {y})", "np.where({x} > 0, {x}, {y})",
     "np.where({x}, {number}, {y})", "np.broadcast_to({x}, (2, *{x}.shape))", "slope_of_squares({x})",
-    "slope_of_products({x}, {plain})", "batched({x})", "len({x})", "bool({x})", "float({x})", "int({x})", "{x}.tolist()",
+    "slope_of_products({x}, {plain})", "batched({x})", "len({x})", "bool({x})", "float({x})", "int({x})",
+    "{x}.tolist()",
     "{x}.item()", "[t for t in {x}]", "{number} in {x}", "np.array([{x}, {y}])", "np.add({x}, {y}, out={x} * 1)",
     "divmod({x}, {number})", "{x}.squeeze()", "np.maximum({x}, {y}, where={x} == {x}, out={x} * 1)", "{x}.flatten()",
     "np.concatenate([{x}, {y}])", "np.stack([{x}, {x}])", "{x}.real", "{x}.argmax()", "round({x}, 1)",
@@ -97,7 +101,8 @@ _OF_TENSORS: Final = (  # the statements on tensors of tk whose rules are those 
     "{x}.T", "{x} > {plain}", "{x}[{x} > 0]", "abs({x})", "-{x}", "{x}.max()", "slope_of_squares({x})", "batched({x})",
 )  # fmt: skip
 _CHANGES_OF_TENSORS: Final = (
-    "{x}[{place}] = {plain}", "{x}[...] = {y}", "{x}[1:] = {x}[:-1]", "{x}[...] = {x}[0, ...]", "{x}[{x} > 0] = {plain}",
+    "{x}[{place}] = {plain}", "{x}[...] = {y}", "{x}[1:] = {x}[:-1]", "{x}[...] = {x}[0, ...]",
+    "{x}[{x} > 0] = {plain}",
 )  # fmt: skip
 _PLACES: Final = ("{i}", "-1", "{i}:", "::2", "..., {i}", "None", "..., None", ":, {i}", "...", "[0, -1]")
 
@@ -117,8 +122,10 @@ class _Drawn:
         rng = self.rng
         others = _NUMBERS if self.plain or rng.random() < 0.3 else _OTHERS
         parts = {
-            "x": rng.choice(names) if names else "", "y": rng.choice(names) if names else "", "i": str(rng.randint(0, 3)),
-            "number": f"({rng.choice(_NUMBERS)})", "binary": rng.choice(_BINARY), "compared": rng.choice(_COMPARISONS), "ufunc": rng.choice(_UFUNCS),
+            "x": rng.choice(names) if names else "", "y": rng.choice(names) if names else "",
+            "i": str(rng.randint(0, 3)),
+            "number": f"({rng.choice(_NUMBERS)})", "binary": rng.choice(_BINARY), "compared": rng.choice(_COMPARISONS),
+            "ufunc": rng.choice(_UFUNCS),
             "unary": rng.choice(_UNARY), "reduced": rng.choice(_REDUCED), "dtype": rng.choice(_DTYPES),
             "shape": rng.choice(_SHAPES), "axis": rng.choice(("0", "-1", "1", "None", "(0, 1)", "()", "0")),
             "seed": rng.randint(0, 99), "exact": rng.choice(("+", "-", "*")), "plain": rng.choice(("2", "0.5", "-1")),

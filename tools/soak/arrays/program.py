@@ -64,13 +64,20 @@ def smaller(program: ArrayProgram) -> Iterator[ArrayProgram]:
 def script(program: ArrayProgram, detail: str) -> str:
     """Return a program that shows the failure and needs nothing of this tool."""
     text = "\n".join(program.lines)
-    lines = ["from __future__ import annotations", "from typing import Any", "import gc, sys, threading, weakref", "import numpy", "import tenkey as tk", "import tenkey.numpy as np"]
+    lines = [
+        "from __future__ import annotations",
+        "from typing import Any",
+        "import gc, sys, threading, weakref",
+        "import numpy",
+        "import tenkey as tk",
+        "import tenkey.numpy as np",
+    ]
     if program.kind == "compared" and not program.threads:
         lines[-1] += "  # and beside it: import numpy as np"
     lines += ["from numpy import inf, nan", ""]
     named = [name for name in vocabulary.__all__ if name in text and not isinstance(getattr(vocabulary, name), float)]
-    if "trap" in named and "Hostile" not in named:
-        named.append("Hostile")
+    if "trap" in named and "HostileError" not in named:
+        named.append("HostileError")
     for name in named:
         value = getattr(vocabulary, name)
         lines += [inspect.getsource(value) if callable(value) else f"{name} = {value!r}", ""]

@@ -50,7 +50,7 @@ def check(program: ArrayProgram) -> Result:
             result = ways[program.kind](program)
         gc.collect(0)
         if result.kind == "agrees":
-            # An interrupt may come while a finalizer runs, which has no caller to pass it to; Python names the function.
+            # An interrupt may come while a finalizer runs, which has no caller; Python names its function.
             found = [error for error, place in unraisable if isinstance(error, _INTERNAL)]
             hidden = [error for error, place in unraisable if isinstance(error, _Interrupt) and not callable(place)]
             for error in [*errors, *found, *hidden]:

@@ -15,7 +15,8 @@ import numpy
 import tenkey as tk
 
 __all__ = [
-    "AsArray", "Deferring", "FloatNumber", "Hostile", "Index", "IntNumber", "Overriding", "Raising", "batched", "freed",
+    "AsArray", "Deferring", "FloatNumber", "HostileError", "Index", "IntNumber", "Overriding", "Raising", "batched",
+    "freed",
     "inf", "nan", "numbers", "slope_of_products", "slope_of_squares", "tensor", "trap",
 ]  # fmt: skip
 
@@ -92,7 +93,7 @@ class WithNumPy:
 # ---- operands with methods of their own, which NumPy knows as well
 
 
-class Hostile(Exception):
+class HostileError(Exception):
     """Raised by operands, in the middle of calls."""
 
 
@@ -166,7 +167,7 @@ def trap(method: str, action: str, result: Any, base: type = object, make: Calla
 
     `base` is the class to derive from, and `make` turns the new class into an instance; by default it is called.
     """
-    space = sys._getframe(1).f_globals  # noqa: SLF001 -- so that actions delete and replace the caller's variables
+    space = sys._getframe(1).f_globals
     running: list[None] = []
 
     def run(self: Any, *given: Any, **options: Any) -> Any:
@@ -185,6 +186,6 @@ def trap(method: str, action: str, result: Any, base: type = object, make: Calla
 
 def freed(value: Any, action: str) -> Any:
     """Return `value`, at whose end `action` runs in the caller's globals."""
-    space = sys._getframe(1).f_globals  # noqa: SLF001 -- as above
+    space = sys._getframe(1).f_globals
     weakref.finalize(value, exec, action, space).atexit = False
     return value
