@@ -12,6 +12,7 @@ from .errors import (
     MissingKernelError,
     OperatorNotFoundError,
     OutOfRangeError,
+    ReadOnlyError,
     RegistrationError,
     SchemaError,
     ShadowedKernelWarning,
@@ -35,8 +36,8 @@ registrations = registry.registrations
 __all__ = [
     "ArgumentError", "DeviceMismatchError", "DispatchKey", "DispatchKeySet", "DispatchMode",
     "ExcludeDispatchKeyGuard", "FunctionSchema", "Handle", "IncludeDispatchKeyGuard", "Kernel", "MissingKernelError",
-    "Operator", "OperatorNotFoundError", "OutOfRangeError", "OperatorPacket", "RegistrationError", "Registry",
-    "SchemaError", "ShadowedKernelWarning", "TenkeyError", "compute_table", "dangling", "explain",
+    "Operator", "OperatorNotFoundError", "OutOfRangeError", "OperatorPacket", "ReadOnlyError", "RegistrationError",
+    "Registry", "SchemaError", "ShadowedKernelWarning", "TenkeyError", "compute_table", "dangling", "explain",
     "fallthrough_kernel", "parse_schema", "register_key", "registrations", "registry",
 ]  # fmt: skip
 

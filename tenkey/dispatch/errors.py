@@ -10,7 +10,8 @@ from .diagnostics.schema_errors import excerpt
 
 __all__ = [
     "ArgumentError", "DeviceMismatchError", "MissingKernelError", "OperatorAttributeError", "OperatorNotFoundError",
-    "OutOfRangeError", "RegistrationError", "SchemaError", "ShadowedKernelWarning", "TenkeyError", "shown",
+    "OutOfRangeError", "ReadOnlyError", "RegistrationError", "SchemaError", "ShadowedKernelWarning", "TenkeyError",
+    "shown",
 ]  # fmt: skip
 
 
@@ -68,6 +69,10 @@ class ArgumentError(TenkeyError, TypeError):
 
 class OutOfRangeError(TenkeyError, OverflowError, ValueError):
     """A dtype cannot hold a Python number."""
+
+
+class ReadOnlyError(TenkeyError, ValueError, RuntimeError):
+    """A tensor that cannot be written to: a ValueError for users of NumPy, a RuntimeError for those of PyTorch."""
 
 
 class ShadowedKernelWarning(UserWarning):

@@ -66,18 +66,23 @@ class Installers:
         finally:
             self._waits = before
 
-    def _run(self, installer: Installer, operator: Operator) -> None:
-        """Let one installer act on one operator; a failure leaves nothing behind."""
+    def _run(self, installer: Installer, operator: Operator, rest: tuple[Installer, ...] | None = None) -> None:
+        """Let one installer act on one operator, for which ``rest`` waits then; a failure leaves nothing behind."""
         before = {key: stack[:] for key, stack in operator.kernels.items()}
+        outstanding, place = operator.outstanding, (id(installer), operator.name)
         try:
             handles = installer(operator)
-        except BaseException:
+            if handles is not None:
+                self.made[place] = list(handles)
+            if rest is not None:
+                operator.outstanding = rest
+        except BaseException:  # an interrupt may come after any call above
+            operator.outstanding = outstanding
+            self.made.pop(place, None)
             operator.kernels.clear()
             operator.kernels.update(before)
             operator.invalidate()
             raise
-        if handles is not None:
-            self.made[id(installer), operator.name] = list(handles)
 
     def install(self, operator: Operator) -> None:
         """Let all installers act on an operator."""
@@ -92,13 +97,12 @@ class Installers:
         with self._lock:
             if operator in self._settling:
                 return  # an installer asks for the kernels so far
-            self._settling.add(operator)
             try:
+                self._settling.add(operator)  # within: an interrupt may come as soon as it is there
                 while operator.outstanding:
-                    self._run(operator.outstanding[0], operator)
-                    operator.outstanding = operator.outstanding[1:]
+                    self._run(operator.outstanding[0], operator, operator.outstanding[1:])
             finally:
-                self._settling.remove(operator)
+                self._settling.discard(operator)
 
     def reinstall(self, operator: Operator) -> None:
         """Let the installers act again after the facets of an operator have changed."""

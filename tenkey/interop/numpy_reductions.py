@@ -17,6 +17,7 @@ from ..dispatch import registry
 from ..functions.calculating.masked_reductions import masked_reduction
 from ..functions.calculating.orders import complex_argsort, complex_extreme, complex_place, sort_complex
 from ..ops.shapes import checked_axis
+from .numpy_fallback import as_tensor
 
 __all__ = ["FUNCTIONS"]
 
@@ -43,6 +44,7 @@ def _extreme(name: str) -> Callable[..., Any]:
     smallest, plain, skips_nan = name.endswith("min"), _masked(name), name.startswith("nan")
 
     def function(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
+        a = as_tensor(a)
         if a.dtype.kind != "c":
             return plain(a, axis, where, keepdims=keepdims, **({} if initial is None else {"initial": initial}))
         _refuse(name, {"initial=": initial, "where=": where})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -313,15 +314,18 @@ def _quantiles(name: str) -> Callable[..., Any]:
 
 def _around(a: Any, decimals: int = 0) -> Any:
     decimals = operator.index(decimals)
+    if not -(2**63) <= decimals < 2**63:
+        raise OverflowError("[round] decimals does not fit into int64: round to fewer places.")
     if a.dtype.kind in "iu":
         return a.clone() if decimals >= 0 else _tk("astype")(_around(_tk("astype")(a, _DOUBLE), decimals), a.dtype)
     if a.dtype.kind == "b":
         if decimals:
             raise TypeError("[round] bools are rounded to integers only.")
         a = _tk("astype")(a, np.dtype(np.float16))
+    scale = 10.0 ** abs(decimals) if abs(decimals) <= sys.float_info.max_10_exp else math.inf
     if decimals > 0:
-        return _tk("round")(a * 10**decimals) / 10**decimals
-    return _tk("round")(a / 10**-decimals) * 10**-decimals if decimals else _tk("round")(a)
+        return _tk("round")(a * scale) / scale
+    return _tk("round")(a / scale) * scale if decimals else _tk("round")(a)
 
 
 # ---- orders and sets

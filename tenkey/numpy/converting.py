@@ -15,6 +15,7 @@ from ..core.lift import weak_tensor
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
+from ..dispatch.errors import OutOfRangeError
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
 from .array_class import as_ndarrays, ndarray
@@ -74,6 +75,8 @@ def operand(x: Any, *, weak: bool = False) -> Any:
     if isinstance(x, Tensor):
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
     if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
+        if not weak and isinstance(x, int) and not -(2**63) <= x < 2**64:
+            raise OutOfRangeError("[asarray] a Python int without an array beside it must fit into 64 bits.")
         if weak and x.__class__ not in _NUMBERS:  # of a class derived from int
             x = int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x)
         return weak_tensor(x) if weak else from_host(np.asarray(x))

@@ -25,7 +25,7 @@ from ..core.lift import refuse_out_of_range
 from ..core.plans import add_method, add_table
 from ..core.tensor import Tensor, strides_of
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ..dispatch.errors import DeviceMismatchError, RegistrationError
+from ..dispatch.errors import DeviceMismatchError, ReadOnlyError, RegistrationError
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
@@ -66,7 +66,7 @@ def check_fits(
         )
     check_distinct_elements(name, x, into)
     if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise RuntimeError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
+        raise ReadOnlyError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
 
 
 def check_distinct_elements(name: str, x: Tensor, into: str) -> None:
@@ -76,7 +76,7 @@ def check_distinct_elements(name: str, x: Tensor, into: str) -> None:
         and any(n > 1 and not step for n, step in zip(x.shape, strides_of(x), strict=True))
         and x.size
     ):
-        raise RuntimeError(
+        raise ReadOnlyError(
             f"[{name}] unsupported operation: more than one element of the written-to tensor refers to a single "
             f"memory location: {into} of shape {x.shape}, strides {strides_of(x)} was broadcast. "
             "clone() it first."

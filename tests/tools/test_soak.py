@@ -17,7 +17,7 @@ from tools.soak.__main__ import Soak, main
 from tools.soak.checking import FAILURES, check
 from tools.soak.operators import LIBRARIES, OPERATORS
 from tools.soak.programs import MODES, Input, Program, Step, generate, source, used
-from tools.soak.shrinking import script, shrink
+from tools.soak.shrinking import script, shrink, smaller
 from tools.soak.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,8 +123,8 @@ def test_wrong_kernel() -> None:
             program for program in (generate(3, number) for number in range(2000))
             if program.mode == "forward" and check(program, torch=False).kind == "wrong value"
         )  # fmt: skip
-        small = shrink(wrong, "wrong value", lambda program: check(program, torch=False))
-        assert small == shrink(wrong, "wrong value", lambda program: check(program, torch=False))
+        small = shrink(wrong, "wrong value", lambda program: check(program, torch=False), 500, smaller)
+        assert small == shrink(wrong, "wrong value", lambda program: check(program, torch=False), 500, smaller)
         outcome = check(small, torch=False)
         assert outcome.kind == "wrong value"
         text = script(small, outcome)
@@ -171,12 +171,12 @@ def test_inputs_of_every_dtype_are_reduced() -> None:
     for dtype, value in (("bool", True), ("uint8", 3), ("int64", -2), ("float32", 0.25), ("complex64", 1 + 2j)):
         given = Input("x0", dtype, (2, 3), (value,) * 18, differentiable=dtype[0] in "fc", batched=True)
         program = Program((given,), (Step("v0", "clone", ("x0",)),), (("v0", given.dtype[0]),), "vmap", 3, 2, "all")
-        small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
+        small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False), 500, smaller)
         assert (small.mode, small.threads, small.callers, small.compiled) == ("forward", 1, 1, "off")
         assert small.inputs[0].shape == ()
     nothing = Input("x0", "float32", (0, 3), (), differentiable=True, batched=True)
     program = Program((nothing,), (Step("v0", "clone", ("x0",)),), (("v0", "f"),), "vmap")
-    small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False))
+    small = shrink(program, "agrees", lambda candidate: check(candidate, torch=False), 500, smaller)
     assert not small.inputs[0].batched
 
 
@@ -216,7 +216,7 @@ def test_a_run_reports_a_crash(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seed", "11", "--programs", "12", "--numpy"]) == 0
+    assert main(["--seed", "11", "--programs", "12", "--without-torch"]) == 0
     printed = capsys.readouterr().out
     assert "soak: seed 11" in printed
     assert "12 programs" in printed

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .checking import Outcome, ours_text, tangents_of
 from .programs import Input, Program, Step, arrays_of, source
 
-__all__ = ["script", "shrink"]
+__all__ = ["script", "shrink", "smaller"]
+
+_P = TypeVar("_P")
 
 
-def shrink(program: Program, kind: str, run: Callable[[Program], Outcome], checks: int = 500) -> Program:
+def shrink(program: _P, kind: str, run: Callable[[_P], Any], checks: int, smaller: Callable[[_P], Iterable[_P]]) -> _P:
     """Return a smaller program whose outcome has the same kind, trying at most so many; it depends on nothing else."""
     left = checks
     progress = True
     while progress:
         progress = False
-        for candidate in _smaller(program):
+        for candidate in smaller(program):
             if left == 0:
                 return program
             left -= 1
@@ -29,7 +31,7 @@ def shrink(program: Program, kind: str, run: Callable[[Program], Outcome], check
     return program
 
 
-def _smaller(program: Program) -> Iterator[Program]:
+def smaller(program: Program) -> Iterator[Program]:
     """Yield programs with less: steps first, then results, threads, modes, inputs and values."""
     for step in reversed(program.steps):
         yield from _without(program, step)

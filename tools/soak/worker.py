@@ -6,17 +6,17 @@ import faulthandler
 import importlib
 import multiprocessing
 import os
+import signal
 import tempfile
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Final
-
-from .programs import Program
+from typing import IO, Any, Final
 
 __all__ = ["LIMIT", "Worker"]
 
 LIMIT: Final = 60.0  # seconds for one program, which takes some milliseconds, or a second if kernels are compiled
-_START: Final = 120.0  # seconds to import everything
+_START: Final = 600.0  # seconds to import everything
 # In the workers that compile, small calls take the way of large ones, in small pieces on several threads.
 _SMALL: Final = (
     ("backends.cpu.programs.program", "LARGE", 4),
@@ -39,30 +39,37 @@ def _set_up(compiled: str, prepare: str) -> None:
                 raise AttributeError(f"tenkey.{module} has no constant {name}: correct tools/soak/worker.py.")
             space[name] = value
     if prepare:
-        module, _, function = prepare.partition(":")
-        getattr(importlib.import_module(module), function)()
+        _named(prepare)()
 
 
-def _serve(connection: Connection, compiled: str, prepare: str, torch: bool | None, log: str) -> None:
+def _named(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def _serve(connection: Connection, compiled: str, prepare: str, check: str, options: dict[str, Any], log: str) -> None:
     with Path(log).open("w", encoding="utf-8") as file:
         faulthandler.enable(file)
+        os.dup2(file.fileno(), 2)  # the interpreter and the C library write their last words there
         _set_up(compiled, prepare)
-        from .checking import check, has_torch
-
-        torch = has_torch() if torch is None else torch
+        run = _named(check)
         connection.send(None)
         while (program := connection.recv()) is not None:
-            connection.send(tuple(check(program, torch=torch)))
+            connection.send(tuple(run(program, **options)))
 
 
 class Worker:
     """Runs programs that are compiled in one way; ``prepare`` names a function, ``module:name``, to call at the start.
 
-    ``torch`` chooses the reference: True, False, or None for PyTorch if it is installed.
+    ``check`` names the function that runs a program, and takes the options; what it returns becomes a tuple.
     """
 
-    def __init__(self, compiled: str, prepare: str = "", torch: bool | None = None, limit: float = LIMIT) -> None:
-        self.compiled, self.prepare, self.torch, self.limit = compiled, prepare, torch, limit
+    def __init__(
+        self, compiled: str, prepare: str = "", limit: float = LIMIT, check: str = "tools.soak.checking:check",
+        **options: Any,
+    ) -> None:  # fmt: skip
+        self.compiled, self.prepare, self.limit, self.check, self.options = compiled, prepare, limit, check, options
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
         self._log: IO[str] | None = None
@@ -71,7 +78,7 @@ class Worker:
         self._log = tempfile.NamedTemporaryFile("r", suffix=".log", encoding="utf-8")  # noqa: SIM115 -- see close
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        arguments = (other, self.compiled, self.prepare, self.torch, self._log.name)
+        arguments = (other, self.compiled, self.prepare, self.check, self.options, self._log.name)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         other.close()
@@ -81,18 +88,19 @@ class Worker:
         self._connection.recv()
         return self._connection
 
-    def run(self, program: Program) -> tuple[str, str, tuple[object, ...]]:
-        """Return the kind, the detail and the expected results of a program's outcome."""
+    def run(self, program: object) -> tuple[Any, ...]:
+        """Return what the check returns: the kind of the outcome, its detail, and more of its own."""
         connection = self._connection or self._start()
         connection.send(program)
         try:
             if connection.poll(self.limit):
-                outcome: tuple[str, str, tuple[object, ...]] = connection.recv()
+                outcome: tuple[Any, ...] = connection.recv()
                 return outcome
         except (EOFError, ConnectionResetError):
-            return "crash", self._end(), ()
-        self.close()
-        return "hang", f"no result within {self.limit:g} s", ()
+            return "crash", self._end()
+        assert self._process is not None
+        os.kill(self._process.pid or 0, signal.SIGABRT)  # so that it writes where it is
+        return "hang", f"no result within {self.limit:g} s\n{self._end()}"
 
     def _end(self) -> str:
         """Return how the process ended, and where."""

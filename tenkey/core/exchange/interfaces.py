@@ -66,8 +66,10 @@ def array_of(items: Any, function: str) -> np.ndarray:
 
 def _with_arrays(items: Any, function: str, depth: int = 0) -> Any:
     """Return nested sequences, in which the arrays of objects that export some take their places."""
-    if _PLAIN.issuperset(map(type, items)) or depth > _LEVELS:
+    if _PLAIN.issuperset(map(type, items)):
         return items
+    if depth > _LEVELS:  # or a sequence contains itself
+        raise ValueError(f"[{function}] the sequences are nested more than {_LEVELS} levels deep: flatten them.")
     made = []
     for item in items:
         array = None

@@ -1,0 +1,81 @@
+"""The documented differences from NumPy: which statements show them, how, and where the documents say so."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+__all__ = ["DIFFERENCES", "Difference", "known"]
+
+
+class Difference(NamedTuple):
+    """A difference in statements that match `statement`, by the kind of the outcome and its text."""
+
+    statement: str
+    kind: str
+    text: str
+    reason: str
+
+
+_SCALARS = "a full reduction or an index of one element gives a 0-d array, not a scalar (docs/numpy.md, Arrays)"
+_OBJECTS = "there are no arrays of objects, to which NumPy converts such operands and values (docs/numpy.md)"
+_SEVERAL = "the call breaks several rules, and NumPy names another one first"
+_SUBCLASSES = "fault: instances of classes derived from int and float are weak, and strong in NumPy"
+_ZEROS = r"[-( ]0(\.0)?\D.* in NumPy; .*[-( ]0(\.0)?\D.* here"
+_UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
+
+DIFFERENCES: Final[tuple[Difference, ...]] = (
+    Difference("round", "wrong error", "doesn't define __round__ .* no error here", _SCALARS),
+    Difference("", "wrong error", "return arrays must be of ArrayType", _SCALARS),
+    Difference("", "wrong error", "scalar variable|is not iterable|subscriptable|item assignment|no len", _SCALARS),
+    Difference("@", "wrong error", "unsupported operand type.* in NumPy; ValueError.*at least one", _SCALARS),
+    Difference("[!=]=", "wrong type", r"^v\d+: (True|False) in NumPy; array\((True|False)\) here", _SCALARS),
+    Difference(r"(Int|Float)Number", "wrong type", "here", _SCALARS),
+    Difference(r"\[.*\] = ", "wrong error", "takes numbers, got array.*object", _OBJECTS),
+    Difference(r"\[.*\] = numpy.array\(\['a'", "wrong error", "takes numbers, got array", _OBJECTS),
+    Difference(r"\[.*\] = 'text'", "wrong error", "takes numbers, got array", _OBJECTS),
+    Difference(r"10\*\*30|2\*\*6[34]|2\*\*70", "wrong error", "OutOfRangeError.* here", _OBJECTS),
+    Difference(
+        r"None|object\(\)|slice|\{\}|AsArray|Raising|Index\(|Deferring|Overriding|'text'|\['a'", "wrong error",
+        r"^(?!no error).* in NumPy; (TypeError|ValueError|ArgumentError|LookupError|IndexError|\w*UFuncTypeError)",
+        _SEVERAL,
+    ),
+    Difference(r"\{\}|slice|object\(\)|range|\['a'", "wrong error", "^no error in NumPy; TypeError", _OBJECTS),
+    Difference(r"Index\(", "wrong error", r"dtype\('O'\).*no error here", _OBJECTS),
+    Difference(r"\[.*\] [^ ]*= ", "wrong error", "^ValueError.*read-only.* no error here", "nothing is written"),
+    Difference(r"copyto\((v\d+), \1\)", "wrong error", "^no error in NumPy; ReadOnlyError", "nothing is written"),
+    Difference("", "wrong error", "(read-only|Cannot cast|casting rule).* in NumPy; (?!no error)", _SEVERAL),
+    Difference("", "wrong error", r"^(?!no error).*in NumPy; .*\[setitem\] (a complex number|an array of)", _SEVERAL),
+    Difference(r"@", "wrong error", "(matmul|inplace matrix).* in NumPy; (?!no error)", _SEVERAL),
+    Difference(r"\[.*\] = ", "wrong error", r"^(Index|Value)Error.* in NumPy; (Index|Value|OutOfRange)Error", _SEVERAL),
+    Difference(r"logical_", "wrong error", r"^OverflowError.*no error here", "any int is true or false"),
+    Difference(r"np\.(fm|m)(ax|in)|max\(|min\(|sort\(", "wrong value", _ZEROS, "either of two zeros"),
+    Difference(r"np\.dot|@|matmul", "wrong value", _ZEROS, "the sign of a zero of BLAS"),
+    Difference(
+        r"(float|int|complex)\(|\] [^=]*= ", "wrong error", "^TypeError.*only 0-dim.*no error here",
+        "arrays of one element convert to numbers, as in NumPy up to 2.3",
+    ),
+    # Faults, which are to be corrected: remove the entry with the fault.
+    Difference(r"(int|float)\(", "wrong error", r"^TypeError.*ValueError\('\[item\]", "fault: should be a TypeError"),
+    Difference(r"(float|int)\(", "wrong error", "not 'complex'.*no error here", "fault: float of a complex number"),
+    Difference(r"(Int|Float)Number", "wrong dtype", "", _SUBCLASSES),
+    Difference(r"(<|>|<=|>=|[!=]=) |\w (<|>|<=|>=|[!=]=)", "wrong value", "", _UNSIGNED),
+    Difference(r"1j|complex64", "wrong error", "^no error.*complex number cannot be written", "fault: into bools"),
+    Difference(r"1j|complex64", "wrong error", "^no error.*dtype complex.* cannot be written", "fault: into tensors"),
+    Difference(r"numpy\.uint64", "wrong dtype", "", "fault: divmod takes NumPy's scalars for weak numbers"),
+    Difference(r"where", "wrong error", "does not fit into", "fault: where takes NumPy's scalars for weak numbers"),
+    Difference(r"Deferring", "wrong error", "^TypeError.*no error here", "fault: refused in place, if __array_ufunc__ is None"),
+    Difference(r"@= ", "wrong error", "^ValueError..inplace matrix.*no error here", "fault: @= of one dimension"),
+    Difference(r"\['a', 'b'\]", "wrong error", "^no error", "fault: comparisons with texts are all False in NumPy"),
+    Difference(r"inf|nan", "wrong error", "^OverflowError.*ValueError.*not an int", "fault: an OverflowError"),
+    Difference(r"\[.* > 0\] = ", "wrong error", "^TypeError.*boolean array indexing", "a ValueError here"),
+    Difference(r"axis=", "wrong error", "^no error.*IndexError.*of 0 dim", "fault: axes 0 and -1 of a 0-d array"),
+)  # fmt: skip
+
+
+def known(line: str, kind: str, text: str) -> str:
+    """Return the reason for a known difference, or an empty text."""
+    for entry in DIFFERENCES:
+        if re.search(entry.kind, kind) and re.search(entry.statement, line) and re.search(entry.text, text):
+            return entry.reason
+    return ""
