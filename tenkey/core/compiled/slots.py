@@ -358,14 +358,24 @@ def in_place(slot: Slot, functional: Slot, x: Handle, y):
     missed: cython.ulonglong = NO_WORD
     table: Table = slot.of(type(x))
     if table is None:
-        return slot.rules_of(type(x)).general(x, y)
+        return or_new(slot.rules_of(type(x)).general(x, y), x, y, slot)
     if type(x) is ARRAY:
         a: cnp.ndarray = native(x)
         if a is not None and cnp.PyArray_NDIM(a) == 0:  # Note [In-place operators of arrays]
             return operate(functional, x, y)
     if update(table, x, y, cython.address(missed)):
         return x
-    return followed(table, table.general(x, y), missed)
+    return or_new(followed(table, table.general(x, y), missed), x, y, slot)
+
+
+@cython.cfunc
+def or_new(result, x, y, slot: Slot):
+    """Return the result of ``x += y``, or of ``x + y`` where that is not implemented.
+
+    Python does so itself for the other operators. ``__iadd__`` is a slot of sequences too, in which a class in Python
+    inherits the function of C, and whose result Python returns unseen.
+    """
+    return x + y if result is NotImplemented and slot is IADD else result
 
 
 # ---- indexing
