@@ -50,7 +50,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, dict[s
     """
     if mode not in ("stdout", "dicts"):
         raise ValueError(f"[show_config] got mode={mode!r}: it must be 'stdout' or 'dicts'.")
-    found = {title: [*section()] for title, section in SECTIONS.items()}
+    found = {title: [Finding(one.name, one.value) for one in section()] for title, section in SECTIONS.items()}
     if mode == "dicts":
         return {title: {finding.name: finding.value for finding in findings} for title, findings in found.items()}
     for title, findings in found.items():
