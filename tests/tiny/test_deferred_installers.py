@@ -17,6 +17,7 @@ from tenkey.dispatch.kernel import Handle, Kernel
 from tenkey.dispatch.keys import DispatchKey, DispatchKeySet
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import Registry
+from tests._interrupts import interrupted
 
 CPU = DispatchKey.CPU
 
@@ -151,3 +152,20 @@ def test_the_package_defers_its_installers() -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert tk.ops.tk.sinh.table()[CPU].kernel is not None
+
+
+def test_an_interrupt_while_they_act_leaves_the_operator_whole() -> None:
+    """At every place: a later call has each kernel once, and finds no operator that is being settled for ever."""
+    number, place = 0, True
+    while place:
+        number += 1
+        reg = Registry()
+        reg.hooks.device_word = lambda device: DispatchKeySet(CPU).mask
+        f = reg.define("t::f(int n, *, Device? device=None) -> Tensor")
+        with reg.deferred_installers():
+            reg.subscribe(installing([], "one"))
+            reg.subscribe(installing([], "two", DispatchKey.Meta))
+        place = interrupted(lambda f=f: f.kernels, number) is not None
+        assert [len(f.kernels[key]) for key in (CPU, DispatchKey.Meta)] == [1, 1]
+        assert f(1) == "one"
+    assert number > 20

@@ -4,6 +4,7 @@
     python -m tools.soak --minutes 30 --seed 7    # the programs of an earlier run
     python -m tools.soak --seed 7 --program 123   # one program of that run
     python -m tools.soak --device cuda            # the same programs on a GPU, or on the emulator of one
+    python -m tools.soak --numpy                  # other programs, over arrays: see the subpackage arrays
 
 A program is data: inputs and steps, each of which is an operator with operands and attributes (:mod:`.programs`). The
 operators and their spelling in each library are a table (:mod:`.operators`). A program runs forward, backward, twice
