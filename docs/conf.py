@@ -129,7 +129,7 @@ def _typed_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None] | None:
     """Return the signature of an operator with the types of its stub."""
-    operator = getattr(obj, "operator", None) if inspect.isfunction(obj) else None
+    operator = getattr(obj, "operator", None) if inspect.isroutine(obj) else None
     if operator is None:
         return None
     parameters, returned = make_stubs.operator_signature(operator, method=what == "method")

@@ -31,6 +31,7 @@ import numpy as np
 
 import tenkey as tk
 from tenkey import _names
+from tenkey.core.plans import special_methods
 from tenkey.core.tensor import Tensor
 
 from .stubs.numpy_stubs import numpy_stubs
@@ -111,7 +112,8 @@ def _extras(stub: Stub, module: Any) -> Iterator[str]:
 
 def _methods_stub() -> str:
     """Return the stub of the members that are added to Tensor after its definition."""
-    members = {name: value for name, value in sorted(vars(Tensor).items()) if _is_attached(name, value)}
+    every = {**special_methods(), **vars(Tensor)}
+    members = {name: value for name, value in sorted(every.items()) if _is_attached(name, value)}
     stub = Stub(members, "Members that operator declarations and the layers above core add to Tensor.")
     stub.lines += ["", "class TensorMethods:"]
     for name, value in members.items():
@@ -135,7 +137,7 @@ def _methods_stub() -> str:
 
 def _is_attached(name: str, value: object) -> bool:
     function = value.fget if isinstance(value, property) else value
-    if not isinstance(function, types.FunctionType) or function.__module__ == Tensor.__module__:
+    if getattr(function, "__module__", Tensor.__module__) == Tensor.__module__ or not inspect.isroutine(function):
         return False
     return name == "_version" or not name.startswith("_") or name.startswith("__")
 

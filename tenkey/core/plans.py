@@ -30,8 +30,8 @@ from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT,
 
 __all__ = [
     "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table",
-    "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "refuse", "table_of",
-    "transposed", "use_array_class", "use_array_table",
+    "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "refuse",
+    "special_methods", "table_of", "transposed", "use_array_class", "use_array_table",
 ]  # fmt: skip
 
 SMALL: Final = 1 << 12
@@ -258,7 +258,7 @@ def transposed(operator: Operator, general: Callable[..., Any], *, of_arrays: bo
     """Return the function behind ``x.T``, with plans."""
     if _core is None:
         return general
-    return _core.slots.transposed_entry(table_of(operator, general), general, of_arrays)  # type: ignore[no-any-return]
+    return _named(_core.slots.transposed_entry(table_of(operator, general), general, of_arrays), general)
 
 
 def _form(operator: Operator) -> str:
@@ -291,11 +291,27 @@ def _entry(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any
         call = slots.binary_entry(table, general, ABSENT)
     else:
         call = slots.general_entry(table, general, form)
+    call.operator = operator
+    return _named(call, general)
+
+
+def _named(call: Any, general: Any) -> Callable[..., Any]:
+    """Give a function of the core the name, the documentation and the signature of the one in Python."""
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(call, name, getattr(general, name))
     call.__wrapped__ = getattr(general, "__wrapped__", general)
-    call.operator = operator
     return call  # type: ignore[no-any-return]
+
+
+def special_methods() -> dict[str, Callable[..., Any]]:
+    """Return the calls in Python of the special methods that the core has as slots; {} where it does not run."""
+    methods: dict[str, Callable[..., Any]] = {}
+    for name in sorted(SLOT_NAMES):
+        table = _core.slots.SLOTS[name].get()
+        methods[f"__{name}__"] = table.general
+        if table.reflected is not None:
+            methods[f"__r{name}__"] = table.reflected
+    return methods
 
 
 def use_array_class(kind: type[Tensor]) -> None:

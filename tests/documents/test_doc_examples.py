@@ -79,7 +79,7 @@ HIDDEN = [
     for operator in registry
     if ">>>" in (operator.doc or "")
     and operator.schema.namespace == "tk"
-    and operator.call not in {v for v in PUBLIC.values() if inspect.isfunction(v)}
+    and operator.call not in {v for v in PUBLIC.values() if inspect.isroutine(v)}
 ]
 
 

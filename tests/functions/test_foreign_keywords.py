@@ -121,7 +121,7 @@ def test_every_function_with_an_axis_names_it() -> None:
     for module, prefix in modules:
         for name in module.__all__:
             function = getattr(module, name)
-            names = inspect.signature(function).parameters if inspect.isfunction(function) else {}
+            names = inspect.signature(function).parameters if inspect.isroutine(function) else {}
             for theirs, ours in (("dim", "axis"), ("keepdim", "keepdims")):
                 if ours not in names or name in numpy_names.FUNCTIONS:
                     continue

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey.core.plans import special_methods
 from tenkey.dispatch import registry
 
 MODULES = {"": tk, "linalg": tk.linalg, "fft": tk.fft, "special": tk.special, "random": tk.random}
@@ -34,7 +35,7 @@ def _public() -> dict[str, Callable[..., Any]]:
     for place, module in MODULES.items():
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isfunction(value) and name not in LEFT_OUT:
+            if inspect.isroutine(value) and name not in LEFT_OUT:
                 found[f"{place}.{name}" if place else name] = value
     return found
 
@@ -43,8 +44,8 @@ def _methods() -> dict[str, Callable[..., Any]]:
     return {
         name: value
         for kind in (tk.Tensor,)
-        for name, value in vars(kind).items()
-        if inspect.isfunction(value) and name not in LEFT_OUT and (not name.startswith("_") or name[:2] == "__")
+        for name, value in {**special_methods(), **vars(kind)}.items()
+        if inspect.isroutine(value) and name not in LEFT_OUT and (not name.startswith("_") or name[:2] == "__")
     }
 
 

@@ -131,7 +131,7 @@ class Recorded:
             self.seen.setdefault(f"{self.module}.{name}", []).append(made)
             return made
 
-        return record if inspect.isfunction(value) else value
+        return record if inspect.isroutine(value) else value
 
 
 @pytest.mark.filterwarnings("ignore")

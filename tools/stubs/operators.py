@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 from typing import Any, Final
@@ -124,7 +125,7 @@ def operator_signature(operator: Operator, *, method: bool = False) -> tuple[lis
 
 def operator_of(value: Any) -> Operator | None:
     """Return the operator that a function of the namespace calls; None for other values."""
-    found = getattr(value, "operator", None) if isinstance(value, types.FunctionType) else None
+    found = getattr(value, "operator", None) if inspect.isroutine(value) else None
     return found if isinstance(found, Operator) else None
 
 

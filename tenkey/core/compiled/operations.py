@@ -517,7 +517,7 @@ def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cyt
             dims[n] = 1
             n += 1
     out: cnp.ndarray = empty(plan.dtype, n, dims)
-    fold(plan, cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(out), outer, count, inner, axis is None)
+    fold(plan, cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(out), outer, count, inner, axis is None and not keepdims)
     if plan.option == MEAN:
         divide(plan, out, count)
     result: Handle = wrapped(kind, out, plan.word, None)
@@ -530,7 +530,7 @@ def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cyt
 @cython.exceptval(-1, check=False)
 def fold(plan: Plan, source: cython.p_char, out: cython.p_char, outer: cython.Py_ssize_t, count: cython.Py_ssize_t,
          inner: cython.Py_ssize_t, is_whole: cython.bint) -> cython.int:  # fmt: skip
-    """Combine the middle axis of an array of shape (outer, count, inner)."""
+    """Combine the middle axis of an array of shape (outer, count, inner); ``is_whole``: as ``x.sum()`` does."""
     size: cython.Py_ssize_t = plan.size
     row: cython.Py_ssize_t = inner * size
     i: cython.Py_ssize_t
