@@ -1,17 +1,24 @@
-"""Interrupts at every place where CPython runs the handlers of signals, one after another, without timing."""
+"""Interrupts at one place after another, without timing.
+
+The places of :func:`interrupted` are those where CPython runs the handlers of signals; the places of :class:`Tracer`
+are all lines, or all instructions, of the files in one folder.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import ctypes
 import dis
 import gc
+import signal
 import sys
 import threading
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Place", "changed_variables", "interrupted"]
+__all__ = ["Place", "Tracer", "changed_variables", "interrupted", "stacks", "watchdog"]
 
 
 class Place(NamedTuple):
@@ -115,6 +122,95 @@ class _Monitored:
         if self.count == self.number and self.place is None:
             self.place = Place(code.co_name, begins, sys._getframe(2).f_lineno)
             raise KeyboardInterrupt
+
+
+class Tracer:
+    """Interrupts one thread before a line, or an instruction, of a file in a folder.
+
+    An interrupt comes between the end of a C function and the place for its result, too, at the beginning of a handler
+    and in a ``finally``. ``event``: "line" or "opcode". ``known``: the places of earlier calls, which are left out;
+    ``share``: of the new places, one of so many is taken; ``note``: is called at the place.
+    """
+
+    def __init__(
+        self, folder: str, event: str, known: set[tuple[Any, int]], share: int, note: Callable[[], Any]
+    ) -> None:
+        self.folder = folder
+        self.event = event
+        self.known = known
+        self.share = share
+        self.note = note
+        self.is_on = True
+        self.noted: Any = None
+        self.place: Place | None = None
+        self.stack: list[str] = []  # the functions around the place
+
+    def install(self) -> None:
+        """Trace the calling thread from now on, including the functions that have called this one."""
+        sys.settrace(self._call)
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            self._trace(frame)
+            frame = frame.f_back
+
+    def _trace(self, frame: Any) -> Any:
+        if self.is_on and frame.f_code.co_filename.startswith(self.folder):
+            frame.f_trace_lines, frame.f_trace_opcodes = self.event == "line", self.event == "opcode"
+            frame.f_trace = self._at
+        return frame.f_trace
+
+    def _call(self, frame: Any, event: str, argument: Any) -> Any:
+        return self._trace(frame)
+
+    def _at(self, frame: Any, event: str, argument: Any) -> Any:
+        where = (frame.f_code, frame.f_lineno if event == "line" else frame.f_lasti)
+        if event == self.event and self.is_on and where not in self.known:
+            self.known.add(where)
+            if len(self.known) % self.share == 0:
+                self.place = Place(frame.f_code.co_name, False, frame.f_lineno)
+                self.is_on = False
+                self.noted = self.note()
+                self.stack = [one.name for one in traceback.extract_stack(frame)]
+                raise KeyboardInterrupt  # Python ends the tracing
+        return self._at
+
+    def interrupts(self, function: Callable[[], Any]) -> Place | None:
+        """Call a function and interrupt it; return None if it has no new place."""
+        before = sys.gettrace()
+        try:
+            sys.settrace(self._call)
+            function()
+        except KeyboardInterrupt:
+            if self.place is None:
+                raise
+        finally:
+            sys.settrace(before)
+        return self.place
+
+
+def stacks() -> str:
+    """Describe where all threads are."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for number, frame in sys._current_frames().items():
+        parts.append(f"Thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame))}")
+    return "\n".join(parts)
+
+
+@contextlib.contextmanager
+def watchdog(what: Callable[[], Any], seconds: float = 60.0) -> Iterator[None]:
+    """Fail with the stacks of all threads if the block does not end; ``what`` describes what is running."""
+
+    def hangs(*arguments: Any) -> None:
+        raise AssertionError(f"no end at {what()}:\n{stacks()}")
+
+    handler = signal.signal(signal.SIGALRM, hangs)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, if the first was lost in a callback
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
 
 
 def interrupted(function: Callable[[], Any], number: int) -> Place | None:

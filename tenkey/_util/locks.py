@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import sys
 import threading
 import time
 import weakref
@@ -51,9 +52,23 @@ class _Fork(threading.local):
 _fork: Final = _Fork()
 
 
+_Reentrant: Any = type(threading.RLock())
+
+
+class _Lock(_Reentrant):  # type: ignore[misc]  # the class of RLock has no public name
+    """A lock for Python 3.14 (Note [Locks and interrupts])."""
+
+    def __enter__(self) -> Any:
+        (taken,) = map(self.acquire, (True,))  # C code consumes the iterator: no interrupt follows
+        return taken
+
+
+_kind: Final[Any] = _Lock if sys.version_info[:2] == (3, 14) else threading.RLock
+
+
 def new_lock(*, waits: bool = True) -> Any:
     """Return a reentrant lock that is free after a fork; unless ``waits`` is false, the fork waits for it."""
-    lock = threading.RLock()
+    lock = _kind()
     known = _waiting if waits else _renewed
     known.add(weakref.ref(lock, known.discard))
     return lock

@@ -151,7 +151,6 @@ def test_forks_while_threads_compile(tmp_path: Path) -> None:
 
 _HELD = """
 from tenkey.autograd.checkpointing.recomputation import Frame
-from tenkey.autograd.engine import device_threads, multi_grad_hook
 from tenkey.autograd.tape import call_sites, node
 from tenkey.backends.allocation import counts
 from tenkey.core.random import generator
@@ -159,8 +158,8 @@ from tenkey.dispatch import keys
 from tenkey.ops.scalar import expression
 
 frame = Frame(len, checks=True, early_stop=True, debug=False)
-all_locks = [module._lock for module in (keys, expression, multi_grad_hook, call_sites, counts, generator)]
-all_locks += [registry.lock, frame.lock, device_threads._starting, node.making, *node._locks]
+all_locks = [module._lock for module in (keys, expression, call_sites, counts, generator)]
+all_locks += [registry.lock, frame.lock, node.making, *node._locks]
 held, done = threading.Event(), threading.Event()
 
 def hold():

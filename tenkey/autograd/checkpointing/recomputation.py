@@ -61,7 +61,7 @@ from ...dispatch.local_state import LocalState, current_state, get_state, make_s
 from ...dispatch.modes import DispatchMode
 from ...profiler.observer import PROFILER
 from ..anomaly import ANOMALY
-from ..engine.device_threads import acquire, is_worker
+from ..engine.device_threads import acquire
 from ..engine.graph_task import current_task
 from ..saved_tensors.saved import alone, unpack
 from ..saved_tensors.saved_tensor_hooks import HOOKED, Saver, save
@@ -298,9 +298,6 @@ class Frame(Saver):
         try:  # Note [Interrupts of backward]
             if not _is_possible(wait):
                 return self.taken(self.run_again(turn), number)
-            if not is_worker():
-                with turn.lock:
-                    return self._taken_in(turn, wait, number)
             acquire(turn.lock, functools.partial(_helps, turn))
             try:
                 return self._taken_in(turn, wait, number)

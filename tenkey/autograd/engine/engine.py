@@ -25,7 +25,7 @@ import numpy as np
 
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import SILENT, get_state, set_state
+from ...dispatch.local_state import SILENT, LocalState, get_state, set_state
 from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare import operator_of
 from ...profiler.observer import PROFILER, observed
@@ -45,24 +45,39 @@ _SUMS: Final = operator_of(accumulate).cache
 
 def execute(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
     """Run the graph from the initial gradients: (node, number of its output, gradient)."""
-    outer = current_task.get()
+    outer, found = current_task.get(), get_state()
     try:
-        if outer is None:
-            try:  # Note [Interrupts of backward]
+        try:
+            if outer is None:
                 current_task.set(task)
                 _run(task, grad_outputs)
-            finally:
-                current_task.set(None)
-        else:
-            task.parent = outer
-            task.depth = outer.depth + 1
-            while task.adds and outer is not None and not outer.called_backward:
-                outer.called_backward = True
-                outer = outer.parent
-            run_nested(task, _run, grad_outputs)
-    except BaseException:
-        abandon(task)
+            else:
+                task.parent = outer
+                task.depth = outer.depth + 1
+                _note_call(task, outer)
+                run_nested(task, _run, grad_outputs)
+            set_state(found)
+            current_task.set(outer)
+        except BaseException:
+            _fail(task, outer, found)
+            raise
+    except BaseException:  # again: Note [Interrupts of backward]
+        _fail(task, outer, found)
         raise
+
+
+def _note_call(task: GraphTask, outer: GraphTask | None) -> None:
+    """Make the backwards around this one remember that they called one that adds."""
+    while task.adds and outer is not None and not outer.called_backward:
+        outer.called_backward = True
+        outer = outer.parent
+
+
+def _fail(task: GraphTask, outer: GraphTask | None, found: LocalState | None) -> None:
+    """Restore what the thread had before a backward that failed."""
+    set_state(found)
+    abandon(task)
+    current_task.set(outer)
 
 
 def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
@@ -95,17 +110,14 @@ def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> N
         closely = task.watch is not None
         if found.include & PROFILER:  # Note [How a profiler sees calls]
             step, closely = observed(run_node), True
-    try:
-        set_state(state)
-        rest = _loop(task, buffers, roots, step, plain=state is SILENT, closely=closely)
-        if rest is not None:
-            run_on_workers(task, buffers, rest, step)
-        callbacks = task.callbacks
-        if callbacks is not None:
-            for callback in callbacks:  # callbacks may queue further ones
-                callback()
-    finally:
-        set_state(found)
+    set_state(state)
+    rest = _loop(task, buffers, roots, step, plain=state is SILENT, closely=closely)
+    if rest is not None:
+        run_on_workers(task, buffers, rest, step)
+    callbacks = task.callbacks
+    if callbacks is not None:
+        for callback in callbacks:  # callbacks may queue further ones
+            callback()
 
 
 def _loop(

@@ -21,7 +21,7 @@ from weakref import ref
 
 from ...core.tensor import Tensor
 from ..tape.node import AccumulateGrad, Node
-from .graph_task import GraphTask, mark_needed
+from .graph_task import STOPPED, GraphTask, mark_needed
 from .input_buffer import ADDED
 
 __all__ = ["abandon", "refuse_again"]
@@ -58,34 +58,43 @@ class _Failure:
         self.allowed: ref[GraphTask] | None = None  # the task that was checked last
 
 
-def _changes_of(task: GraphTask) -> Iterator[tuple[Node, Any]]:
+def _changes_of(task: GraphTask, at_large: bool) -> Iterator[tuple[Node, Any]]:
     """Yield the nodes at which a task has changed a gradient, with the tensor, or the node itself if it is unknown."""
     for node, tensor, before in task.stored:
         if tensor.grad is not before:
             yield node, tensor
     for node, buffer in task.buffers.items():
         if isinstance(node, AccumulateGrad):
-            if buffer[1] is ADDED or task.is_at_large:
+            if buffer[1] is ADDED or at_large:
                 yield node, node.leaf()
         elif task.called_backward and buffer[0] == 0 and buffer[1] is None:
             yield node, node  # it has run, and may have called the backward
 
 
 def abandon(task: GraphTask) -> None:
-    """Make the graph of a task that failed remember what it added to ``.grad`` (Note [Failed backward])."""
-    if not hasattr(task, "roots"):
-        return  # it did not begin
+    """Make the graph of a task that failed remember what it added to ``.grad`` (Note [Failed backward]).
+
+    A second call changes nothing, except if the first was interrupted.
+    """
+    task.stopped = STOPPED
+    if task.is_abandoned or not hasattr(task, "roots"):
+        return  # or it did not begin
     changes = []
     targets: set[Node] = set()
-    for node, tensor in _changes_of(task):
+    is_final = task.is_at_large()  # a gradient may arrive after ``.grad`` was reset
+    for node, tensor in _changes_of(task, is_final):
         meta = getattr(tensor, "_autograd", None)
-        grad = None if meta is None else meta.grad
+        grad = None if meta is None or is_final else meta.grad
         if tensor is not None:
             changes.append(_Change(ref(node), ref(tensor), None if grad is None else ref(grad)))
             targets.add(node)
-    if not changes:
-        return
-    path = mark_needed([buffer[2] for buffer in task.roots], targets)
+    if changes:
+        _remember(changes, mark_needed([buffer[2] for buffer in task.roots], targets))
+    task.is_abandoned = True
+
+
+def _remember(changes: list[_Change], path: set[Node]) -> None:
+    """Make the nodes remember these changes, and those that they remember already."""
     earlier = {id(node._failed_backward): node._failed_backward for node in path if node._failed_backward is not None}
     for failure in earlier.values():
         changes += [change for change in failure.changes if change.remains()]

@@ -10,7 +10,7 @@ from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
 from ...core.wrapper import Wrapper, innermost, refreshed, released
-from ...dispatch.local_state import SILENT, get_state, set_state
+from ...dispatch.local_state import SILENT, LocalState, get_state, set_state
 from ...ops.builtin.creation import zeros_like
 from ..tape.node import AccumulateGrad, Edge, edge_of
 from .engine import execute
@@ -93,25 +93,34 @@ def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) 
         inside[edge] = one
     task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(list(inside))
-    execute(task, grad_outputs)
-    try:  # Note [Interrupts of backward]
-        retained = tuple(task.stored)
-        found = get_state()
+    found = get_state()
+    try:
         try:
-            if not task.create_graph:
-                set_state(SILENT if found is None else found.silent)
-            for position, ((node, _), tensor) in enumerate(inside.items()):
-                captured = task.captured.get(position)
-                if any(other is tensor for _, other, _ in retained):
-                    continue  # its .grad has this gradient from retain_grad()
-                if captured is not None and node is not None:  # copied, because it may be the user's own gradient
-                    task.storing(node, tensor)
-                    tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
-        finally:
+            execute(task, grad_outputs)
+            _store(task, inside, found)
             set_state(found)
-    except BaseException:
+        except BaseException:
+            set_state(found)
+            abandon(task)
+            raise
+    except BaseException:  # again: Note [Interrupts of backward]
+        set_state(found)
         abandon(task)
         raise
+
+
+def _store(task: GraphTask, inside: dict[Edge, Tensor], found: LocalState | None) -> None:
+    """Add the captured gradients to those of the tensors."""
+    retained = tuple(task.stored)
+    if not task.create_graph:
+        set_state(SILENT if found is None else found.silent)
+    for position, ((node, _), tensor) in enumerate(inside.items()):
+        captured = task.captured.get(position)
+        if any(other is tensor for _, other, _ in retained):
+            continue  # its .grad has this gradient from retain_grad()
+        if captured is not None and node is not None:  # copied, because it may be the user's own gradient
+            task.storing(node, tensor)
+            tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
 
 
 def grad(

@@ -17,7 +17,7 @@ ready, and holds the gradient at the end. Guarded by ``tests/transforms/test_der
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -25,7 +25,16 @@ from ...core.tensor import Tensor
 from ..tape.node import Edge, Node
 from .input_buffer import InputBuffer
 
-__all__ = ["GraphTask", "count_all_senders", "count_senders", "current_task", "mark_needed", "queue_callback"]
+__all__ = [
+    "STOPPED", "GraphTask", "count_all_senders", "count_senders", "current_task", "mark_needed", "queue_callback",
+]  # fmt: skip
+
+STOPPED: Final = RuntimeError("the backward was stopped")
+"""The reason why no further nodes are to run. It is not the error itself, whose traceback refers to the task."""
+
+
+def _nobody() -> None:
+    """Stand for the function of a helper where there is none."""
 
 
 class GraphTask:
@@ -36,6 +45,7 @@ class GraphTask:
     captured: dict[int, Tensor | None]
     ends: frozenset[Node] = frozenset()  # only captured: nothing below them is needed, so they do not run
     callbacks: list[Callable[[], Any]] | None = None
+    notes: dict[object, Any]  # of the hooks on several gradients, if there are any
     parent: GraphTask | None = None  # the backward inside which this one was called
     depth = 0
     stopped: BaseException | None = None  # the reason why no further nodes are to run
@@ -46,7 +56,9 @@ class GraphTask:
     # Note [Failed backward]
     adds = True  # to .grad of tensors; grad() does not
     called_backward = False  # a node or a hook has called a backward that adds
-    is_at_large = False  # the call was interrupted while another thread ran its nodes
+    is_abandoned = False  # it failed, and its graph remembers it
+    running: Collection[int] = ()  # of its buffers, those that workers run
+    helper: Callable[[], Any] = staticmethod(_nobody)  # a weak reference to what a helper thread calls for it
     stored: Sequence[tuple[Node, Tensor, Tensor | None]] = ()  # tensors that are not leaves, with their old gradients
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
@@ -72,6 +84,10 @@ class GraphTask:
     def will_run(self, node: Node | None) -> bool:
         """Return whether the gradient of a node is computed in this backward."""
         return node in self.buffers
+
+    def is_at_large(self) -> bool:
+        """Return whether another thread still runs nodes of this backward, which was stopped."""
+        return bool(self.running) or self.helper() is not None
 
     def outer_stop(self) -> BaseException | None:
         """Return the reason why this backward or one around it was stopped."""
@@ -112,9 +128,7 @@ def queue_callback(callback: Callable[[], Any]) -> None:
         raise TypeError(
             f"[queue_callback] a callback must be a function without arguments, got {type(callback).__name__}."
         )
-    if task.callbacks is None:
-        task.callbacks = []
-    task.callbacks.append(callback)
+    vars(task).setdefault("callbacks", []).append(callback)
 
 
 def count_senders(buffers: dict[Node, InputBuffer], needed: set[Node] | None) -> None:

@@ -28,7 +28,7 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
 from ..tape.node import Node
 
-__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "add_part", "deliver", "take", "validate"]
+__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "add_part", "deliver", "validate"]
 
 InputBuffer = list[Any]
 
@@ -114,13 +114,6 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
             )
         grad = grad.to(device)
     return grad  # type: ignore[no-any-return]
-
-
-def take(buffer: InputBuffer, nr: int) -> Tensor | None:
-    """Remove the gradient of output ``nr`` from the buffer, and return it."""
-    place, nr = (buffer, 1) if buffer[2].outputs is None else (buffer[1] or [None] * (nr + 1), nr)
-    held, place[nr] = place[nr], None
-    return held  # type: ignore[no-any-return]
 
 
 def deliver(buffer: InputBuffer, nr: int, grad: Tensor) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
-from weakref import WeakKeyDictionary, ref
+from typing import Any, Literal
+from weakref import ref
 
-from ..._util.locks import new_lock
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
 from ..tape.node import HookHandle, edge_of
@@ -15,7 +15,21 @@ from .graph_task import current_task, queue_callback
 
 __all__ = ["register_multi_grad_hook"]
 
-_lock: Final = new_lock()  # one for all hooks: Note [Locks of autograd]
+
+def _notes() -> dict[object, Any]:
+    """Return what these hooks have noted in the running backward. Threads may call it at the same time."""
+    task: Any = current_task.get()
+    return vars(task).setdefault("notes", {})  # type: ignore[no-any-return]
+
+
+class _Arrived:
+    """The gradients that have arrived in one backward, and the number of those expected."""
+
+    def __init__(self, nodes: list[ref[Any]]) -> None:
+        task: Any = current_task.get()
+        self.grads: dict[int, Tensor] = {}
+        self.count = itertools.count(1).__next__
+        self.expected = sum(task.will_run(node()) for node in nodes)
 
 
 def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
@@ -26,37 +40,37 @@ def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
     """
     # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
     nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
-    arrived: WeakKeyDictionary[Any, tuple[int, dict[int, Tensor]]] = WeakKeyDictionary()
+    key = object()
 
     def call(grads: dict[int, Tensor]) -> None:
         fn([grads.get(index) for index in range(len(nodes))])
 
+    def at_end(arrived: _Arrived) -> None:
+        if len(arrived.grads) != arrived.expected:
+            call(arrived.grads)
+
     def arrive(index: int, grad: Tensor) -> None:
-        task: Any = current_task.get()
-        with _lock:
-            if task not in arrived:
-                expected, grads = arrived[task] = sum(task.will_run(node()) for node in nodes), {}
-                if expected > 1:
-                    queue_callback(lambda: None if len(grads) == expected else call(grads))
-            expected, grads = arrived[task]
-            grads[index] = grad
-            complete = len(grads) == expected
-        if complete:
-            call(grads)
+        notes = _notes()
+        arrived = notes.get(key)
+        if arrived is None:
+            new = _Arrived(nodes)
+            arrived = notes.setdefault(key, new)
+            if arrived is new and new.expected > 1:
+                queue_callback(functools.partial(at_end, new))
+        arrived.grads[index] = grad
+        if arrived.count() == arrived.expected:
+            call(arrived.grads)
 
     return [functools.partial(arrive, index) for index in range(len(nodes))]
 
 
 def _for_any(fn: Any) -> Callable[[Tensor], None]:
     """Return a hook that calls the function with the first gradient of each backward."""
-    done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+    key = object()
 
     def arrive(grad: Tensor) -> None:
-        task: Any = current_task.get()
-        with _lock:
-            first = task not in done
-            done[task] = True
-        if first:
+        mine = object()
+        if _notes().setdefault(key, mine) is mine:
             fn(grad)
 
     return arrive

@@ -10,10 +10,11 @@ import numpy as np
 
 from ...core.device import base_word
 from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE
+from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import SILENT, get_state, set_state
+from ...dispatch.local_state import get_state
 from ...ops.builtin.creation import ones, ones_like
 from ...ops.declare import operator_of
 from ..tape.node import Node, edge_of
@@ -172,18 +173,13 @@ def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list
                     f"[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: "
                     "pass it."
                 )
-            found = get_state()
-            if found is None and node._word and output.__class__ is Tensor:
+            if get_state() is None and node._word and output.__class__ is Tensor:
                 grad_outputs.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # needs no validation
                 continue
-            try:  # no guard: Note [Interrupts of backward]
-                set_state(SILENT if found is None else found.silent)
-                if isinstance(output, Tensor):
-                    gradient = ones_like(output)
-                else:
-                    gradient = ones(shape, dtype=dtype, device=device)
-            finally:
-                set_state(found)
+            if isinstance(output, Tensor):
+                gradient = silently(ones_like, output)
+            else:
+                gradient = silently(ones, shape, dtype=dtype, device=device)
         elif not isinstance(gradient, Tensor):
             raise TypeError(
                 f"[{call}] gradients can be either Tensors or None, but a gradient is {type(gradient).__name__}."

@@ -379,7 +379,9 @@ def test_an_interrupt_at_any_place(device: str, way: str, monkeypatch: pytest.Mo
             place = interrupted(run, number)
             tk.sum(leaf(1.0, device=device) * 1.0).backward()  # a worker that was interrupted in a node has left it now
             before = [values(x) for x in tensors]
-            if complete:
+            if place is not None and place.function == "_backward" and not place.begins:
+                complete.append(before == expected)  # at the return of the engine, if that is compiled
+            if any(complete):
                 assert before == expected, place
                 continue
             try:
