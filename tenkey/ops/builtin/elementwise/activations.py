@@ -87,7 +87,7 @@ def hardtanh(T: Any, x: Any, low: Any = -1.0, high: Any = 1.0) -> Any:
     return s.minimum(s.maximum(x, low), high)
 
 
-@elementwise(domain=(0.5, 4.0), reference=lambda x, slope=0.01: np.maximum(x, slope * x))
+@elementwise(domain=(0.5, 4.0), reference=lambda x, slope=0.01: np.where(x > 0, x, slope * x))
 def leaky_relu(T: Any, x: Any, slope: Any = 0.01) -> Any:
     """Return ``x`` where it is positive, else ``slope * x``.
 
@@ -101,7 +101,7 @@ def _elu(T: Any, x: Any, alpha: Any) -> Any:
     return s.where(x > 0, x, alpha * s.expm1(s.where(x > 0, T(0), x)))
 
 
-@elementwise(domain=(-3.0, -0.5), reference=lambda x, alpha=1.0: np.where(np.signbit(x), alpha * np.expm1(x), x))
+@elementwise(domain=(-3.0, -0.5), reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)))
 def elu(T: Any, x: Any, alpha: Any = 1.0) -> Any:
     """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015).
 
