@@ -348,7 +348,7 @@ def install_calls(
 
 
 if _core is not None:
-    registry.hooks.entry = _entry
+    registry.hooks.entry, registry.hooks.is_planned = _entry, is_planned
     for _name in ("__len__", "__bool__", "__float__", "__int__", "__index__"):
         add_method(None, _name, vars(Tensor)[_name])
         delattr(Tensor, _name)

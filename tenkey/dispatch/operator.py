@@ -43,6 +43,7 @@ class Hooks:
     - ``foreign``: what a public function or method does with arguments that it does not have (Note [Open entries]);
     - ``unfit``: the same for a public function that is not an operator;
     - ``entry``: wraps the generated entry of an operator, or returns it as it is (Note [The compiled core]);
+    - ``is_planned``: whether the compiled core has a plan for an operator and a word;
     - ``load_all``: declares the operators that wait for their first use;
     - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
     """
@@ -59,6 +60,7 @@ class Hooks:
         self.derivers: list[Callable[[str], Any]] = []
         self.foreign: Callable[..., Any]
         self.unfit: Callable[..., Any]
+        self.is_planned: Callable[[Any, int], bool] = lambda operator, word: False
         self.entry: Callable[[Any, Callable[..., Any]], Callable[..., Any]] = lambda operator, call: call
         self.load_all: Callable[[], None] = lambda: None
         self.load_checks: Callable[[], Callable[..., Any]]

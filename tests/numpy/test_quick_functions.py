@@ -15,7 +15,7 @@ import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.core.tensor import storage_of
 from tenkey.numpy.call_rules.quick_functions import quick_table
-from tenkey.numpy.compiled_calls.quick_results import Results, in_python, results
+from tenkey.numpy.call_rules import quick_functions
 from tenkey.numpy.known import functions
 from tenkey.profiler.profile import profile
 from tests.numpy._versions import tells_parameters
@@ -346,22 +346,23 @@ def test_overridden_creation_is_found() -> None:
     assert tnp.zeros(2).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("ways", [results(), in_python], ids=["compiled", "in Python"])
-def test_results_in_python_and_compiled(ways: Results) -> None:
+@pytest.mark.parametrize("way", ["", "_in_python"], ids=["compiled", "in Python"])
+def test_results_in_python_and_compiled(way: str) -> None:
     """Note [Results of quick calls]: both give arrays of the same memory and word, or None."""
+    fresh, view = getattr(quick_functions, f"_fresh{way}"), getattr(quick_functions, f"_view{way}")
     for native in (np.zeros((2, 3)), np.float32(2), np.array([1, 2], "u1"), np.array(True), np.ones(2, "c8")):
         count = sys.getrefcount(native)
-        made = ways.fresh(native)
+        made = fresh(native)
         assert (type(made), made._word) == (tnp.ndarray, tnp.asarray(native)._word)
         assert made.tolist() == native.tolist()
         assert made._storage is made._autograd is None
         del made
         assert sys.getrefcount(native) == count
-    assert ways.fresh(np.array(["text"])) is None
+    assert fresh(np.array(["text"])) is None
     for root in (tnp.ones((3, 4)), tnp.ones((2, 3, 4))[1]):
         storage_of(root)  # which refers to the array from its first use on
         counts = sys.getrefcount(root), sys.getrefcount(root._data)
-        window, copy = ways.view(root, root._data[1:]), ways.view(root, root._data.copy())
+        window, copy = view(root, root._data[1:]), view(root, root._data.copy())
         assert tk.shares_storage(window, root)
         assert window._version == root._version
         assert window._storage is (root if root._storage.__class__ is not type(root) else root._storage)
@@ -369,8 +370,8 @@ def test_results_in_python_and_compiled(ways: Results) -> None:
         del window, copy
         assert (sys.getrefcount(root), sys.getrefcount(root._data)) == counts
     with tk.no_grad():
-        assert ways.fresh(np.zeros(2)) is None
-        assert ways.view(root, root._data[:1]) is None
+        assert fresh(np.zeros(2)) is None
+        assert view(root, root._data[:1]) is None
 
 
 def test_attributes() -> None:

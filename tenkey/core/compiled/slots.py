@@ -319,8 +319,7 @@ def power(x, y):
     missed: cython.ulonglong = NO_WORD
     kind: type = type(x)
     table: Table = SQUARE.of(kind)
-    squares: cython.bint = (type(y) is int and y == 2) or (kind is TENSOR and type(y) is float and y == 2.0)
-    if table is not None and squares and not word_of(cython.cast(Handle, x)) & RECORDED:
+    if table is not None and type(y) is int and y == 2 and not word_of(cython.cast(Handle, x)) & RECORDED:
         result = unary(table, kind, x, cython.address(missed))
         if result is not None:
             return result

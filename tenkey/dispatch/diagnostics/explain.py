@@ -94,6 +94,8 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         lines.append(f"  included locally: {_keys(state.include)}")
     if state.exclude:
         lines.append(f"  excluded locally: {_keys(state.exclude)}{_traits(state.exclude)}")
+    if operator.registry.hooks.is_planned(operator, word) and not state.modes:
+        lines.append("  a plan of the compiled core serves small calls like this; it does what follows:")
     return "\n".join(lines + _walk(operator, (word | state.include) & state.keep))
 
 
