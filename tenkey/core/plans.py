@@ -22,7 +22,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from .compiled.loading import extension
 from .device import CPU, base_word
-from .handle import SLOT_NAMES
+from .tensor_base import SLOT_NAMES
 from .lift import weak_tensor
 from .storage import Storage
 from .tensor import Tensor, cpu_word, storage_of, version_of
@@ -169,7 +169,7 @@ def _source(source: str | int) -> int:
     if isinstance(source, int):
         return source
     kind, _, name = source.partition(" ")
-    codes: dict[str, int] = _core.operations.CODES
+    codes: dict[str, int] = _core.recording.CODES
     return codes[kind] + (_OPTIONS[name] if name else 0)
 
 
@@ -329,21 +329,26 @@ def use_array_table(name: str, table: Any) -> None:
 def install_recording(**given: Any) -> None:
     """Give the core the classes and functions of autograd with which it records calls."""
     if _core is not None:
-        _core.operations.configure_recording(**given)
+        _core.recording.configure_recording(**given)
 
 
-def install_calls(
-    quietly: Callable[..., Any], words: Mapping[np.dtype, int] | None = None
-) -> None:
+def install_calls(quietly: Callable[..., Any], words: Mapping[np.dtype, int] | None = None) -> None:
     """Connect the core: called once by the CPU backend, which calls ufuncs without warnings by ``quietly``."""
     if _core is None:
         return
     known = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
     _core.handles.configure(
-        Tensor, Storage, state_variable, SILENT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT[float],
+        Tensor,
+        Storage,
+        state_variable,
+        SILENT,
+        REQUIRES_GRAD,
+        WEAK_MASK,
+        WEAK_TRAIT[float],
         WEAK_TRAIT[int],
     )
-    _core.operations.configure(quietly, weak_tensor, storage_of, version_of, CPU)
+    _core.operations.configure(quietly, storage_of)
+    _core.recording.configure(weak_tensor, version_of, CPU)
     _core.slots.configure(state_variable, known)
 
 

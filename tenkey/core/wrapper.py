@@ -34,7 +34,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from .device import CPU, Device
-from .handle import new_handle
+from .tensor_base import new_handle
 from .storage import Storage, contiguous_strides
 from .tensor import Tensor
 from .tree import parts_of

@@ -41,7 +41,8 @@ from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_
 
 __all__ = [
     "REQUIRES_GRAD", "SILENT", "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "LocalState", "StateGuard",
-    "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "noted", "set_state", "switched",
+    "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "noted", "set_state",
+    "state_variable", "switched",
 ]  # fmt: skip
 
 REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)

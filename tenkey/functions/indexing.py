@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 
-from ..core.handle import new_handle
+from ..core.tensor_base import new_handle
 from ..core.tensor import Tensor
 from ..dispatch.calling.public import public
 from ..dispatch.local_state import get_state
@@ -18,7 +17,6 @@ from ..ops.builtin.indexing.selection import nonzero_rows, unravel_rows
 from .creation import to_operand
 
 __all__ = ["nonzero", "unravel_index"]
-
 
 
 @public

@@ -14,8 +14,8 @@ import pytest
 import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.core.tensor import storage_of
-from tenkey.numpy.call_rules.quick_functions import quick_table
 from tenkey.numpy.call_rules import quick_functions
+from tenkey.numpy.call_rules.quick_functions import quick_table
 from tenkey.numpy.known import functions
 from tenkey.profiler.profile import profile
 from tests.numpy._versions import tells_parameters

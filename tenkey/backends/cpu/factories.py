@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.dtypes.names import get_defaults
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ..allocation.host import COUNTED, allocate

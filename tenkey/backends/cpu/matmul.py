@@ -22,7 +22,7 @@ import numpy as np
 
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.plans import Simple
 from ...core.tensor import Tensor, cpu_word
 from ...core.word import DTYPE_MASK, dtypes_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.plans import SUM, Reduction
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, dtypes_of

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.plans import SMALL, Simple
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, make_view
@@ -21,7 +21,6 @@ from .loops.moves.strided_copies import copied
 from .thresholds import COPIED
 
 __all__ = ["KERNELS", "view_kernel"]
-
 
 
 def _reshape(x: Tensor, shape: Sequence[int], copy: bool | None = None) -> Tensor:

@@ -176,15 +176,15 @@ def _compiled(template: Template, parts: Sequence[str]) -> bytes:
     if not _State.usable:
         raise UnavailableError("The process was forked while a kernel was being compiled: it cannot compile any.")
     try:
-        from . import half_conversions, machine_code  # not before code has to be compiled
+        from . import machine_code  # not before code has to be compiled
 
         codes = [
             machine_code.object_code(text, template.vectorize, template.brief, cold=cold)
             for cold, text in zip((False, True), parts)
             if text
         ]
-        if half_conversions.are_needed(parts):
-            codes.append(machine_code.object_code(half_conversions.HALF_CONVERSIONS))
+        if machine_code.needs_half_conversions(parts):
+            codes.append(machine_code.object_code(machine_code.HALF_CONVERSIONS))
     except (ImportError, OSError, RuntimeError) as error:  # llvmlite raises OSError if its library cannot be loaded
         raise _unavailable("kernels are not compiled", error) from error
     return images.build(codes, [_ENTRY])

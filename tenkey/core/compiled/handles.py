@@ -22,11 +22,9 @@ Guarded by ``tests/core/compiled``.
 """
 
 import cython
+import numpy as np
 from cython.cimports import numpy as cnp
 from cython.cimports.cpython.contextvars import get_value_no_default
-from cython.cimports.cpython.exc import PyErr_Occurred
-
-import numpy as np
 
 cnp.import_array()
 cnp.import_ufunc()
@@ -104,6 +102,7 @@ class Table:
 
     @cython.cfunc
     def find(self, key: cython.ulonglong) -> Plan:
+        """Return the plan for a union of words, or None."""
         plans: list = self.plans
         place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, (key * GOLDEN) >> 58)
         found = plans[place]
@@ -116,7 +115,7 @@ class Table:
 
     @cython.cfunc
     def usable(self, key: cython.p_ulonglong) -> Plan:
-        """Return the plan for a call in the present state, or None; then ``key`` is to be learned, if it is not NO_WORD.
+        """Return the plan for a call in the present state, or None; then ``key`` is to be learned, or is NO_WORD.
 
         Where recording is off and nothing else is special, the words count without their gradients.
         """
@@ -167,7 +166,9 @@ def refusal(waits: cython.long) -> Plan:
     return plan
 
 
-def make_plan(kind, word, source, types, dtype: cnp.dtype, limit, call=None, recipe: Recipe = None, zero=None, option=0):
+def make_plan(
+    kind, word, source, types, dtype: cnp.dtype, limit, call=None, recipe: Recipe = None, zero=None, option=0
+):
     """Return a plan.
 
     ``source`` is the ufunc whose inner loop for ``types`` (characters of dtypes, operands first) computes, or None;
@@ -237,7 +238,7 @@ def word_of(x: Handle) -> cython.ulonglong:
 
 @cython.cfunc
 def native(x: Handle) -> cnp.ndarray:
-    """Return the array of a CPU tensor, or None. Its dtype is to be compared with that of the plan before a loop runs."""
+    """Return the array of a CPU tensor, or None. Compare its dtype with that of the plan before a loop runs."""
     data = tenkey_get(x, 0)
     return cython.cast(cnp.ndarray, data) if type(data) is NDARRAY else None
 

@@ -33,7 +33,9 @@ class Extension(NamedTuple):
     """The modules of the compiled core."""
 
     handles: Any
+    indexing: Any
     operations: Any
+    recording: Any
     slots: Any
 
 

@@ -1,16 +1,14 @@
 # Declarations of operations.py; see there.
 cimport numpy as cnp
-from tenkey.core.compiled.handles cimport Handle, Plan, Recipe, Table
+from tenkey.core.compiled.handles cimport Handle, Table
 
+cdef unsigned long long operand_word(type kind, x, Table table) noexcept
 cdef unary(Table table, type kind, x, unsigned long long* missed)
 cdef binary(Table table, type kind, x, y, unsigned long long* missed)
 cdef bint update(Table table, Handle x, y, unsigned long long* missed) except -1
 cdef select(Table table, condition, x, y, unsigned long long* missed)
 cdef reduce(Table table, type kind, x, axis, bint keepdims, unsigned long long* missed)
 cdef product(Table table, type kind, x, y, unsigned long long* missed)
-cdef reshaped(Table table, type kind, x, shape, unsigned long long* missed)
-cdef reversed_axes(Table table, type kind, x, unsigned long long* missed)
-cdef window(Plan plan, type kind, Handle x, data, tuple extras)
 cdef int changed(Handle x) except -1
 cdef bint may_change(Handle x) except -1
 

@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
 # cython: auto_pickle=False, cdivision=True
-"""What plans compute: elementwise calls, reductions, small products, views, and their recording for autograd.
+"""What plans compute: elementwise calls, reductions and small products.
 
 Each function takes a table and the arguments of a call and returns the result, or None where the call has to go to
 Python; then ``missed`` is the union of words for which a plan is to be made, or NO_WORD. Nothing has changed by then.
 """
 
 import cython
+import numpy as np
 from cython.cimports import numpy as cnp
 from cython.cimports.cpython.exc import PyErr_Occurred
 from cython.cimports.cpython.ref import Py_INCREF
@@ -23,17 +24,13 @@ from cython.cimports.tenkey.core.compiled.handles import (
     WEAK,
     Handle,
     Plan,
-    Recipe,
     Table,
     native,
     tenkey_get,
-    tenkey_new,
-    tenkey_put,
     word_of,
     wrapped,
 )
-
-import numpy as np
+from cython.cimports.tenkey.core.compiled.recording import record
 
 cnp.import_array()
 cnp.import_ufunc()
@@ -43,53 +40,24 @@ FLOAT64 = cython.declare(type, np.float64)
 EXACT = cython.declare(object, 1 << 53)  # ints up to here are exact as float64, so that float32 rounds them once
 REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
 
-# what autograd and core give: see ``configure``
-QUIETLY = cython.declare(object, None)
-TENSOR_OF = cython.declare(object, None)
+QUIETLY = cython.declare(object, None)  # calls ufuncs without warnings: see ``configure``
 STORAGE_OF = cython.declare(object, None)
-VERSION_OF = cython.declare(object, None)
-CPU = cython.declare(object, None)
-SEQUENCE = cython.declare(object, None)
-NO_EDGE = cython.declare(tuple, (None, 0))
-LEAF_EDGE = cython.declare(object, None)
-OUTPUT_META = cython.declare(type, type(None))
-VIEW_META = cython.declare(type, type(None))
-TENSOR_META = cython.declare(object, None)
-SAVED_TENSOR = cython.declare(object, None)
-SAVED_OUTPUT = cython.declare(object, None)
-
-# sources of saved values other than the position of an operand
-OUT = cython.declare(cython.int, -1)
-META = cython.declare(cython.int, -2)
-OWN_META = cython.declare(cython.int, -3)
-OPTIONS = cython.declare(cython.int, 10)
-CODES = {"out": -1, "meta": -2, "own_meta": -3, "option": 10}
 
 SUM = cython.declare(cython.int, 1)  # options of reductions
 MEAN = cython.declare(cython.int, 2)
 PRODUCT_SUM = cython.declare(cython.Py_ssize_t, 64)  # elements up to which tk.sum multiplies by ones
 
 
-def configure(quietly, weak, storage_of, version_of, cpu):
+def configure(quietly, storage_of):
     """Receive the functions of core that the operations call."""
-    global QUIETLY, TENSOR_OF, STORAGE_OF, VERSION_OF, CPU
-    QUIETLY, TENSOR_OF, STORAGE_OF, VERSION_OF, CPU = quietly, weak, storage_of, version_of, cpu
-
-
-def configure_recording(
-    sequence, no_edge, leaf_edge, output_meta, view_meta, tensor_meta, saved_tensor, saved_output
-):
-    """Receive the classes and functions of autograd that recording uses."""
-    global SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META, VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT
-    SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META = sequence, no_edge, leaf_edge, output_meta
-    VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT = view_meta, tensor_meta, saved_tensor, saved_output
+    global QUIETLY, STORAGE_OF
+    QUIETLY, STORAGE_OF = quietly, storage_of
 
 
 # ---- operands
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
     """Return what an operand adds to the union of words; NO_WORD for one that no plan covers."""
@@ -128,6 +96,7 @@ def step_of(a: cnp.ndarray, plan: Plan) -> cython.Py_ssize_t:
 @cython.inline
 @cython.exceptval(check=False)
 def same_shape(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether two arrays have the same shape."""
     k: cython.int
     n: cython.int = cnp.PyArray_NDIM(a)
     if n != cnp.PyArray_NDIM(b):
@@ -183,6 +152,7 @@ def new_like(plan: Plan, shaped: cnp.ndarray) -> cnp.ndarray:
 
 @cython.cfunc
 def empty(dtype: cnp.dtype, ndim: cython.int, dims: cython.pointer(cnp.npy_intp)):
+    """Return a new array in C order."""
     Py_INCREF(dtype)  # PyArray_NewFromDescr steals the reference
     return new_from_descr(NDARRAY, dtype, ndim, dims, cython.NULL, cython.NULL, 0, cython.NULL)
 
@@ -533,13 +503,12 @@ def fold(plan: Plan, source: cython.p_char, out: cython.p_char, outer: cython.Py
     """Combine the middle axis of an array of shape (outer, count, inner); ``is_whole``: as ``x.sum()`` does."""
     size: cython.Py_ssize_t = plan.size
     row: cython.Py_ssize_t = inner * size
-    i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     first: cython.Py_ssize_t
     zero: cython.p_char = cython.NULL
     if plan.zero is not None:
         zero = cython.cast(bytes, plan.zero)
-    for i in range(outer):
+    for _ in range(outer):
         if is_whole and plan.option == SUM and count <= PRODUCT_SUM:
             sum_by_product(plan, source, out, count)
             continue
@@ -621,170 +590,3 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     if plan.recipe is not None:
         record(plan.recipe, result, (x, y), NOTHING)
     return result
-
-
-# ---- views
-
-
-@cython.cfunc
-def window(plan: Plan, kind: type, x: Handle, data, extras: tuple):
-    """Return a view of a tensor (Note [Views share a version counter])."""
-    root = tenkey_get(x, 2)
-    if root is None or type(root) is STORAGE:
-        root = x
-    result: Handle = wrapped(kind, data, plan.word, root)
-    if plan.recipe is not None:
-        record(plan.recipe, result, (x,), extras)
-    return result
-
-
-@cython.cfunc
-def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
-    """Compute ``reshape(x, shape)`` for a tuple of ints: a view where that is possible, else a copy."""
-    missed[0] = NO_WORD
-    if type(shape) is not tuple or not isinstance(x, Handle):
-        return None
-    lengths: tuple = shape
-    dims: cnp.npy_intp[64]
-    n: cython.Py_ssize_t = len(lengths)
-    k: cython.Py_ssize_t
-    if n > 64:
-        return None
-    for k in range(n):
-        if type(lengths[k]) is not int:
-            return None
-        try:
-            dims[k] = lengths[k]
-        except OverflowError:
-            return None
-        if dims[k] < -1:
-            return None
-    missed[0] = operand_word(kind, x, table)
-    plan: Plan = table.usable(missed)
-    if plan is None:
-        return None
-    missed[0] = NO_WORD
-    a: cnp.ndarray = native(cython.cast(Handle, x))
-    if a is None or cnp.PyArray_SIZE(a) > plan.limit:
-        return None
-    wanted: cnp.PyArray_Dims
-    wanted.ptr, wanted.len = dims, cython.cast(cython.int, n)
-    try:
-        data = cnp.PyArray_Newshape(a, cython.address(wanted), cnp.NPY_CORDER)
-    except REFUSED:
-        return None
-    if type(data) is not NDARRAY or data is a:
-        return None
-    made: cnp.ndarray = data
-    base = array_base(made)
-    if base is a or (base is not None and base is array_base(a)):
-        return window(plan, kind, cython.cast(Handle, x), data, (shape, None))
-    result: Handle = wrapped(kind, data, plan.word, None)
-    if plan.recipe is not None:
-        record(plan.recipe, result, (x,), (shape, None))
-    return result
-
-
-@cython.cfunc
-def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
-    """Compute ``x.T``."""
-    missed[0] = operand_word(kind, x, table)
-    plan: Plan = table.usable(missed)
-    if plan is None:
-        return None
-    missed[0] = NO_WORD
-    a: cnp.ndarray = native(cython.cast(Handle, x))
-    if a is None:
-        return None
-    data = cnp.PyArray_Transpose(a, cython.NULL)
-    axes = NOTHING if plan.recipe is None else tuple(range(cnp.PyArray_NDIM(a) - 1, -1, -1))
-    return window(plan, kind, cython.cast(Handle, x), data, (axes,))
-
-
-# ---- recording
-
-
-@cython.cfunc
-def edge_of(x):
-    """Return the edge to which the gradient of an operand goes."""
-    if not isinstance(x, Handle) or not word_of(cython.cast(Handle, x)) & RECORDED:
-        return NO_EDGE
-    meta = tenkey_get(x, 3)
-    edge = None if meta is None else meta.edge
-    return LEAF_EDGE(x) if edge is None else edge
-
-
-@cython.cfunc
-def saved_input(x):
-    """Return what a node keeps of an operand (Note [Values saved as they are])."""
-    if not isinstance(x, Handle):
-        return TENSOR_OF(x.item() if type(x) is FLOAT64 else x)
-    if tenkey_get(x, 2) is None:
-        return x
-    saved = SAVED_TENSOR()
-    saved.tensor = x
-    saved.version = VERSION_OF(x)
-    return saved
-
-
-@cython.cfunc
-def saved_output(result: Handle):
-    """Return what a node keeps of its own result: its storage."""
-    if result._storage is not None:
-        return SAVED_OUTPUT(result)
-    storage = tenkey_new(object, STORAGE, NOTHING)
-    storage.buffer = result._data
-    storage.device = CPU
-    storage.version = 0
-    result._storage = storage
-    return storage
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def record(recipe: Recipe, result: Handle, operands: tuple, options: tuple) -> cython.int:
-    """Make the node of a call, as the generated Autograd kernel of the operator does."""
-    node = tenkey_new(object, recipe.node_class, NOTHING)
-    node.sequence_nr = SEQUENCE.next()
-    edges: list = []
-    needed: cython.long = 0
-    k: cython.Py_ssize_t
-    source: cython.int
-    for k in range(len(recipe.edges)):
-        edge = edge_of(operands[cython.cast(cython.Py_ssize_t, recipe.edges[k])])
-        edges.append(edge)
-        if edge is not NO_EDGE:
-            needed |= 1 << k
-    node.next_edges = tuple(edges)
-    node.shape = result._data.shape
-    for slot, code, users in recipe.saves:
-        source = code
-        value = None
-        if source >= OPTIONS:
-            value = options[source - OPTIONS]
-        elif needed & cython.cast(cython.long, users):
-            if source >= 0:
-                value = saved_input(operands[source])
-            elif source == OUT:
-                value = saved_output(result)
-            else:
-                first = edges[0][0]
-                if source == META or (first is not None and not first._word):
-                    x = operands[0]
-                    value = TENSOR_META(x.shape, x.dtype, x.device)
-        setattr(node, slot, value)
-    root = result._storage
-    if recipe.is_view and isinstance(root, Handle):
-        meta = tenkey_new(object, VIEW_META, NOTHING)
-        meta.own = (node, 0)
-        meta.root = root
-        meta.data = result._data
-        storage = tenkey_get(root, 2)
-        meta.at = 0 if storage is None else storage.version
-    else:
-        meta = tenkey_new(object, OUTPUT_META, NOTHING)
-        meta.node = node
-        meta.edge = (node, 0)
-    result._autograd = meta
-    node._word = result._word
-    return 0

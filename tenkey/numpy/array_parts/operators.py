@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.handle import SLOT_NAMES
+from ...core.tensor_base import SLOT_NAMES
 from ...core.lift import weak_tensor
 from ...core.plans import make_table, new_plan, refuse, use_array_table
 from ...core.tensor import Tensor, cpu_word

@@ -30,7 +30,7 @@ import numpy as np
 
 from ...core.compiled.loading import extension
 from ...core.device import base_word, chosen_device
-from ...core.handle import new_handle
+from ...core.tensor_base import new_handle
 from ...core.storage import Storage
 from ...core.tensor import cpu_word
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, dtypes_of

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from numpy import float64
 
+from ...core.tensor_base import SLOT_NAMES
 from ...core.lift import kept_float, kept_int, weak_tensor
-from ...core.handle import SLOT_NAMES
 from ...core.plans import add_method
 from ...core.tensor import Tensor
 from ...dispatch.calling import codegen

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
-from ....core.handle import new_handle
+from ....core.tensor_base import new_handle
 from ....core.lift import refuse_out_of_range
 from ....core.plans import SMALL, Simple
 from ....core.tensor import Tensor, make_tensor
@@ -152,8 +152,6 @@ def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None
         for axis, i in enumerate(indices):
             if i is not None:
                 own_error(_check_range, operator, i._data, x.shape[axis], axis)
-
-
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:

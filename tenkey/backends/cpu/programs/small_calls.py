@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.handle import new_handle
+from ....core.tensor_base import new_handle
 from ....core.tensor import Tensor, cpu_word
 from ....core.word import WEAK_MASK
 from ....dispatch.calling import codegen

@@ -1,0 +1,354 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
+# cython: auto_pickle=False, cdivision=True
+"""Indexing, assignment and views of small tensors.
+
+An index is used only if its parts are ints, slices of ints, ``...`` and None, of exactly these types, or one array of
+ints or bools: evaluating them runs no code of users. The functions follow the conventions of ``operations.py``.
+"""
+
+import cython
+from cython.cimports import numpy as cnp
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.tenkey.core.compiled.handles import (
+    ARRAY,
+    NDARRAY,
+    NO_WORD,
+    TENSOR,
+    Handle,
+    Plan,
+    Table,
+    native,
+    tenkey_get,
+    word_of,
+    wrapped,
+)
+from cython.cimports.tenkey.core.compiled.operations import changed, may_change, operand_word
+from cython.cimports.tenkey.core.compiled.recording import record, window
+
+cnp.import_array()
+
+NOTHING = cython.declare(tuple, ())
+REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
+LARGEST = cython.declare(cython.Py_ssize_t, 1 << 12)  # elements that an index reads or writes
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_plain_slice(part) -> cython.bint:
+    """Return whether the bounds of a slice are ints or None, so that reading them runs no code of users."""
+    start = PySlice_start(part)
+    stop = PySlice_stop(part)
+    step = PySlice_step(part)
+    return (
+        (start is None or type(start) is int)
+        and (stop is None or type(stop) is int)
+        and (step is None or type(step) is int)
+    )
+
+
+@cython.cfunc
+def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> cnp.ndarray:
+    """Return the view that ints, slices, ``...`` and None select; None for any other index, and out of range.
+
+    ``is_element`` says whether ints alone have selected one element.
+    """
+    parts: tuple = index if type(index) is tuple else (index,)
+    ndim: cython.int = cnp.PyArray_NDIM(a)
+    dims: cnp.npy_intp[64]
+    strides: cnp.npy_intp[64]
+    used: cython.int = 0
+    added: cython.int = 0
+    dots: cython.bint = False
+    k: cython.Py_ssize_t
+    for k in range(len(parts)):
+        part = parts[k]
+        if type(part) is int or (type(part) is slice and is_plain_slice(part)):
+            used += 1
+        elif part is None:
+            added += 1
+        elif part is Ellipsis and not dots:
+            dots = True
+        else:
+            return None
+    if used > ndim or ndim + added > 64:
+        return None
+    offset: cython.Py_ssize_t = 0
+    d: cython.int = 0
+    n: cython.int = 0
+    rest: cython.int = ndim - used
+    start: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    step: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    for k in range(len(parts) + (0 if dots else 1)):
+        part = parts[k] if k < len(parts) else Ellipsis
+        if type(part) is int:
+            try:
+                start = part
+            except OverflowError:
+                return None
+            length = cnp.PyArray_DIMS(a)[d]
+            if start < 0:
+                start += length
+            if start < 0 or start >= length:
+                return None
+            offset += start * cnp.PyArray_STRIDES(a)[d]
+            d += 1
+        elif part is None:
+            dims[n], strides[n] = 1, 0
+            n += 1
+        elif part is Ellipsis:
+            while rest > 0:
+                dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
+                rest -= 1
+                n += 1
+                d += 1
+        else:
+            try:
+                PySlice_Unpack(part, cython.address(start), cython.address(stop), cython.address(step))
+            except ValueError:  # a step of 0
+                return None
+            if step < 1:  # tensors have no negative strides
+                return None
+            length = PySlice_AdjustIndices(cnp.PyArray_DIMS(a)[d], cython.address(start), cython.address(stop), step)
+            if length <= 0:
+                length, start, step = 0, 0, 1
+            dims[n], strides[n] = length, cnp.PyArray_STRIDES(a)[d]
+            if length > 1:
+                strides[n] *= step
+            offset += start * cnp.PyArray_STRIDES(a)[d]
+            n += 1
+            d += 1
+    is_element[0] = n == 0 and not dots
+    descr: cnp.dtype = a.descr
+    Py_INCREF(descr)  # PyArray_NewFromDescr steals the reference
+    flags: cython.int = cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_WRITEABLE
+    made: cnp.ndarray = new_from_descr(
+        NDARRAY, descr, n, dims, strides, cnp.PyArray_BYTES(a) + offset, flags, cython.NULL
+    )
+    cnp.set_array_base(made, a)
+    return made
+
+
+@cython.cfunc
+def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulonglong):
+    """Compute ``x[index]``, or return None."""
+    kind: type = type(x)
+    is_element: cython.bint = False
+    if isinstance(index, Handle):
+        return taken(takes, x, index, missed)
+    missed[0] = word_of(x)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(x)
+    if a is None:
+        return None
+    data: cnp.ndarray = view_at(a, index, cython.address(is_element))
+    if data is None:
+        return None
+    if kind is ARRAY and is_element:  # Note [Elements are copies]
+        if plan.recipe is not None:
+            return None
+        data = cnp.PyArray_NewCopy(data, cnp.NPY_CORDER)
+        return wrapped(kind, data, plan.word, None)
+    return window(plan, kind, x, data, None if plan.recipe is None else (as_tuple(index),))
+
+
+@cython.cfunc
+def as_tuple(index):
+    """Return an index as the operator gets it: ``...`` follows ints alone, so that NumPy returns an array."""
+    if type(index) is int:
+        return (index, Ellipsis)
+    if type(index) is not tuple:
+        return (index,)
+    if len(index) == 2 and type(index[0]) is int and type(index[1]) is int:
+        return (*index, Ellipsis)
+    return index
+
+
+@cython.cfunc
+def selected_by(table: Table, x: Handle, index, missed: cython.p_ulonglong) -> cnp.ndarray:
+    """Return the array of an index that is a tensor, if there is a plan for the two; else None."""
+    if table is None or (type(index) is not TENSOR and type(index) is not ARRAY):
+        return None
+    own: cython.ulonglong = word_of(x)
+    other: cython.ulonglong = word_of(cython.cast(Handle, index))
+    missed[0] = NO_WORD if own == NO_WORD or other == NO_WORD else own | other
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        if missed[0] != NO_WORD and table.learn is not None:
+            table.learn(missed[0])
+            missed[0] = NO_WORD
+        return None
+    missed[0] = NO_WORD
+    b: cnp.ndarray = native(cython.cast(Handle, index))
+    a: cnp.ndarray = native(x)
+    if a is None or b is None or cnp.PyArray_NDIM(b) == 0 or cnp.PyArray_NDIM(a) == 0:
+        return None
+    if cnp.PyArray_SIZE(a) > plan.limit or cnp.PyArray_SIZE(b) > plan.limit:
+        return None
+    if cnp.PyArray_TYPE(b) == cnp.NPY_BOOL and cnp.PyArray_NDIM(b) > cnp.PyArray_NDIM(a):
+        return None
+    return b
+
+
+@cython.cfunc
+def taken(table: Table, x: Handle, index, missed: cython.p_ulonglong):
+    """Compute ``x[index]`` for an array of indices or a mask: a copy."""
+    b: cnp.ndarray = selected_by(table, x, index, missed)
+    if b is None:
+        return None
+    a: cnp.ndarray = native(x)
+    try:
+        data = a[b]
+    except REFUSED:
+        return None
+    if type(data) is not NDARRAY:
+        return None
+    made: cnp.ndarray = data
+    if not cnp.PyArray_FLAGS(made) & cnp.NPY_ARRAY_C_CONTIGUOUS or cnp.PyArray_SIZE(made) > LARGEST:
+        return None
+    return wrapped(type(x), data, tenkey_get(x, 1), None)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def assign(table: Table, puts: Table, x: Handle, index, value, missed: cython.p_ulonglong) -> cython.bint:
+    """Carry out ``x[index] = value``, or return False without a change."""
+    key: cython.ulonglong = word_of(x)
+    kind: type = type(x)
+    a: cnp.ndarray = native(x)
+    b: cnp.ndarray = None
+    is_element: cython.bint = False
+    k: cython.int
+    if a is None or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
+        return False
+    if type(value) is kind:
+        if word_of(cython.cast(Handle, value)) != key:
+            return False
+        b = native(cython.cast(Handle, value))
+        if b is None or cnp.PyArray_SIZE(b) > LARGEST:
+            return False
+        if array_memory(a) is array_memory(b):  # NumPy's copies of overlapping arrays are not always right
+            return False
+        if cnp.PyArray_NDIM(b) != 0 and cnp.PyArray_DIMS(b)[0] == 1:  # NumPy drops leading axes of length 1
+            return False
+        data = b
+    elif fits(a, value):
+        data = value
+    else:
+        return False
+    for k in range(cnp.PyArray_NDIM(a)):
+        if cnp.PyArray_STRIDES(a)[k] == 0 and cnp.PyArray_DIMS(a)[k] > 1:  # several elements at one place
+            return False
+    if isinstance(index, Handle):
+        place = selected_by(puts, x, index, missed)
+        if place is None or array_memory(a) is array_memory(place):
+            return False
+        if b is not None and cnp.PyArray_NDIM(b) != 0:
+            return False
+        target = a
+    else:
+        missed[0] = key
+        plan: Plan = table.usable(missed)
+        if plan is None:
+            return False
+        missed[0] = NO_WORD
+        target = view_at(a, index, cython.address(is_element))
+        if target is None or cnp.PyArray_SIZE(cython.cast(cnp.ndarray, target)) > LARGEST:
+            return False
+        if b is not None and cnp.PyArray_NDIM(b) > cnp.PyArray_NDIM(cython.cast(cnp.ndarray, target)):
+            return False
+        place = Ellipsis
+    try:
+        target[place] = data
+    except REFUSED:
+        return False
+    changed(x)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fits(a: cnp.ndarray, value) -> cython.bint:
+    """Return whether a Python number can be written into an array without a warning; an int may still be too large."""
+    of: cython.int = cnp.PyArray_TYPE(a)
+    if type(value) is int:
+        if cnp.PyArray_ISBOOL(a):
+            return False
+        return cnp.PyArray_ISINTEGER(a) or -60000 < value < 60000
+    if type(value) is not float or cnp.PyArray_ISINTEGER(a) or cnp.PyArray_ISBOOL(a):
+        return False
+    return of == cnp.NPY_DOUBLE or of == cnp.NPY_CDOUBLE or value != value or -60000.0 < value < 60000.0
+
+
+@cython.cfunc
+def array_memory(a: cnp.ndarray):
+    """Return the object that owns the memory of an array."""
+    base = cnp.get_array_base(a)
+    return a if base is None else base
+
+
+@cython.cfunc
+def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
+    """Compute ``reshape(x, shape)`` for a tuple of ints: a view where that is possible, else a copy."""
+    missed[0] = NO_WORD
+    if type(shape) is not tuple or not isinstance(x, Handle):
+        return None
+    lengths: tuple = shape
+    dims: cnp.npy_intp[64]
+    n: cython.Py_ssize_t = len(lengths)
+    k: cython.Py_ssize_t
+    if n > 64:
+        return None
+    for k in range(n):
+        if type(lengths[k]) is not int:
+            return None
+        try:
+            dims[k] = lengths[k]
+        except OverflowError:
+            return None
+        if dims[k] < -1:
+            return None
+    missed[0] = operand_word(kind, x, table)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None or cnp.PyArray_SIZE(a) > plan.limit:
+        return None
+    wanted: cnp.PyArray_Dims
+    wanted.ptr, wanted.len = dims, cython.cast(cython.int, n)
+    try:
+        data = cnp.PyArray_Newshape(a, cython.address(wanted), cnp.NPY_CORDER)
+    except REFUSED:
+        return None
+    if type(data) is not NDARRAY or data is a:
+        return None
+    made: cnp.ndarray = data
+    base = cnp.get_array_base(made)
+    if base is a or (base is not None and base is cnp.get_array_base(a)):
+        return window(plan, kind, cython.cast(Handle, x), data, (shape, None))
+    result: Handle = wrapped(kind, data, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), (shape, None))
+    return result
+
+
+@cython.cfunc
+def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
+    """Compute ``x.T``."""
+    missed[0] = operand_word(kind, x, table)
+    plan: Plan = table.usable(missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    a: cnp.ndarray = native(cython.cast(Handle, x))
+    if a is None:
+        return None
+    data = cnp.PyArray_Transpose(a, cython.NULL)
+    axes = NOTHING if plan.recipe is None else tuple(range(cnp.PyArray_NDIM(a) - 1, -1, -1))
+    return window(plan, kind, cython.cast(Handle, x), data, (axes,))
