@@ -76,8 +76,8 @@ def copy_tree(source: Path, target: Path) -> Path:
     return target
 
 
-def run_tests(root: Path, selection: Sequence[str], *options: str, limit: float = _LIMIT) -> Outcome:
-    """Run the fast tier, or a selection of it, on the tree below ``root``, for at most ``limit`` seconds."""
+def run_tests(root: Path, selection: Sequence[str], *options: str, limit: float | None = None) -> Outcome:
+    """Run the fast tier, or a selection of it, on the tree below ``root``, for at most ``limit`` seconds, otherwise 900."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options, *selection]
     without = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS")
     environment = {name: value for name, value in os.environ.items() if name not in without}
@@ -89,10 +89,10 @@ def run_tests(root: Path, selection: Sequence[str], *options: str, limit: float 
         if sys.platform == "linux":  # a fault that makes a loop endless must not take all memory
             resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         try:
-            said, _ = process.communicate(timeout=limit)
+            said, _ = process.communicate(timeout=limit or _LIMIT)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with the processes that tests have started
-            return Outcome(True, f"the tests did not end in {limit} s")
+            return Outcome(True, f"the tests did not end in {limit or _LIMIT} s")
     if process.returncode == 5:
         return Outcome(False, "the fast tier has no test of that selection", selects=False)
     lines = said.strip().splitlines() or [""]

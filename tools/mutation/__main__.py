@@ -37,7 +37,8 @@ from .recording import Record, read
 __all__ = ["chosen_tests", "main", "sample", "try_mutant"]
 
 _RECORDED: Final = ("tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "backends")
-_SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in ("reference", "gradients", "errors", "meta", "vmap")]
+_ASPECTS: Final = ("reference", "gradients", "errors", "meta", "vmap", "decompositions")
+_SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in _ASPECTS]
 
 
 def sample(root: Path, places: Sequence[str], without: Sequence[str], count: int, seed: int) -> Iterator[Mutant]:
