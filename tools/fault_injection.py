@@ -77,7 +77,7 @@ def copy_tree(source: Path, target: Path) -> Path:
 
 
 def run_tests(root: Path, selection: Sequence[str], *options: str, limit: float | None = None) -> Outcome:
-    """Run the fast tier, or a selection of it, on the tree below ``root``, for at most ``limit`` seconds, otherwise 900."""
+    """Run the fast tier, or a selection of it, on the tree below ``root``, for at most ``limit`` seconds (900)."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options, *selection]
     without = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS")
     environment = {name: value for name, value in os.environ.items() if name not in without}

@@ -36,7 +36,9 @@ from .recording import Record, read
 
 __all__ = ["chosen_tests", "main", "sample", "try_mutant"]
 
-_RECORDED: Final = ("tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "backends")
+_RECORDED: Final = (
+    "tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "random", "printers", "backends",
+)  # fmt: skip
 _ASPECTS: Final = ("reference", "gradients", "errors", "meta", "vmap", "decompositions")
 _SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in _ASPECTS]
 
@@ -60,8 +62,8 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
     """Return the arguments for the runs of pytest that a mutant needs, the most specific first.
 
     They are the sweeps over its operator, or those of its file; the examples and the tests that are named after its
-    file; and the test files that execute its line, the shortest first, as many as take ``limit`` seconds. Only the
-    first two are left for a line that the import executes.
+    file; and the test files that execute its line, the shortest first, as many as take ``limit`` seconds. A line that
+    only the import executes gets the first two.
     """
     runs = []
     text = (root / mutant.path).read_text(encoding="utf-8")
