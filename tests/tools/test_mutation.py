@@ -168,5 +168,5 @@ def test_specific_and_short_tests_come_first(tmp_path: Path) -> None:
     for mutant in mutants(path, text):
         sweeps, named, *covering = mutation.chosen_tests(mutant, record, tmp_path, 20.0)
         assert sweeps[-2:] == ["-k", "cumsum]"]
-        assert named == [path, "tests/test_sums.py"]
-        assert covering == ([["tests/test_b.py", "tests/test_a.py"]] if mutant.line == 8 else [])
+        assert named == ["tests/test_sums.py"]
+        assert covering == ([["tests/test_b.py", "tests/test_a.py", path]] if mutant.line == 8 else [])

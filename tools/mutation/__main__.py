@@ -37,7 +37,8 @@ from .recording import Record, read
 __all__ = ["chosen_tests", "main", "sample", "try_mutant"]
 
 _RECORDED: Final = (
-    "tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "random", "printers", "backends",
+    "tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "random", "printers",
+    "backends",
 )  # fmt: skip
 _ASPECTS: Final = ("reference", "gradients", "errors", "meta", "vmap", "decompositions")
 _SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in _ASPECTS]
@@ -62,8 +63,7 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
     """Return the arguments for the runs of pytest that a mutant needs, the most specific first.
 
     They are the sweeps over its operator, or those of its file; the examples and the tests that are named after its
-    file; and the test files that execute its line, the shortest first, as many as take ``limit`` seconds. A line that
-    only the import executes gets the first two.
+    file; and the test files that execute its line, the shortest first, as many as take ``limit`` seconds.
     """
     runs = []
     text = (root / mutant.path).read_text(encoding="utf-8")
@@ -74,14 +74,18 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
         runs.append([*_SWEEPS, "-k", " or ".join(f"{name}]" for name in wanted)])
     lines = record.lines.get(mutant.path, {})
     covering = lines.get(mutant.line) or lines.get(mutant.statement) or []
+    if not covering:  # the language of loops is translated, not executed: any test of the package's part may notice
+        covering = [test for test in record.seconds if test.startswith(f"tests/{Path(mutant.path).parts[1]}/")]
     named = [test for test in record.seconds if Path(mutant.path).stem.strip("_") in test]
-    runs.append([mutant.path] if ">>> " in text else [])
+    runs.append([])
     for tests in (named, [test for test in covering if test not in named]):
         left = limit
         for test in sorted(filter(lambda test: (root / test).exists(), tests), key=record.seconds.__getitem__):
             left -= record.seconds[test]
             runs[-1] += [test] if left > 0 else []
         runs.append([])
+    if runs[-2] and ">>> " in text:
+        runs[-2].append(mutant.path)  # its examples, after a test: collected alone, the file would be imported twice
     return [run for run in runs if run]
 
 
@@ -94,7 +98,7 @@ def try_mutant(mutant: Mutant, runs: list[list[str]], root: Path, limit: float) 
         path.write_text(mutant.applied(text) or "", encoding="utf-8")
         os.utime(path, (modified + 2, modified + 2))  # compiled files go by seconds and size
         for run in runs:
-            outcome = run_tests(root, run, "-x", "-p", "tenkey", limit=limit)  # examples alone would import it twice
+            outcome = run_tests(root, run, "-x", limit=limit)
             if outcome.failed:
                 break
     finally:
