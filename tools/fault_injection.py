@@ -5,7 +5,7 @@
     python -m tools.fault_injection --whole       # the whole fast tier for each fault (hours)
     python -m tools.fault_injection --list        # names and files, without running anything
 
-The tests are run once without a fault and must pass. Each fault of ``tools/faults`` is then applied alone, in a
+The tests are run once without a fault and must pass. Each fault of ``tools/faults.py`` is then applied alone, in a
 copy of the source tree, and is *noticed* if its tests fail there. The exit status is 0 if every fault is noticed, 1 if
 one is missed or the tests fail without a fault. The working tree is not touched. The copies share the cache of compiled
 kernels (``TENKEY_CACHE_DIR``): its keys are the sources of the kernels, so only a kernel with a fault is compiled.
@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +38,7 @@ _COPIED: Final = (
 )  # fmt: skip
 _NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", "_build", "_api", ".tenkey_cache", ".hypothesis")
 _LIMIT: Final = 900  # seconds; tests that take longer with a fault, such as one that makes them hang, have noticed it
+_MEMORY: Final = 16 << 30  # bytes of addresses
 
 
 class Outcome(NamedTuple):
@@ -55,7 +58,7 @@ def apply(fault: Fault, root: Path) -> None:
     if found != 1 or fault.old == fault.new:
         raise ValueError(
             f"[{fault.name}] {fault.old!r} occurs {found} times in {fault.path}: a fault changes a text that occurs "
-            "once. Correct its entry in tools/faults."
+            "once. Correct its entry in tools/faults.py."
         )
     modified = path.stat().st_mtime
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
@@ -73,23 +76,28 @@ def copy_tree(source: Path, target: Path) -> Path:
     return target
 
 
-def run_tests(root: Path, selection: Sequence[str], *options: str) -> Outcome:
-    """Run the fast tier, or a selection of it, on the tree below ``root``."""
+def run_tests(root: Path, selection: Sequence[str], *options: str, limit: float | None = None) -> Outcome:
+    """Run the fast tier, or a selection of it, on the tree below ``root``, for at most ``limit`` seconds (900)."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options, *selection]
     without = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS")
     environment = {name: value for name, value in os.environ.items() if name not in without}
     environment["PYTHONPATH"] = str(root)
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=_LIMIT
-        )
-    except subprocess.TimeoutExpired:
-        return Outcome(True, f"the tests did not end in {_LIMIT} s")
-    if done.returncode == 5:
+    with subprocess.Popen(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        if sys.platform == "linux":  # a fault that makes a loop endless must not take all memory
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        try:
+            said, _ = process.communicate(timeout=limit or _LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that tests have started
+            return Outcome(True, f"the tests did not end in {limit or _LIMIT} s")
+    if process.returncode == 5:
         return Outcome(False, "the fast tier has no test of that selection", selects=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    end = (done.stdout + done.stderr).strip().splitlines()
-    return Outcome(done.returncode != 0, lines[0] if lines else end[-1] if end else "")
+    lines = said.strip().splitlines() or [""]
+    failures = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return Outcome(process.returncode != 0, (failures or lines[-1:])[0])
 
 
 def try_fault(fault: Fault, source: Path, *, whole: bool = False) -> Outcome:

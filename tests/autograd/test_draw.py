@@ -102,6 +102,32 @@ def test_what_is_in_it() -> None:
     assert repr(picture) == "<drawing of 4 nodes and 2 leaves>"
 
 
+def test_lines_and_saved_values_lie_in_their_box_without_overlap() -> None:
+    w, b = leaf(3, 2), leaf(2)
+    svg = draw(tk.sum(tk.tanh(w * w + b) * w), params={"w": w, "b": b}).svg
+    groups = [g for g in ET.fromstring(svg).iter(f"{SVG}g") if g.find(f"{SVG}rect[@class='box']") is not None]
+    assert any(g.find(f"{SVG}rect[@class='kept']") is not None for g in groups)
+    for group in groups:
+        (left, top, right, bottom), *kept = (
+            (
+                float(r.get("x", "nan")),
+                float(r.get("y", "nan")),
+                float(r.get("width", "nan")),
+                float(r.get("height", "nan")),
+            )
+            for kind in ("box", "kept")
+            for r in group.findall(f"{SVG}rect[@class='{kind}']")
+        )
+        right, bottom = left + right, top + bottom
+        lines = [float(t.get("y", "nan")) for t in group.findall(f"{SVG}text") if t.get("class") != "saved"]
+        saved = [float(t.get("y", "nan")) for t in group.findall(f"{SVG}text[@class='saved']")]
+        assert all(low + 8 < high for low, high in pairwise([top, *lines, *saved])), "baselines of text with 8 or more"
+        assert max([*lines, *saved]) < bottom
+        for x, y, width, height in kept:
+            assert left < x < x + width < right
+            assert lines[-1] < y < saved[0] <= saved[-1] < y + height < bottom
+
+
 def test_saved_tensors_are_called_as_the_user_calls_them() -> None:
     w, x = leaf(3), leaf(3)
     hidden = w * x

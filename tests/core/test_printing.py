@@ -89,6 +89,17 @@ def test_long_tail_gets_a_line_of_its_own() -> None:
                 assert all(len(line) <= width or line.startswith("       shape=") for line in lines)
 
 
+@pytest.mark.parametrize("values", [np.arange(3), np.arange(40), np.zeros((2, 3))])
+def test_a_tail_that_just_fits_stays_on_the_last_line(values: Any) -> None:
+    with printoptions(linewidth=10**6):
+        whole = text(values)
+    *before, last = whole.splitlines()
+    for width, lines in ((len(last), [*before, last]), (len(last) - 1, len(before) + 2)):
+        with printoptions(linewidth=width):
+            printed = text(values).splitlines()
+        assert printed == lines if isinstance(lines, list) else len(printed) == lines
+
+
 def test_bfloat16() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.array([[1.5, -100], [1 / 3, 0]], ml_dtypes.bfloat16)

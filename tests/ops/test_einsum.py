@@ -106,6 +106,12 @@ def test_gradients(text: str) -> None:
     assert gradcheck(lambda a, b: tk.einsum(text, a, b), (x, y))
 
 
+def test_the_pair_with_the_smallest_product_comes_first() -> None:
+    sizes = {"a": 2, "b": 100, "c": 3, "d": 50}  # ac: 6 elements, bd: 5000, abcd: 30000
+    assert module._next_pair(["ab", "bc", "cd"], "ad", sizes) == (0, 1)
+    assert module._next_pair(["ab", "bc", "cd"], "ad", {**sizes, "a": 40, "b": 4, "d": 5}) == (1, 2)  # bd: 20, ac: 120
+
+
 def test_results_are_copies() -> None:
     x = tk.ones((3, 3))
     for text in ("ij", "ij->ji", "ii->i", "...", "ij->ij"):

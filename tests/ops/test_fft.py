@@ -132,3 +132,8 @@ def test_transforms_of_no_elements_are_those_of_zeros(name: str, shape: tuple[in
         got = getattr(tk.fft, name)(x, n=5, axis=axis)
         assert got.shape[axis] == (3 if name in ("rfft", "ihfft") else 5)
         assert not got.numpy().any()
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_of_a_single_sample(name: str) -> None:
+    np.testing.assert_array_equal(getattr(tk.fft, name)(1).numpy(), getattr(np.fft, name)(1))

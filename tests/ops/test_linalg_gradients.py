@@ -38,6 +38,16 @@ def test_determinant_of_singular_matrices(rank: int, dtype: str) -> None:
     np.testing.assert_allclose(found.numpy(), np.conj(cofactors), atol=1e-12)
 
 
+def test_second_derivatives_of_the_largest_determinant_that_is_exact_for_singular_matrices() -> None:
+    a, b = _RNG.standard_normal((2, 6, 6))
+    assert gradgradcheck(tk.linalg.det, (_leaf(a[:, :5] @ b[:5]),))
+
+
+def test_qr_of_a_stack_of_wide_matrices() -> None:
+    x = _leaf(_RNG.standard_normal((3, 2, 4)))
+    assert gradcheck(lambda a: tuple(tk.linalg.qr(a)), (x,))
+
+
 def test_determinant_of_larger_matrices() -> None:
     x = _leaf(_RNG.standard_normal((8, 8)))
     assert gradcheck(tk.linalg.det, (x,))

@@ -23,8 +23,7 @@ _HARMLESS = Fault("nothing", "tenkey/module.py", "UNUSED = 0", "UNUSED = 1", ("t
 def test_names_are_unique_and_there_are_many() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
     areas = {fault.path.split("/")[1] for fault in FAULTS}
-    assert areas >= {"autograd", "backends", "core", "dispatch", "interop", "library", "ops", "profiler", "random"}
-    assert areas >= {"serialization", "testing", "transforms"}
+    assert areas >= {"autograd", "backends", "core", "dispatch", "interop", "ops", "transforms"}
 
 
 @each("fault", FAULTS)
@@ -95,6 +94,6 @@ def test_a_hanging_test_has_noticed_a_fault(tree: Path, monkeypatch: pytest.Monk
 
 
 def test_the_list_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list", "-k", "schema"]) == 0
-    assert "schema: " in capsys.readouterr().out
+    assert main(["--list", "-k", "dispatch"]) == 0
+    assert "dispatch: " in capsys.readouterr().out
     assert main(["--list", "-k", "no such fault"]) == 1
