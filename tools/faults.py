@@ -184,9 +184,9 @@ FAULTS: Final = (
     ),
     Fault(
         "ops: autocast computes a norm in half precision",
-        "tenkey/ops/autocast.py",
-        '"linalg_vector_norm", ',
-        "",
+        "tenkey/ops/builtin/linalg/norms.py",
+        'autocast="float32"',
+        "autocast=None",
         ("tests/ops/test_autocast.py",),
     ),
     Fault(

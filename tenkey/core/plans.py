@@ -22,10 +22,10 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from .compiled.loading import extension
 from .device import CPU, base_word
-from .tensor_base import SLOT_NAMES
 from .lift import weak_tensor
 from .storage import Storage
 from .tensor import Tensor, cpu_word, storage_of, version_of
+from .tensor_base import SLOT_NAMES
 from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT, dtypes_of
 
 __all__ = [

@@ -21,8 +21,8 @@ from ..dispatch.subclasses import ASKING, run_unasked
 from .answers import NO, YES, Answer, Count, count_of
 from .departures import departed
 from .device import CPU, Device, base_word
-from .tensor_base import Operations, new_handle
 from .storage import HostMemory, Storage, is_contiguous
+from .tensor_base import Operations, new_handle
 from .word import DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, WEAK_MASK
 
 if TYPE_CHECKING:

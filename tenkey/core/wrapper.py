@@ -34,9 +34,9 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from .device import CPU, Device
-from .tensor_base import new_handle
 from .storage import Storage, contiguous_strides
 from .tensor import Tensor
+from .tensor_base import new_handle
 from .tree import parts_of
 from .word import REQUIRES_GRAD
 

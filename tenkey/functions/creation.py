@@ -15,8 +15,8 @@ from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import device_exchange, dlpack
 from ..core.exchange.interfaces import read_interface
-from ..core.tensor_base import new_handle
 from ..core.tensor import Tensor, cpu_word, fits, make_tensor
+from ..core.tensor_base import new_handle
 from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown

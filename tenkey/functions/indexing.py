@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..core.tensor_base import new_handle
 from ..core.tensor import Tensor
+from ..core.tensor_base import new_handle
 from ..dispatch.calling.public import public
 from ..dispatch.local_state import get_state
 from ..dispatch.registry import registry

@@ -22,10 +22,10 @@ from ..backends.cpu.fp_warnings import quietly
 from ..core.compiled.loading import extension
 from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
-from ..core.tensor_base import new_handle
 from ..core.lift import weak_tensor
 from ..core.plans import make_table, new_plan, plan_of, refuse
 from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
+from ..core.tensor_base import new_handle
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.calling import codegen

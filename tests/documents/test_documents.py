@@ -14,6 +14,7 @@ import pytest
 from tests._programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
+_MAKING_UP_NAMES = ("test_documents.py", "test_fault_injection.py", "test_mutation.py")  # of tests
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -110,7 +111,7 @@ def missing_guards(text: str) -> list[str]:
 def test_the_tests_that_notes_name_are_there() -> None:
     sources = [path for folder in ("tenkey", "tools", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
     for path in (*sources, ROOT / "pyproject.toml", ROOT / "CONTRIBUTING.md", ROOT / ".ci" / "run"):
-        if path.name not in ("test_documents.py", "test_fault_injection.py"):  # these make up names of tests
+        if path.name not in _MAKING_UP_NAMES:
             assert missing_guards(path.read_text(encoding="utf-8")) == [], path
 
 

@@ -36,6 +36,7 @@ RELATED = {
     "products": "products of matrices: operators, and the loops of the CPU",
     "promotion": "type promotion: of dtypes, and of declarations",
     "random": "random numbers: bits, operators, distributions",
+    "recording": "calls that are recorded: the kernels that do it, and the same in the compiled core",
     "reduction": "reductions as operators, and as CPU kernels",
     "reductions": "reductions as operators, and their gradients",
     "samples": "sample inputs: of declarations, and of any operator",

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.dtypes.names import get_defaults
-from ...core.tensor_base import new_handle
 from ...core.tensor import Tensor
+from ...core.tensor_base import new_handle
 from ...dispatch.operator import Operator
 from ..allocation.host import COUNTED, allocate
 from .kernels import WORDS, Specialized

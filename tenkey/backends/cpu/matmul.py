@@ -22,9 +22,9 @@ import numpy as np
 
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
-from ...core.tensor_base import new_handle
 from ...core.plans import Simple
 from ...core.tensor import Tensor, cpu_word
+from ...core.tensor_base import new_handle
 from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
 from ...ops.shapes import broadcast_shapes

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.tensor_base import new_handle
 from ...core.silence import silently
 from ...core.tensor import Tensor
+from ...core.tensor_base import new_handle
 from ...core.word import WEAK_MASK
 from ...dispatch.calling import codegen
 from ...dispatch.operator import Operator

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor_base import new_handle
 from ...core.plans import SUM, Reduction
 from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.tensor_base import new_handle
 from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.schema import parse_schema

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from ...core.tensor_base import new_handle
 from ...core.plans import SMALL, Simple
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, make_view
+from ...core.tensor_base import new_handle
 from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import View

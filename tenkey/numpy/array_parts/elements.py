@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, Final
 
-from ...core.tensor_base import SLOT_NAMES
 from ...core.plans import table_of, transposed, use_array_table
 from ...core.tensor import Tensor
+from ...core.tensor_base import SLOT_NAMES
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.errors import shown
 from ...dispatch.registry import registry

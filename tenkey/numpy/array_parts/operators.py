@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.tensor_base import SLOT_NAMES
 from ...core.lift import weak_tensor
 from ...core.plans import make_table, new_plan, refuse, use_array_table
 from ...core.tensor import Tensor, cpu_word
+from ...core.tensor_base import SLOT_NAMES
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
 from ..array_class import ndarray

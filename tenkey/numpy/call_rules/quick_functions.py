@@ -30,9 +30,9 @@ import numpy as np
 
 from ...core.compiled.loading import extension
 from ...core.device import base_word, chosen_device
-from ...core.tensor_base import new_handle
 from ...core.storage import Storage
 from ...core.tensor import cpu_word
+from ...core.tensor_base import new_handle
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, dtypes_of
 from ...dispatch.calling import codegen
 from ...dispatch.local_state import get_state

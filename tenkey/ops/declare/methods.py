@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from numpy import float64
 
-from ...core.tensor_base import SLOT_NAMES
 from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.plans import add_method
 from ...core.tensor import Tensor
+from ...core.tensor_base import SLOT_NAMES
 from ...dispatch.calling import codegen
 from ...dispatch.calling.arguments import lift as lift_arguments
 from ...dispatch.calling.bindings import open_entry

@@ -18,8 +18,8 @@ import pytest
 import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.core.compiled.loading import extension
-from tenkey.core.tensor_base import SLOT_NAMES
 from tenkey.core.plans import is_planned, special_methods
+from tenkey.core.tensor_base import SLOT_NAMES
 from tenkey.dispatch import registry
 from tenkey.library import scalar as s
 

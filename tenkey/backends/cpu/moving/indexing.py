@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
-from ....core.tensor_base import new_handle
 from ....core.lift import refuse_out_of_range
 from ....core.plans import SMALL, Simple
 from ....core.tensor import Tensor, make_tensor
+from ....core.tensor_base import new_handle
 from ....core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry

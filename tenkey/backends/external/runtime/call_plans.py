@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.device import to_device
-from ....core.tensor_base import new_handle
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor, word_for
+from ....core.tensor_base import new_handle
 from ....core.word import WEAK_MASK
 from ....dispatch.keys import DispatchKey
 from ..interface import Backend
