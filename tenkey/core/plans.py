@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..dispatch.diagnostics.wrong_arguments import ABSENT
 from ..dispatch.local_state import SILENT, state_variable
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
@@ -283,14 +282,7 @@ def _entry(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any
     form = _form(operator)
     if not form:
         return general
-    table, slots = table_of(operator, general), _core.slots
-    names = tuple([a.name for a in operator.schema.arguments])
-    if form == "unary" and names == ("x",):
-        call = slots.unary_entry(table, general, ABSENT)
-    elif form == "binary" and names == ("x1", "x2"):
-        call = slots.binary_entry(table, general, ABSENT)
-    else:
-        call = slots.general_entry(table, general, form)
+    call = _core.slots.entry(table_of(operator, general), general, form)
     call.operator = operator
     return _named(call, general)
 

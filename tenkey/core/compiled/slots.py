@@ -403,35 +403,7 @@ def view(root: Handle, data):
     return wrapped(ARRAY, data, tenkey_get(root, 1), storage)
 
 
-# ---- entries: functions whose usual calls are planned; ``absent`` is the default of what was not given
-
-
-def unary_entry(table: Table, general, absent, of_arrays: bool = False):
-    """Return the function ``f(x, out)``."""
-    kind: type = ARRAY if of_arrays else TENSOR
-
-    def call(x=absent, out=absent):
-        missed: cython.ulonglong = NO_WORD
-        if out is not absent:
-            return general(x, out=out)
-        result = unary(table, kind, x, cython.address(missed))
-        return followed(table, general(x), missed) if result is None else result
-
-    return call
-
-
-def binary_entry(table: Table, general, absent, of_arrays: bool = False):
-    """Return the function ``f(x1, x2, out)``."""
-    kind: type = ARRAY if of_arrays else TENSOR
-
-    def call(x1=absent, x2=absent, out=absent):
-        missed: cython.ulonglong = NO_WORD
-        if out is not absent:
-            return general(x1, x2, out=out)
-        result = binary(table, kind, x1, x2, cython.address(missed))
-        return followed(table, general(x1, x2), missed) if result is None else result
-
-    return call
+# ---- entries: functions whose usual calls are planned
 
 
 @cython.cclass
@@ -458,8 +430,11 @@ class Callable:
         return followed(table, self.general(*args), missed) if result is None else result
 
 
-def general_entry(table: Table, general, form: str):
-    """Return a function with any parameters; planned are calls without keywords (reductions have two)."""
+def entry(table: Table, general, form: str):
+    """Return a function whose calls without keywords are planned, or with those of reductions.
+
+    It takes any arguments, so that errors about them are those of the function in Python.
+    """
     which: cython.int = ["unary", "binary", "where", "reduce", "matmul", "reshape"].index(form)
 
     def call(*args, **keywords):

@@ -55,7 +55,8 @@ def _outcome(call: Callable[[], Any]) -> Any:
     except (TypeError, ValueError, OverflowError) as error:
         return type(error)
     if isinstance(result, tk.Tensor):
-        return type(result), result.dtype, result.shape, result.numpy().tobytes()
+        values = np.where(np.isnan(result.numpy()), np.nan, result.numpy())  # the sign of nan is not defined
+        return type(result), result.dtype, result.shape, values.tobytes()
     return type(result), result
 
 
