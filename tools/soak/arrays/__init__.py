@@ -2,7 +2,7 @@
 
     python -m tools.soak --numpy --minutes 2
     PYTHONMALLOC=debug MALLOC_PERTURB_=165 python -m tools.soak --numpy --minutes 2    # finds uses of freed memory
-    TENKEY_COMPILE=off python -m tools.soak --numpy                                    # small calls in Python
+    TENKEY_COMPILED=0 python -m tools.soak --numpy                                     # small calls in Python
 
 A program is a tuple of Python statements (:mod:`.program`) of one of three kinds:
 
