@@ -185,7 +185,17 @@ class Tracer:
                 raise
         finally:
             sys.settrace(before)
+        forget_handled()
         return self.place
+
+
+def forget_handled() -> None:
+    """Clear the exception that counts as being handled after an interrupt at the first instruction of a handler.
+
+    CPython 3.11 to 3.13 end the handler before they have begun it, so that later exceptions have it as their context.
+    """
+    if sys.exc_info()[1] is not None:
+        ctypes.pythonapi.PyErr_SetExcInfo(None, None, None)
 
 
 def stacks() -> str:

@@ -36,7 +36,6 @@ __all__ = [
 SMALL: Final = 1 << 12
 """The number of elements above which kernels take as long as the way to them."""
 _BYTES: Final = 1 << 16  # results from here on are allocated by the backend
-_SLOW: Final = 255  # elements up to which a slow ufunc is not counted (Note [Which loop computes])
 _WAITS: Final = 64  # calls after which a program may have been compiled
 _PLANNED: Final = base_word("cpu") | DTYPE_MASK | WEAK_MASK | REQUIRES_GRAD
 _ELEMENTWISE: Final = 1
@@ -135,13 +134,14 @@ def plan_of(operator: Operator, key: int) -> Any:
     bits = REQUIRES_GRAD if recorded is not None else 0
     if isinstance(small, Elementwise):
         program = small.program
+        if program.slow and not program.compiled:  # another ufunc may take its place, for all calls at once
+            return refuse(_WAITS)
         if not isinstance(program.call, np.ufunc):
             return refuse(0 if program.is_ufunc else _WAITS)
         types = "".join([dtype.char for dtype in (*program.signature, program.result)])
-        limit = _SLOW if program.slow and not program.compiled else program.limit - 1
         made = new_plan(
-            cpu_word(program.result) | bits, program.call, types, program.result, limit=limit, recipe=recipe,
-            call=program.call,
+            cpu_word(program.result) | bits, program.call, types, program.result, limit=program.limit - 1,
+            recipe=recipe, call=program.call,
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     if isinstance(small, Reduction):
