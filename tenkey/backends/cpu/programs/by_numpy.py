@@ -100,6 +100,18 @@ def whole_power(base: Any, exponent: Any) -> Any:
         raise
 
 
+_EVEN_POWERS: Final = {np.dtype(np.float32): 64, np.dtype(np.float64): 512}
+
+
+def _reciprocal_root(x: Any) -> Any:
+    """Return 1 / sqrt(x) with the bits of the compiled loop, ``reciprocal_root``, which takes over after some calls."""
+    kind, power = x.dtype.type, _EVEN_POWERS[x.dtype]
+    x, small = np.where(x < -1, kind(-1), x), x < 1
+    inverse = kind(1) / (x * np.where(small, kind(2.0**power), kind(2.0**-power)))
+    root = np.sqrt(inverse) * np.where(small, kind(2.0 ** (power // 2)), kind(2.0 ** -(power // 2)))
+    return np.where(inverse == kind("-inf"), inverse, root)
+
+
 def numpy_function(facet: Pointwise, dtype: np.dtype, result: np.dtype) -> Callable[..., Any]:
     """Return a function of arrays that computes the expression in ``dtype`` by NumPy's functions."""
     name, expression = facet.schema.name, facet.expression
@@ -126,6 +138,9 @@ def numpy_function(facet: Pointwise, dtype: np.dtype, result: np.dtype) -> Calla
         scope |= {f"_{name}": function for name, function in COMPLEX_FUNCTIONS.items()}
     if dtype.kind in "iub":
         table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
+    if dtype in _EVEN_POWERS:
+        table = table.extended("NumPy", rsqrt="_rsqrt({0})")
+        scope["_rsqrt"] = _reciprocal_root
     for operation in BY_ELEMENT:  # Python functions, which return double precision for any dtype
         table = table.extended("NumPy", **{operation: f"np.asarray({NUMPY[operation]}, _dtype)"})
     source = function_source("program", (*facet.parameters, *facet.indices), [expression], table)
