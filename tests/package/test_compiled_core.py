@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -174,7 +175,7 @@ _SOURCES = {"__init__.py", "loading.py", "sources.py", *(name + end for name in 
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"CC": "false"}, "failed with exit code 1"),
+        ({"CC": "false"}, r"exit (code|status) 1"),
         ({"CC": "true"}, "has not written probe"),
         ({"TENKEY_EXTENSION": "off"}, "TENKEY_EXTENSION=off"),
     ],
@@ -186,7 +187,7 @@ def test_a_pure_wheel(settings: dict[str, str], why: str, tmp_path: Path) -> Non
     assert _compiled_files(wheel) == _SOURCES
     (line,) = [line for line in said.splitlines() if not line.endswith(".whl")]
     assert line.startswith("tenkey is installed without its compiled core, and runs in Python: ")
-    assert why in line
+    assert re.search(why, line)
 
 
 @pytest.mark.full

@@ -92,6 +92,8 @@ def test_two_operands_have_the_bits_of_python(name: str, module: Any) -> None:
             for left, right in ((x, y), (y, x)):
                 if module is tk and isinstance(y, np.float64) and left is y:
                     continue  # NumPy's scalar computes, by __array_ufunc__
+                if a.dtype.kind == "c" and isinstance(y, int) and y == 10**30:
+                    continue  # NumPy 2.1 itself crashes when it compares the two
                 with np.errstate(all="ignore"):
                     expected = _outcome(lambda left=left, right=right: _in_python(call, left, right))
                     for _ in range(3):
