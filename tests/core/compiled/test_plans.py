@@ -88,12 +88,12 @@ def test_two_operands_have_the_bits_of_python(name: str, module: Any) -> None:
     for a in arrays:
         x = module.asarray(a)
         same = [module.asarray(b) for b in arrays if b.dtype == a.dtype and b.shape == a.shape]
-        for y in (*same, x[0], 2, 2.5, -1, 300, 10**30, 0, np.float64(1.5), float("nan")):
+        # NumPy 2.1 crashes where it compares strided integers with numbers out of their range
+        others = (-1, 300, 10**30) if a.flags.c_contiguous else ()
+        for y in (*same, x[0], 2, 2.5, 0, *others, np.float64(1.5), float("nan")):
             for left, right in ((x, y), (y, x)):
                 if module is tk and isinstance(y, np.float64) and left is y:
                     continue  # NumPy's scalar computes, by __array_ufunc__
-                if a.dtype.kind == "c" and isinstance(y, int) and y == 10**30:
-                    continue  # NumPy 2.1 itself crashes when it compares the two
                 with np.errstate(all="ignore"):
                     expected = _outcome(lambda left=left, right=right: _in_python(call, left, right))
                     for _ in range(3):
