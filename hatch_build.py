@@ -38,7 +38,7 @@ _METHOD_OF_SLOT: Final = re.compile(rf'^\s*\{{"__r?(?:{_OPERATORS})__",.*\bMETH_
 
 
 class CompiledCoreHook(BuildHookInterface):  # type: ignore[misc]  # hatchling need not be installed
-    """What hatchling calls before and after it writes a wheel."""
+    """Hooks that hatchling calls before and after it writes a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the extension files to the wheel, or to the source tree for an editable installation."""

@@ -77,7 +77,7 @@ class Simple(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What an Autograd kernel records: see ``Recipe`` in the core.
+    """The node and the saved values that an Autograd kernel records: see ``Recipe`` in the core.
 
     A source in ``saves`` is the position of an operand, "out", "meta", "own_meta" (the shape, dtype and device of the
     first operand, where the node that its edge leads to does not have them) or "option NAME", another argument.

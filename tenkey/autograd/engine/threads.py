@@ -1,4 +1,4 @@
-"""What the engine needs of threads: starting them, and waiting for them.
+"""Start the threads of the engine, and wait for them.
 
 Note [Interrupts of backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -74,7 +74,7 @@ class Recipe:
 @cython.final
 @cython.cclass
 class Plan:
-    """What is known of a call for one union of dispatch words. Immutable once it is in a table."""
+    """How to compute a call for one union of dispatch words. Immutable once it is in a table."""
 
     def __cinit__(self):
         self.loop = cython.NULL

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
 # cython: auto_pickle=False, cdivision=True
-"""What plans compute: elementwise calls, reductions and small products.
+"""Compute planned calls: elementwise operations, reductions and small products.
 
 Each function takes a table and the arguments of a call and returns the result, or None where the call has to go to
 Python; then ``missed`` is the union of words for which a plan is to be made, or NO_WORD. Nothing has changed by then.

@@ -257,7 +257,7 @@ _CALL: Final = """    try:
         if $made is not None: return $made"""
 
 
-# ---- results: new arrays and views of NumPy's results, or None where the general way is to be taken
+# ---- results: new arrays and views of NumPy's results, or None to fall back to the general path
 
 _WORDS: Final = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
 
