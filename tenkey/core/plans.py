@@ -128,9 +128,9 @@ def plan_of(operator: Operator, key: int) -> Any:
     if recorded is not None:
         try:
             saves = tuple([(slot, _source(source), users) for slot, source, users in recorded.saves])
-        except KeyError:  # an argument that the core does not hand over
+            recipe = _core.handles.Recipe(recorded.node_class, recorded.edges, saves, recorded.is_view)
+        except (KeyError, ValueError):  # an argument that the core does not hand over, or too many
             return refuse()
-        recipe = _core.handles.Recipe(recorded.node_class, recorded.edges, saves, recorded.is_view)
     bits = REQUIRES_GRAD if recorded is not None else 0
     if isinstance(small, Elementwise):
         program = small.program

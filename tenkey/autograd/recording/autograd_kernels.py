@@ -28,7 +28,6 @@ from ..saved_tensors.saved import SavedOutput, SavedTensor
 from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
 from ..tape.node import (
     NO_EDGE,
-    SEQUENCE,
     DelayedError,
     Node,
     OutputMeta,
@@ -135,6 +134,6 @@ def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 install_recording(
-    sequence=SEQUENCE, no_edge=NO_EDGE, leaf_edge=leaf_edge, output_meta=OutputMeta, view_meta=ViewMeta,
+    no_edge=NO_EDGE, leaf_edge=leaf_edge, output_meta=OutputMeta, view_meta=ViewMeta,
     tensor_meta=TensorMeta, saved_tensor=SavedTensor, saved_output=SavedOutput.of,
 )  # fmt: skip

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ..._util.locks import new_lock
+from ...core.compiled.loading import extension
 from ...core.device import CPU, Device
 from ...core.storage import HostMemory
 from ...core.tensor import Tensor
@@ -50,7 +51,7 @@ class _Sequence(threading.local):
         self.next = itertools.count().__next__
 
 
-SEQUENCE: Final = _Sequence()
+SEQUENCE: Final[Any] = _Sequence() if extension is None else extension.recording.Sequence()
 
 
 class TensorMeta:

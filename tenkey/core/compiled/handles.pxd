@@ -39,8 +39,37 @@ cdef extern from *:
         PyType_Modified((PyTypeObject*)type);
         return failed;
     }
+
+    /* The offset of a slot (``__slots__``) in the instances of a class; 0 if the class has another attribute there. */
+    static Py_ssize_t tenkey_offset(PyObject* kind, PyObject* name) {
+        PyObject* found = PyObject_GetAttr(kind, name);
+        Py_ssize_t offset = 0;
+        if (found == NULL) { PyErr_Clear(); return 0; }
+        if (Py_IS_TYPE(found, &PyMemberDescr_Type)) {
+            PyMemberDef* member = ((PyMemberDescrObject*)found)->d_member;
+            if (member->type == T_OBJECT_EX) offset = member->offset;
+        }
+        Py_DECREF(found);
+        return offset;
+    }
+    /* Slots at an offset are read and written in instances of exactly the class that the offset is from. */
+    static CYTHON_INLINE PyObject* tenkey_read(PyObject* x, Py_ssize_t offset) {
+        PyObject* value = *(PyObject**)((char*)x + offset);
+        if (value == NULL) value = Py_None;
+        Py_INCREF(value);
+        return value;
+    }
+    static CYTHON_INLINE void tenkey_write(PyObject* x, Py_ssize_t offset, PyObject* value) {
+        PyObject* old = *(PyObject**)((char*)x + offset);
+        Py_INCREF(value);
+        *(PyObject**)((char*)x + offset) = value;
+        Py_XDECREF(old);
+    }
     """
     object tenkey_new(object base, object kind, tuple arguments)
+    Py_ssize_t tenkey_offset(object kind, object name)
+    object tenkey_read(object x, Py_ssize_t offset)
+    void tenkey_write(object x, Py_ssize_t offset, object value)
     object tenkey_get(object x, int i)
     void tenkey_put(object x, int i, object value)
     int tenkey_member(object type, const char* name, int i) except -1
@@ -62,8 +91,13 @@ cdef class Handle:
 
 cdef class Recipe:
     cdef type node_class
-    cdef tuple edges, saves
     cdef bint is_view
+    cdef Py_ssize_t word_at, number_at, edges_at, shape_at
+    cdef int edge_count, save_count
+    cdef int edges[8]
+    cdef int sources[8]
+    cdef long users[8]
+    cdef Py_ssize_t saves_at[8]
 
 cdef class Plan:
     cdef unsigned long long key
@@ -88,4 +122,5 @@ cdef object SILENT
 cdef unsigned long long RECORDED, WEAK, FLOAT, INT, NO_WORD
 cdef Handle wrapped(type kind, data, word, storage)
 cdef unsigned long long word_of(Handle x) noexcept
+cdef Py_ssize_t slot_at(type kind, str name) except -1
 cdef cnp.ndarray native(Handle x)

@@ -60,15 +60,38 @@ class Recipe:
     """How a call is recorded: the class of its node, the operands that get edges, and the values that are saved.
 
     ``edges`` has the positions of the differentiable operands. ``saves`` has a tuple ``(slot, source, users)`` for each
-    saved value: ``source`` is the position of an operand or one of the codes below, ``users`` the bits of the edges
-    whose formulas need the value.
+    saved value: ``source`` is the position of an operand or a code of :mod:`.recording`, ``users`` the bits of the
+    edges whose formulas need the value. Nodes are filled by the offsets of their slots. Raises ValueError for a class
+    without these slots, or with more than 8 edges or values.
     """
 
     def __init__(self, node_class: type, edges: tuple, saves: tuple, is_view: bool):
+        if len(edges) > 8 or len(saves) > 8:
+            raise ValueError("a recipe has at most 8 edges and 8 saved values")
         self.node_class = node_class
-        self.edges = edges
-        self.saves = saves
         self.is_view = is_view
+        self.word_at = slot_at(node_class, "_word")
+        self.number_at = slot_at(node_class, "sequence_nr")
+        self.edges_at = slot_at(node_class, "next_edges")
+        self.shape_at = slot_at(node_class, "shape")
+        self.edge_count = len(edges)
+        self.save_count = len(saves)
+        k: cython.int
+        for k in range(self.edge_count):
+            self.edges[k] = edges[k]
+        for k in range(self.save_count):
+            slot, self.sources[k], self.users[k] = saves[k]
+            self.saves_at[k] = slot_at(node_class, slot)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def slot_at(kind: type, name: str) -> cython.Py_ssize_t:
+    """Return the offset of a slot of a class."""
+    offset: cython.Py_ssize_t = tenkey_offset(kind, name)
+    if offset == 0:
+        raise ValueError(f"{kind.__name__} has no slot {name}")
+    return offset
 
 
 @cython.final

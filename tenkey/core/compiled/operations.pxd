@@ -13,6 +13,7 @@ cdef int changed(Handle x) except -1
 cdef bint may_change(Handle x) except -1
 
 cdef extern from "numpy/arrayobject.h":
+    object matrix_product "PyArray_MatrixProduct" (object x, object y)
     object new_from_descr "PyArray_NewFromDescr" (
         type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)
 

@@ -581,7 +581,7 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     if cnp.PyArray_SIZE(b) > plan.limit or cnp.PyArray_TYPE(a) != plan.type or cnp.PyArray_TYPE(b) != plan.type:
         return None
     try:
-        data = QUIETLY(a.dot, b)
+        data = matrix_product(a, b)
     except REFUSED:
         return None
     if type(data) is not NDARRAY:

@@ -8,14 +8,18 @@ A recorded call makes the node that the generated Autograd kernel of the operato
 
 import cython
 import numpy as np
+from cython.cimports import numpy as cnp
 from cython.cimports.tenkey.core.compiled.handles import (
     RECORDED,
     STORAGE,
     Handle,
     Plan,
     Recipe,
+    slot_at,
     tenkey_get,
     tenkey_new,
+    tenkey_read,
+    tenkey_write,
     word_of,
     wrapped,
 )
@@ -27,7 +31,7 @@ FLOAT64 = cython.declare(type, np.float64)
 TENSOR_OF = cython.declare(object, None)
 VERSION_OF = cython.declare(object, None)
 CPU = cython.declare(object, None)
-SEQUENCE = cython.declare(object, None)
+ZERO = cython.declare(object, 0)
 NO_EDGE = cython.declare(tuple, (None, 0))
 LEAF_EDGE = cython.declare(object, None)
 OUTPUT_META = cython.declare(type, type(None))
@@ -35,6 +39,17 @@ VIEW_META = cython.declare(type, type(None))
 TENSOR_META = cython.declare(object, None)
 SAVED_TENSOR = cython.declare(object, None)
 SAVED_OUTPUT = cython.declare(object, None)
+
+# offsets of slots
+META_NODE = cython.declare(cython.Py_ssize_t, 0)
+META_EDGE = cython.declare(cython.Py_ssize_t, 0)
+VIEW_OWN = cython.declare(cython.Py_ssize_t, 0)
+VIEW_ROOT = cython.declare(cython.Py_ssize_t, 0)
+VIEW_DATA = cython.declare(cython.Py_ssize_t, 0)
+VIEW_AT = cython.declare(cython.Py_ssize_t, 0)
+STORAGE_BUFFER = cython.declare(cython.Py_ssize_t, 0)
+STORAGE_DEVICE = cython.declare(cython.Py_ssize_t, 0)
+STORAGE_VERSION = cython.declare(cython.Py_ssize_t, 0)
 
 # sources of saved values other than the position of an operand
 OUT = cython.declare(cython.int, -1)
@@ -46,15 +61,21 @@ CODES = {"out": -1, "meta": -2, "own_meta": -3, "option": 10}
 
 def configure(tensor_of, version_of, cpu):
     """Receive what core gives: the function that makes a tensor of a number, that of versions, and the device."""
-    global TENSOR_OF, VERSION_OF, CPU
+    global TENSOR_OF, VERSION_OF, CPU, STORAGE_BUFFER, STORAGE_DEVICE, STORAGE_VERSION
     TENSOR_OF, VERSION_OF, CPU = tensor_of, version_of, cpu
+    STORAGE_BUFFER, STORAGE_DEVICE = slot_at(STORAGE, "buffer"), slot_at(STORAGE, "device")
+    STORAGE_VERSION = slot_at(STORAGE, "version")
 
 
-def configure_recording(sequence, no_edge, leaf_edge, output_meta, view_meta, tensor_meta, saved_tensor, saved_output):
+def configure_recording(no_edge, leaf_edge, output_meta, view_meta, tensor_meta, saved_tensor, saved_output):
     """Receive the classes and functions of autograd that recording uses."""
-    global SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META, VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT
-    SEQUENCE, NO_EDGE, LEAF_EDGE, OUTPUT_META = sequence, no_edge, leaf_edge, output_meta
-    VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT = view_meta, tensor_meta, saved_tensor, saved_output
+    global NO_EDGE, LEAF_EDGE, OUTPUT_META, VIEW_META, TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT
+    global META_NODE, META_EDGE, VIEW_OWN, VIEW_ROOT, VIEW_DATA, VIEW_AT
+    NO_EDGE, LEAF_EDGE, OUTPUT_META, VIEW_META = no_edge, leaf_edge, output_meta, view_meta
+    TENSOR_META, SAVED_TENSOR, SAVED_OUTPUT = tensor_meta, saved_tensor, saved_output
+    META_NODE, META_EDGE = slot_at(output_meta, "node"), slot_at(output_meta, "edge")
+    VIEW_OWN, VIEW_ROOT = slot_at(view_meta, "own"), slot_at(view_meta, "root")
+    VIEW_DATA, VIEW_AT = slot_at(view_meta, "data"), slot_at(view_meta, "at")
 
 
 @cython.cfunc
@@ -75,7 +96,11 @@ def edge_of(x):
     if not isinstance(x, Handle) or not word_of(cython.cast(Handle, x)) & RECORDED:
         return NO_EDGE
     meta = tenkey_get(x, 3)
-    edge = None if meta is None else meta.edge
+    edge = None
+    if type(meta) is OUTPUT_META:
+        edge = tenkey_read(meta, META_EDGE)
+    elif meta is not None:
+        edge = meta.edge
     return LEAF_EDGE(x) if edge is None else edge
 
 
@@ -98,11 +123,24 @@ def saved_output(result: Handle):
     if result._storage is not None:
         return SAVED_OUTPUT(result)
     storage = tenkey_new(object, STORAGE, NOTHING)
-    storage.buffer = result._data
-    storage.device = CPU
-    storage.version = 0
+    tenkey_write(storage, STORAGE_BUFFER, result._data)
+    tenkey_write(storage, STORAGE_DEVICE, CPU)
+    tenkey_write(storage, STORAGE_VERSION, ZERO)
     result._storage = storage
     return storage
+
+
+@cython.cfunc
+def saved_value(source: cython.int, result: Handle, operands: tuple, first):
+    """Return what a node keeps of an operand or of the result; ``first`` is the node of the first edge."""
+    if source >= 0:
+        return saved_input(operands[source])
+    if source == OUT:
+        return saved_output(result)
+    if source == META or (first is not None and not first._word):
+        x = operands[0]
+        return TENSOR_META(x.shape, x.dtype, x.device)
+    return None
 
 
 @cython.cfunc
@@ -110,46 +148,69 @@ def saved_output(result: Handle):
 def record(recipe: Recipe, result: Handle, operands: tuple, options: tuple) -> cython.int:
     """Make the node of a call, as the generated Autograd kernel of the operator does."""
     node = tenkey_new(object, recipe.node_class, NOTHING)
-    node.sequence_nr = SEQUENCE.next()
-    edges: list = []
+    tenkey_write(node, recipe.number_at, tenkey_next_call())
     needed: cython.long = 0
-    k: cython.Py_ssize_t
-    source: cython.int
-    for k in range(len(recipe.edges)):
-        edge = edge_of(operands[cython.cast(cython.Py_ssize_t, recipe.edges[k])])
-        edges.append(edge)
-        if edge is not NO_EDGE:
-            needed |= 1 << k
-    node.next_edges = tuple(edges)
-    node.shape = result._data.shape
-    for slot, code, users in recipe.saves:
-        source = code
+    k: cython.int
+    edge = edge_of(operands[recipe.edges[0]])
+    first = cython.cast(tuple, edge)[0]
+    if edge is not NO_EDGE:
+        needed = 1
+    if recipe.edge_count == 1:
+        edges = (edge,)
+    elif recipe.edge_count == 2:
+        other = edge_of(operands[recipe.edges[1]])
+        if other is not NO_EDGE:
+            needed |= 2
+        edges = (edge, other)
+    else:
+        found: list = [edge]
+        for k in range(1, recipe.edge_count):
+            other = edge_of(operands[recipe.edges[k]])
+            if other is not NO_EDGE:
+                needed |= 1 << k
+            found.append(other)
+        edges = tuple(found)
+    tenkey_write(node, recipe.edges_at, edges)
+    data: cnp.ndarray = result._data
+    tenkey_write(node, recipe.shape_at, shape_of(data))
+    for k in range(recipe.save_count):
         value = None
-        if source >= OPTIONS:
-            value = options[source - OPTIONS]
-        elif needed & cython.cast(cython.long, users):
-            if source >= 0:
-                value = saved_input(operands[source])
-            elif source == OUT:
-                value = saved_output(result)
-            else:
-                first = edges[0][0]
-                if source == META or (first is not None and not first._word):
-                    x = operands[0]
-                    value = TENSOR_META(x.shape, x.dtype, x.device)
-        setattr(node, slot, value)
+        if recipe.sources[k] >= OPTIONS:
+            value = options[recipe.sources[k] - OPTIONS]
+        elif needed & recipe.users[k]:
+            value = saved_value(recipe.sources[k], result, operands, first)
+        tenkey_write(node, recipe.saves_at[k], value)
     root = result._storage
+    own = (node, ZERO)
     if recipe.is_view and isinstance(root, Handle):
         meta = tenkey_new(object, VIEW_META, NOTHING)
-        meta.own = (node, 0)
-        meta.root = root
-        meta.data = result._data
+        tenkey_write(meta, VIEW_OWN, own)
+        tenkey_write(meta, VIEW_ROOT, root)
+        tenkey_write(meta, VIEW_DATA, data)
         storage = tenkey_get(root, 2)
-        meta.at = 0 if storage is None else storage.version
+        tenkey_write(meta, VIEW_AT, ZERO if storage is None else storage.version)
     else:
         meta = tenkey_new(object, OUTPUT_META, NOTHING)
-        meta.node = node
-        meta.edge = (node, 0)
+        tenkey_write(meta, META_NODE, node)
+        tenkey_write(meta, META_EDGE, own)
     result._autograd = meta
-    node._word = result._word
+    tenkey_write(node, recipe.word_at, result._word)
     return 0
+
+
+@cython.cfunc
+def shape_of(a: cnp.ndarray):
+    """Return the shape of an array."""
+    if cnp.PyArray_NDIM(a) == 1:
+        return (cnp.PyArray_DIMS(a)[0],)
+    return cython.cast(object, a).shape if cnp.PyArray_NDIM(a) else NOTHING
+
+
+@cython.final
+@cython.cclass
+class Sequence:
+    """The sequence numbers of nodes: every thread counts its own recorded calls from 0."""
+
+    def next(self):
+        """Return the number of the next call."""
+        return tenkey_next_call()
