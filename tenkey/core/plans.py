@@ -79,14 +79,14 @@ class Simple(NamedTuple):
 class Recorded(NamedTuple):
     """The node and the saved values that an Autograd kernel records: see ``Recipe`` in the core.
 
-    A source in ``saves`` is the position of an operand, "out", "meta", "own_meta" (the shape, dtype and device of the
-    first operand, where the node that its edge leads to does not have them) or "option NAME", another argument.
+    A source in ``saves`` is "out", "option NAME" (an argument that is not a tensor), "operand 0", or "meta 0" (its shape,
+    dtype and device) or "own_meta 0" (the same where the node that its edge leads to does not have them).
     """
 
     inner: Callable[..., Any]
     node_class: type
     edges: tuple[int, ...]
-    saves: tuple[tuple[str, Any, int], ...]
+    saves: tuple[tuple[str, str, int], ...]
     is_view: bool
 
 
@@ -163,13 +163,11 @@ def plan_of(operator: Operator, key: int) -> Any:
     return new_plan(cpu_word(dtypes[0]) | bits, None, "", dtypes[0], limit=small.limit, recipe=recipe)
 
 
-def _source(source: str | int) -> int:
+def _source(source: str) -> int:
     """Return the number by which the core knows the source of a saved value."""
-    if isinstance(source, int):
-        return source
     kind, _, name = source.partition(" ")
     codes: dict[str, int] = _core.recording.CODES
-    return codes[kind] + (_OPTIONS[name] if name else 0)
+    return codes[kind] + (int(name) if name.isdigit() else _OPTIONS[name] if name else 0)
 
 
 _OPTIONS: Final = {"axis": 0, "keepdims": 1, "dtype": 2, "shape": 0, "copy": 1, "axes": 0, "index": 0}

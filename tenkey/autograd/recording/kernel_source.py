@@ -109,15 +109,13 @@ class Writer:
         for name, users in self.users.items():
             argument = self.by_role.get(name)
             bits = sum(1 << i for i, a in enumerate(self.differentiable) if a.name in users)
-            source: str | int
             if name == "out":
                 source = "out"
             elif argument is None:
-                if name != f"{self.tensors[0]}_meta" or self.differentiable[0].name != self.tensors[0]:
-                    return None
-                source = "own_meta" if self._has_own_meta(name) else "meta"
+                place = self.tensors.index(name.removesuffix("_meta"))
+                source = f"{'own_meta' if self._has_own_meta(name) else 'meta'} {place}"
             elif argument.type.is_tensor_like:
-                source = self.tensors.index(argument.name)
+                source = f"operand {self.tensors.index(argument.name)}"
             else:
                 source = f"option {argument.name}"
             saves.append((f"saved_{name}", source, bits))

@@ -51,12 +51,11 @@ STORAGE_BUFFER = cython.declare(cython.Py_ssize_t, 0)
 STORAGE_DEVICE = cython.declare(cython.Py_ssize_t, 0)
 STORAGE_VERSION = cython.declare(cython.Py_ssize_t, 0)
 
-# sources of saved values other than the position of an operand
-OUT = cython.declare(cython.int, -1)
-META = cython.declare(cython.int, -2)
-OWN_META = cython.declare(cython.int, -3)
+# sources of saved values: -1 is the result, others are these plus the position of an operand or an option
 OPTIONS = cython.declare(cython.int, 10)
-CODES = {"out": -1, "meta": -2, "own_meta": -3, "option": 10}
+META = cython.declare(cython.int, 20)
+OWN_META = cython.declare(cython.int, 30)
+CODES = {"out": -1, "operand": 0, "option": 10, "meta": 20, "own_meta": 30}
 
 
 def configure(tensor_of, version_of, cpu):
@@ -131,16 +130,22 @@ def saved_output(result: Handle):
 
 
 @cython.cfunc
-def saved_value(source: cython.int, result: Handle, operands: tuple, first):
-    """Return what a node keeps of an operand or of the result; ``first`` is the node of the first edge."""
-    if source >= 0:
-        return saved_input(operands[source])
-    if source == OUT:
+def saved_value(recipe: Recipe, source: cython.int, result: Handle, operands: tuple, edges: tuple):
+    """Return what a node keeps of an operand or of the result."""
+    if source < 0:
         return saved_output(result)
-    if source == META or (first is not None and not first._word):
-        x = operands[0]
-        return TENSOR_META(x.shape, x.dtype, x.device)
-    return None
+    if source < OPTIONS:
+        return saved_input(operands[source])
+    place: cython.int = source % 10
+    if source >= OWN_META:  # not where the node that the edge leads to has it
+        k: cython.int
+        for k in range(recipe.edge_count):
+            if recipe.edges[k] == place:
+                below = cython.cast(tuple, edges[k])[0]
+                if below is None or below._word:
+                    return None
+    x = operands[place]
+    return TENSOR_META(x.shape, x.dtype, x.device)
 
 
 @cython.cfunc
@@ -152,11 +157,10 @@ def record(recipe: Recipe, result: Handle, operands: tuple, options: tuple) -> c
     needed: cython.long = 0
     k: cython.int
     edge = edge_of(operands[recipe.edges[0]])
-    first = cython.cast(tuple, edge)[0]
     if edge is not NO_EDGE:
         needed = 1
     if recipe.edge_count == 1:
-        edges = (edge,)
+        edges: tuple = (edge,)
     elif recipe.edge_count == 2:
         other = edge_of(operands[recipe.edges[1]])
         if other is not NO_EDGE:
@@ -170,15 +174,17 @@ def record(recipe: Recipe, result: Handle, operands: tuple, options: tuple) -> c
                 needed |= 1 << k
             found.append(other)
         edges = tuple(found)
+    source: cython.int
     tenkey_write(node, recipe.edges_at, edges)
     data: cnp.ndarray = result._data
     tenkey_write(node, recipe.shape_at, shape_of(data))
     for k in range(recipe.save_count):
         value = None
-        if recipe.sources[k] >= OPTIONS:
-            value = options[recipe.sources[k] - OPTIONS]
+        source = recipe.sources[k]
+        if OPTIONS <= source < META:
+            value = options[source - OPTIONS]
         elif needed & recipe.users[k]:
-            value = saved_value(recipe.sources[k], result, operands, first)
+            value = saved_value(recipe, source, result, operands, edges)
         tenkey_write(node, recipe.saves_at[k], value)
     root = result._storage
     own = (node, ZERO)

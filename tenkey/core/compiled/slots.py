@@ -491,10 +491,10 @@ def reduction(table: Table, args: tuple, keywords: dict, missed: cython.p_ulongl
 
 def transposed_entry(table: Table, general, of_arrays: bool = False):
     """Return the function behind ``x.T``."""
-    kind: type = ARRAY if of_arrays else TENSOR
 
     def call(x):
         missed: cython.ulonglong = NO_WORD
+        kind: type = ARRAY if of_arrays else TENSOR
         if type(x) is not kind:
             return general(x)
         result = reversed_axes(table, kind, x, cython.address(missed))
