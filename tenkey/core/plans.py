@@ -30,7 +30,7 @@ from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT,
 __all__ = [
     "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table",
     "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "refuse",
-    "special_methods", "table_of", "transposed", "use_array_class", "use_array_table",
+    "special_methods", "sums_table", "table_of", "transposed", "use_array_class", "use_array_table",
 ]  # fmt: skip
 
 SMALL: Final = 1 << 12
@@ -79,8 +79,8 @@ class Simple(NamedTuple):
 class Recorded(NamedTuple):
     """The node and the saved values that an Autograd kernel records: see ``Recipe`` in the core.
 
-    A source in ``saves`` is "out", "option NAME" (an argument that is not a tensor), "operand 0", or "meta 0" (its shape,
-    dtype and device) or "own_meta 0" (the same where the node that its edge leads to does not have them).
+    A source in ``saves`` is "out", "option NAME" (an argument that is not a tensor), "operand 0", "meta 0" (its shape,
+    dtype and device), or "own_meta 0" (the same where the node that its edge leads to does not have them).
     """
 
     inner: Callable[..., Any]
@@ -217,6 +217,11 @@ def table_of(operator: Operator, general: Callable[..., Any], reflected: Callabl
     table = make_table(general, reflected, lambda key: plan_of(operator, key), (operator,))
     operator.notes.setdefault(_TABLE, []).append(table)
     return table
+
+
+def sums_table(operator: Operator) -> Any:
+    """Return the plans of ``accumulate``, whose calls in Python are those of the kernel for a word."""
+    return make_table(operator.cache.__getitem__, None, lambda key: plan_of(operator, key), (operator,))
 
 
 def is_planned(operator: Operator, key: int) -> bool:

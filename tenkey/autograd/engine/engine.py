@@ -23,6 +23,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.compiled.loading import extension
+from ...core.plans import sums_table
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import SILENT, LocalState, get_state, set_state
@@ -30,12 +32,12 @@ from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare import operator_of
 from ...profiler.observer import PROFILER, observed
 from ..anomaly import watcher
-from ..tape.node import SEQUENCE, AccumulateGrad, Node
+from ..tape.node import SEQUENCE, AccumulateGrad, Node, RecordedNode
 from .device_threads import belongs_to_worker, run_on_workers
 from .failed_backward import abandon, refuse_again
 from .graph_task import GraphTask, count_senders, current_task
 from .hook_calls import before, post_hooks, pre_hooks
-from .input_buffer import ADDED, COUNT, InputBuffer, add_part, deliver, validate
+from .input_buffer import ADDED, InputBuffer, add_part, deliver, validate, wrong_count
 from .reentrant import run_nested
 
 __all__ = ["calibrate", "execute"]
@@ -111,7 +113,7 @@ def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> N
         if found.include & PROFILER:  # Note [How a profiler sees calls]
             step, closely = observed(run_node), True
     set_state(state)
-    rest = _loop(task, buffers, roots, step, plain=state is SILENT, closely=closely)
+    rest = _run_loop(task, buffers, roots, step, plain=state is SILENT, closely=closely)
     if rest is not None:
         run_on_workers(task, buffers, rest, step)
     callbacks = task.callbacks
@@ -124,6 +126,8 @@ def _loop(
     task: GraphTask, buffers: dict[Node, InputBuffer], ready: list[Any], step: Any, *, plain: bool, closely: bool
 ) -> list[InputBuffer] | None:
     """Run the ready nodes until none is left; return the ready buffers if the next one belongs to another thread.
+
+    The compiled core has the same function (``tenkey/core/compiled/backward.py``), which runs in its place.
 
     ``step`` runs the nodes that take the long path: all of them, if ``closely``. ``plain``: calls are not recorded and
     the local state has nothing else special.
@@ -169,7 +173,7 @@ def _loop(
                 if release and node.saves:
                     node.release()
                 if len(results) != len(edges):
-                    raise RuntimeError(COUNT.format(node=node.name(), got=len(results), want=len(edges)))
+                    raise wrong_count(node.name(), len(results), len(edges))
             elif type(node) is AccumulateGrad:
                 buffers[node][1] = added
                 node.accumulate(grads, getrefcount(grads))
@@ -257,7 +261,7 @@ def run_node(task: GraphTask, buffer: InputBuffer) -> Any:
     if not task.keep_graph:
         node.release()
     if len(results) != len(edges):
-        raise RuntimeError(COUNT.format(node=node.name(), got=len(results), want=len(edges)))
+        raise wrong_count(node.name(), len(results), len(edges))
     if node.post_hooks:
         results = tuple(
             [
@@ -283,7 +287,7 @@ def calibrate() -> None:
     """Measure the reference counts of a fresh gradient at its accumulator (Note [Stealing gradients])."""
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
     probe, source = _Probe(), Node()
-    probe.shape, probe.dtype = (), leaf.dtype
+    probe.shape, probe.dtype, probe._word = (), leaf.dtype, 0
     probe._special = True  # the long path has the same counts: tests/autograd/engine/test_engine.py compares them
     probe.leaf = lambda: leaf
     source.apply = lambda *grads: (make_tensor(np.zeros(()), leaf._word),)  # type: ignore[method-assign]
@@ -291,3 +295,14 @@ def calibrate() -> None:
     source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype
     execute(GraphTask(False, False), [(source, 0, leaf)])
     AccumulateGrad.fresh_count, AccumulateGrad.fresh_data_count = probe.count, probe.data_count
+    if extension is not None:
+        extension.backward.calibrate(probe.count)
+
+
+_run_loop: Any = _loop
+if extension is not None:
+    extension.backward.configure(
+        RecordedNode, AccumulateGrad, sums_table(operator_of(accumulate)), ADDED, add_part, deliver, validate,
+        wrong_count, belongs_to_worker,
+    )  # fmt: skip
+    _run_loop = extension.backward.loop

@@ -34,7 +34,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ..tape.node import Node, meta_of
 from .graph_task import GraphTask
-from .input_buffer import COUNT, GradientTypeError
+from .input_buffer import GradientTypeError, wrong_count
 
 __all__ = ["before", "post_hooks", "pre_hooks"]
 
@@ -120,6 +120,6 @@ def post_hooks(node: Node, results: tuple[Any, ...], grads: tuple[Tensor | None,
         if changed is not None:
             changed = changed if isinstance(changed, tuple) else (changed,)
             if len(changed) != len(results):
-                raise RuntimeError(COUNT.format(node=f"{node.name()} hook", got=len(changed), want=len(results)))
+                raise wrong_count(f"{node.name()} hook", len(changed), len(results))
             results = changed
     return results

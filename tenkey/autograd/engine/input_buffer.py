@@ -28,14 +28,19 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
 from ..tape.node import Node
 
-__all__ = ["ADDED", "COUNT", "GradientTypeError", "InputBuffer", "add_part", "deliver", "validate"]
+__all__ = ["ADDED", "GradientTypeError", "InputBuffer", "add_part", "deliver", "validate", "wrong_count"]
 
 InputBuffer = list[Any]
 
 ADDED: Final = object()
 """In the buffer of a leaf in place of its gradient, once the addition to ``.grad`` has begun."""
 
-COUNT: Final = "[{node}] returned {got} gradients, expected {want}: one for each input, None where there is none."
+
+def wrong_count(name: str, got: int, want: int) -> RuntimeError:
+    """Return the error for a node or a hook that returned too many or too few gradients."""
+    return RuntimeError(
+        f"[{name}] returned {got} gradients, expected {want}: one for each input, None where there is none."
+    )
 
 
 class GradientTypeError(RuntimeError, TypeError):

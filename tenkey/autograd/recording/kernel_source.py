@@ -32,6 +32,7 @@ from ..tape.node import (
     SEQUENCE,
     Node,
     OutputMeta,
+    RecordedNode,
     TensorMeta,
     edge_of,
     leaf_edge,
@@ -45,8 +46,6 @@ _NAMED: Final = (
     SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta, np.ndarray,
     edge_of, leaf_edge, plain, save_input, settle, unpack, version_of,
 )  # fmt: skip
-_FIELDS: Final = ("_topological_nr", "_word", "next_edges", "sequence_nr", "shape")
-"""The slots of generated nodes: assigning to an attribute with a default in the class is five times as slow."""
 _SCOPE: Final[dict[str, Any]] = {function.__name__: function for function in _NAMED} | {
     "new": object.__new__, "Meta": OutputMeta, "NO_EDGE": NO_EDGE, "SEQUENCE": SEQUENCE, "WEAK_MASK": WEAK_MASK,
     "CPU": CPU,
@@ -354,7 +353,7 @@ class Writer:
                 ]
             source = "\n    ".join([*lines, "self._released = True"]) + "\n"
             body["release"] = codegen.define(source, self.scope, f"<release of {operator.name}>")
-        body["__slots__"] = (*_FIELDS, *[f"saved_{name}" for name in self.users])
+        body["__slots__"] = tuple([f"saved_{name}" for name in self.users])
         body["_kept_values"] = _kept_values
         for name in self.users:
             if name in saved:
@@ -371,7 +370,7 @@ class Writer:
             if ours in saved:
                 body.setdefault(f"_saved_{theirs}", body[f"_saved_{ours}"])
                 body.setdefault(f"_raw_saved_{theirs}", body[f"_raw_saved_{ours}"])
-        return type(node_name(operator), (Node,), body)
+        return type(node_name(operator), (RecordedNode,), body)
 
 
 def node_name(operator: Operator) -> str:
@@ -386,5 +385,5 @@ def _saved_reader(name: str) -> Callable[[Any], Any]:
 
 def _kept_values(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values that the formula needs, without unpacking tensors."""
-    for field in type(node).__slots__[len(_FIELDS) :]:
+    for field in type(node).__slots__:
         yield field[6:], as_saved(getattr(node, field), node)

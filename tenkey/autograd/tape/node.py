@@ -34,8 +34,8 @@ from ..grad_mode import is_grad_enabled
 
 __all__ = [
     "DTYPE_OF_WORD", "ENDED", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge",
-    "HookHandle", "Hooks", "Node", "OutputMeta", "TensorMeta", "edge_of", "leaf_edge", "making", "mark_leaf", "meta_of",
-    "record_node", "set_history", "settle", "walk",
+    "HookHandle", "Hooks", "Node", "OutputMeta", "RecordedNode", "TensorMeta", "edge_of", "leaf_edge", "making",
+    "mark_leaf", "meta_of", "record_node", "set_history", "settle", "walk",
 ]  # fmt: skip
 
 Edge = tuple["Node | None", int]
@@ -299,6 +299,15 @@ class Node:
         return f"<{self.name()} at {id(self):#x}>"
 
 
+class RecordedNode(Node):
+    """A node with slots for its fields: a node of a generated kernel, or of a leaf.
+
+    Assigning to an attribute with a default in the class is five times as slow. Compiled code reads slots by offset.
+    """
+
+    __slots__ = ("_topological_nr", "_word", "next_edges", "sequence_nr", "shape")
+
+
 class DelayedError(Node):
     """A node that raises an error when a gradient reaches it."""
 
@@ -323,7 +332,7 @@ _OWN: Final = (type(None), HostMemory)  # what the base of an array is that shar
 _locks: Final = tuple(new_lock() for _ in range(64))
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(RecordedNode):
     """The node of a leaf: it adds the gradient to ``variable.grad``.
 
     Note [Leaves and accumulators]
@@ -349,6 +358,7 @@ class AccumulateGrad(Node):
 
     sequence_nr = _LAST
     topological_nr = _topological_nr = 0
+    next_edges = ()
     saves = False
     fresh_count: ClassVar[int] = 0  # set by the engine's ``calibrate``
     fresh_data_count: ClassVar[int] = 0

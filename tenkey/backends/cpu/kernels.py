@@ -10,14 +10,16 @@ import numpy as np
 
 from ...core.device import Device
 from ...core.dtypes import names as dtypes
+from ...core.plans import InPlace
 from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
 from ..allocation.host import allocate_like
 from .fp_warnings import quietly, silenced
 from .loops import random_draws
-from .programs.program import compute_into, program_of
+from .programs.program import Program, compute_into, program_of
 from .thresholds import FEW_CONVERTED, LIGHT_LIMIT_BYTES
 
 __all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "wrap"]
@@ -237,6 +239,17 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
         data = silenced(_add, a, y._data)
     return wrap(data)
 
+
+def _sum_program(key: int) -> Program | None:
+    """Return the program of the sum of two tensors of one dtype."""
+    found = dtypes_of(key & DTYPE_MASK)
+    if len(found) != 1 or found[0].kind not in "fc":
+        return None
+    return program_of("tk::add", registry.find("tk::add").facets["Pointwise"], found[0], found[0])
+
+
+_described: Any = accumulate
+_described.small = InPlace(_sum_program)
 
 KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
     "tk::cast": cast, "tk::astype": astype, "tk::to_device": to_device_kernel,

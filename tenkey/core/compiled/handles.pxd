@@ -122,5 +122,6 @@ cdef object SILENT
 cdef unsigned long long RECORDED, WEAK, FLOAT, INT, NO_WORD
 cdef Handle wrapped(type kind, data, word, storage)
 cdef unsigned long long word_of(Handle x) noexcept
+cdef unsigned long long bits_of(number) noexcept
 cdef Py_ssize_t slot_at(type kind, str name) except -1
 cdef cnp.ndarray native(Handle x)

@@ -250,10 +250,16 @@ def configure_array(array):
 @cython.exceptval(check=False)
 def word_of(x: Handle) -> cython.ulonglong:
     """Return the dispatch word; NO_WORD where it has more than 64 bits or is not an int."""
-    word = tenkey_get(x, 1)
-    if type(word) is not int:
+    return bits_of(tenkey_get(x, 1))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bits_of(number) -> cython.ulonglong:
+    """Return a number from 0 to 2**64 - 2 in C; NO_WORD for anything else."""
+    if type(number) is not int:
         return NO_WORD
-    bits: cython.ulonglong = long_bits(word)
+    bits: cython.ulonglong = long_bits(number)
     if bits == NO_WORD:
         PyErr_Clear()  # of OverflowError: no other code has run
     return bits

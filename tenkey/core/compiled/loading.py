@@ -33,10 +33,11 @@ class Extension(NamedTuple):
     """The modules of the compiled core."""
 
     handles: Any
-    indexing: Any
     operations: Any
     recording: Any
+    indexing: Any
     slots: Any
+    backward: Any
 
 
 def extension_file(name: str) -> str | None:

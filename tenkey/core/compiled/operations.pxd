@@ -1,10 +1,12 @@
 # Declarations of operations.py; see there.
 cimport numpy as cnp
-from tenkey.core.compiled.handles cimport Handle, Table
+from tenkey.core.compiled.handles cimport Handle, Plan, Table
 
 cdef unsigned long long operand_word(type kind, x, Table table) noexcept
 cdef unary(Table table, type kind, x, unsigned long long* missed)
 cdef binary(Table table, type kind, x, y, unsigned long long* missed)
+cdef cnp.ndarray pair(Plan plan, x, y)
+cdef bint add_to(Plan plan, Handle x, Handle y) except -1
 cdef bint update(Table table, Handle x, y, unsigned long long* missed) except -1
 cdef select(Table table, condition, x, y, unsigned long long* missed)
 cdef reduce(Table table, type kind, x, axis, bint keepdims, unsigned long long* missed)
@@ -13,7 +15,6 @@ cdef int changed(Handle x) except -1
 cdef bint may_change(Handle x) except -1
 
 cdef extern from "numpy/arrayobject.h":
-    object matrix_product "PyArray_MatrixProduct" (object x, object y)
     object new_from_descr "PyArray_NewFromDescr" (
         type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)
 

@@ -358,6 +358,22 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_to(plan: Plan, x: Handle, y: Handle) -> cython.bint:
+    """Write the result for two arrays of one shape into the first, and count no version; return whether it was done."""
+    a: cnp.ndarray = native(x)
+    b: cnp.ndarray = native(y)
+    if a is None or b is None or not cnp.PyArray_ISWRITEABLE(a) or cnp.PyArray_SIZE(a) > plan.limit:
+        return False
+    s1: cython.Py_ssize_t = step_of(a, plan)
+    s2: cython.Py_ssize_t = step_of(b, plan)
+    if s1 <= 0 or s2 < 0 or not same_shape(a, b) or overlap(a, b):
+        return False
+    run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), s1, cnp.PyArray_BYTES(b), s2, cnp.PyArray_BYTES(a), s1)
+    return True
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def overlap(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
     """Return whether the memory from the first to the last element of two arrays has a byte in common."""
@@ -581,7 +597,7 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     if cnp.PyArray_SIZE(b) > plan.limit or cnp.PyArray_TYPE(a) != plan.type or cnp.PyArray_TYPE(b) != plan.type:
         return None
     try:
-        data = matrix_product(a, b)
+        data = QUIETLY(a.dot, b)
     except REFUSED:
         return None
     if type(data) is not NDARRAY:
