@@ -79,8 +79,10 @@ cdef extern from *:
     #ifndef TENKEY_SOURCE_HASH
     #define TENKEY_SOURCE_HASH ""
     #endif
+    #define TENKEY_NO_WORD 0xFFFFFFFFFFFFFFFFULL
     """
     const char* TENKEY_SOURCE_HASH
+    const unsigned long long NO_WORD "TENKEY_NO_WORD"
 
 cdef extern from "Python.h":
     unsigned long long long_bits "PyLong_AsUnsignedLongLong" (object number) noexcept
@@ -110,6 +112,32 @@ cdef class Plan:
     cdef void* context
     cdef long waits
 
+cdef inline unsigned long long bits_of(number) noexcept:
+    """Return a number from 0 to 2**64 - 2 in C; NO_WORD for anything else."""
+    if type(number) is not int:
+        return NO_WORD
+    cdef unsigned long long bits = long_bits(number)
+    if bits == NO_WORD:
+        PyErr_Clear()  # of OverflowError: no other code has run
+    return bits
+
+cdef inline unsigned long long word_of(Handle x) noexcept:
+    """Return the dispatch word; NO_WORD where it has more than 64 bits or is not an int."""
+    return bits_of(tenkey_get(x, 1))
+
+cdef inline cnp.ndarray native(Handle x):
+    """Return the array of a CPU tensor, or None. Compare its dtype with that of the plan before a loop runs."""
+    data = tenkey_get(x, 0)
+    return <cnp.ndarray>data if cnp.PyArray_CheckExact(data) else None
+
+cdef inline Handle wrapped(type kind, data, word, storage):
+    """Return a new tensor."""
+    cdef Handle result = <Handle>tenkey_new(Handle, kind, ())
+    result._data = data
+    result._word = word
+    result._storage = storage
+    return result
+
 cdef class Table:
     cdef list plans
     cdef public object general, reflected, learn
@@ -119,9 +147,5 @@ cdef class Table:
 
 cdef type TENSOR, ARRAY, NDARRAY, STORAGE
 cdef object SILENT
-cdef unsigned long long RECORDED, WEAK, FLOAT, INT, NO_WORD
-cdef Handle wrapped(type kind, data, word, storage)
-cdef unsigned long long word_of(Handle x) noexcept
-cdef unsigned long long bits_of(number) noexcept
+cdef unsigned long long RECORDED, WEAK, FLOAT, INT
 cdef Py_ssize_t slot_at(type kind, str name) except -1
-cdef cnp.ndarray native(Handle x)

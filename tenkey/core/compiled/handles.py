@@ -40,7 +40,6 @@ RECORDED = 0
 WEAK = 0
 FLOAT = 0
 INT = 0
-NO_WORD = 0xFFFFFFFFFFFFFFFF
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)  # multiplicative hashing: Knuth, TAOCP 3, section 6.4
 SOURCE_HASH = cython.cast(bytes, TENKEY_SOURCE_HASH).decode("ascii")
 
@@ -244,42 +243,6 @@ def configure_array(array):
     """Receive the class of the arrays of ``tenkey.numpy``."""
     global ARRAY
     ARRAY = array
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def word_of(x: Handle) -> cython.ulonglong:
-    """Return the dispatch word; NO_WORD where it has more than 64 bits or is not an int."""
-    return bits_of(tenkey_get(x, 1))
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def bits_of(number) -> cython.ulonglong:
-    """Return a number from 0 to 2**64 - 2 in C; NO_WORD for anything else."""
-    if type(number) is not int:
-        return NO_WORD
-    bits: cython.ulonglong = long_bits(number)
-    if bits == NO_WORD:
-        PyErr_Clear()  # of OverflowError: no other code has run
-    return bits
-
-
-@cython.cfunc
-def native(x: Handle) -> cnp.ndarray:
-    """Return the array of a CPU tensor, or None. Compare its dtype with that of the plan before a loop runs."""
-    data = tenkey_get(x, 0)
-    return cython.cast(cnp.ndarray, data) if type(data) is NDARRAY else None
-
-
-@cython.cfunc
-def wrapped(kind: type, data, word, storage) -> Handle:
-    """Return a new tensor."""
-    result: Handle = cython.cast(Handle, tenkey_new(Handle, kind, NOTHING))
-    result._data = data
-    result._word = word
-    result._storage = storage
-    return result
 
 
 for _place, _name in enumerate((b"_data", b"_word", b"_storage", b"_autograd")):

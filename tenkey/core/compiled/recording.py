@@ -24,6 +24,8 @@ from cython.cimports.tenkey.core.compiled.handles import (
     wrapped,
 )
 
+cnp.import_array()
+
 NOTHING = cython.declare(tuple, ())
 FLOAT64 = cython.declare(type, np.float64)
 
