@@ -285,7 +285,7 @@ def _entry(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any
     form = _form(operator)
     if not form:
         return general
-    call = _core.slots.entry(table_of(operator, general), general, form)
+    call = _core.slots.Entry(table_of(operator, general), general, form)
     call.operator = operator
     return _named(call, general)
 

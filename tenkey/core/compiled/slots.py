@@ -7,6 +7,8 @@ of plans for ``Tensor`` and one for ``tenkey.numpy.ndarray``. A subclass of eith
 call in Python, and no plans.
 """
 
+from types import MethodType
+
 import cython
 import numpy as np
 from cython.cimports import numpy as cnp
@@ -430,63 +432,94 @@ class Callable:
         return followed(table, self.general(*args), missed) if result is None else result
 
 
-def entry(table: Table, general, form: str):
-    """Return a function whose calls without keywords are planned, or with those of reductions.
+@cython.cclass
+class Entry:
+    """A function whose calls without keywords are planned, or with those of reductions.
 
-    It takes any arguments, so that errors about them are those of the function in Python.
+    It takes any arguments, so that errors about them are those of the function in Python. Calls arrive by the protocol
+    of PEP 590, without a tuple or a dict.
     """
-    which: cython.int = ["unary", "binary", "where", "reduce", "matmul", "reshape"].index(form)
 
-    def call(*args, **keywords):
-        missed: cython.ulonglong = NO_WORD
-        count: cython.Py_ssize_t = len(args)
-        result = None
-        if which == 3:
-            if count == 1 or count == 2:
-                result = reduction(table, args, keywords, cython.address(missed))
-        elif keywords:
-            pass
-        elif which == 0:
-            if count == 1:
-                result = unary(table, TENSOR, args[0], cython.address(missed))
-        elif which == 1:
-            if count == 2:
-                result = binary(table, TENSOR, args[0], args[1], cython.address(missed))
-        elif which == 2:
-            if count == 3:
-                result = select(table, args[0], args[1], args[2], cython.address(missed))
-        elif which == 4:
-            if count == 2:
-                result = product(table, TENSOR, args[0], args[1], cython.address(missed))
-        elif count == 2:
-            result = reshaped(table, TENSOR, args[0], args[1], cython.address(missed))
-        if result is not None:
-            return result
-        return followed(table, general(*args, **keywords), missed)
+    def __init__(self, table: Table, general, form: str):
+        self.table = table
+        self.general = general
+        self.form = FORMS.index(form)
+        self.operands = {"binary": 2, "matmul": 2, "reshape": 2, "where": 3}.get(form, 1)
+        self.vectorcall = cython.cast(cython.p_void, called)
 
-    return call
+    def __get__(self, instance, owner):
+        """Bind like a function."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self):
+        """Pickle by name, like a function."""
+        return self.__qualname__
+
+    def __repr__(self):
+        return f"<function {self.__qualname__}>"
 
 
 @cython.cfunc
-def reduction(table: Table, args: tuple, keywords: dict, missed: cython.p_ulonglong):
+def called(
+    entry: Entry, args: cython.pointer(cython.pointer(PyObject)), flags: cython.size_t, names: cython.pointer(PyObject)
+):
+    """Call an entry."""
+    count: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET)
+    missed: cython.ulonglong = NO_WORD
+    table: Table = entry.table
+    result = None
+    if entry.form == 0:  # a reduction
+        if count == 1 or count == 2:
+            result = reduction(
+                table, args, count, None if names == cython.NULL else cython.cast(tuple, names), cython.address(missed)
+            )
+    elif names == cython.NULL and count == entry.operands:
+        x = cython.cast(object, args[0])
+        if entry.form == 1:
+            result = unary(table, TENSOR, x, cython.address(missed))
+        elif entry.form == 2:
+            result = binary(table, TENSOR, x, cython.cast(object, args[1]), cython.address(missed))
+        elif entry.form == 3:
+            result = product(table, TENSOR, x, cython.cast(object, args[1]), cython.address(missed))
+        elif entry.form == 4:
+            result = reshaped(table, TENSOR, x, cython.cast(object, args[1]), cython.address(missed))
+        else:
+            result = select(
+                table, x, cython.cast(object, args[1]), cython.cast(object, args[2]), cython.address(missed)
+            )
+    if result is not None:
+        return result
+    return followed(table, vectorcall(entry.general, args, flags, names), missed)
+
+
+FORMS = ["reduce", "unary", "binary", "matmul", "reshape", "where"]
+_empty = cython.declare(Entry, Entry.__new__(Entry))
+use_vectorcall(_empty, cython.address(_empty.vectorcall))
+
+
+@cython.cfunc
+def reduction(
+    table: Table,
+    args: cython.pointer(cython.pointer(PyObject)),
+    count: cython.Py_ssize_t,
+    names,
+    missed: cython.p_ulonglong,
+):
     """Compute ``f(x, axis, keepdims=)``, or return None."""
-    axis = None
+    axis = cython.cast(object, args[1]) if count == 2 else None
     keepdims = False
-    known: cython.Py_ssize_t = 0
-    if keywords:
-        if "axis" in keywords:
-            axis = keywords["axis"]
-            known += 1
-        if "keepdims" in keywords:
-            keepdims = keywords["keepdims"]
-            known += 1
-    if len(args) == 2:
-        axis = args[1]
-        if keywords and "axis" in keywords:
-            return None
-    if known != len(keywords) or type(keepdims) is not bool:
+    k: cython.Py_ssize_t
+    if names is not None:
+        for k in range(len(cython.cast(tuple, names))):
+            if cython.cast(tuple, names)[k] == "axis" and count == 1:
+                axis = cython.cast(object, args[count + k])
+            elif cython.cast(tuple, names)[k] == "keepdims":
+                keepdims = cython.cast(object, args[count + k])
+            else:
+                return None
+    if type(keepdims) is not bool:
         return None
-    return reduce(table, TENSOR, args[0], axis, keepdims, missed)
+    return reduce(table, TENSOR, cython.cast(object, args[0]), axis, keepdims, missed)
 
 
 def transposed_entry(table: Table, general, of_arrays: bool = False):
