@@ -10,6 +10,18 @@ cdef extern from *:
         return ((PyTypeObject*)base)->tp_new((PyTypeObject*)kind, arguments, NULL);
     }
 
+    /* A new tensor of a class; its other field is None. */
+    static CYTHON_INLINE PyObject* tenkey_tensor(PyTypeObject* kind, PyObject* data, PyObject* word, PyObject* storage) {
+        PyObject* x = kind->tp_alloc(kind, 0);
+        if (x == NULL) return NULL;
+        PyObject** fields = (PyObject**)((char*)x + sizeof(PyObject));
+        Py_INCREF(data); fields[0] = data;
+        Py_INCREF(word); fields[1] = word;
+        Py_INCREF(storage); fields[2] = storage;
+        Py_INCREF(Py_None); fields[3] = Py_None;
+        return x;
+    }
+
     /* Fields of a handle are reached through these two functions, because `del` in Python leaves a null pointer. */
     #define TENKEY_FIELDS(x) ((PyObject**)((char*)(x) + sizeof(PyObject)))
     static CYTHON_INLINE PyObject* tenkey_get(PyObject* x, int i) {
@@ -70,6 +82,7 @@ cdef extern from *:
     Py_ssize_t tenkey_offset(object kind, object name)
     object tenkey_read(object x, Py_ssize_t offset)
     void tenkey_write(object x, Py_ssize_t offset, object value)
+    object tenkey_tensor(type kind, object data, object word, object storage)
     object tenkey_get(object x, int i)
     void tenkey_put(object x, int i, object value)
     int tenkey_member(object type, const char* name, int i) except -1
@@ -132,11 +145,7 @@ cdef inline cnp.ndarray native(Handle x):
 
 cdef inline Handle wrapped(type kind, data, word, storage):
     """Return a new tensor."""
-    cdef Handle result = <Handle>tenkey_new(Handle, kind, ())
-    result._data = data
-    result._word = word
-    result._storage = storage
-    return result
+    return <Handle>tenkey_tensor(kind, data, word, storage)
 
 cdef class Table:
     cdef list plans
