@@ -29,8 +29,8 @@ from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT,
 
 __all__ = [
     "MEAN", "SMALL", "SUM", "Elementwise", "InPlace", "Recorded", "Reduction", "Simple", "add_method", "add_table",
-    "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "refuse",
-    "special_methods", "sums_table", "table_of", "transposed", "use_array_class", "use_array_table",
+    "install_calls", "install_recording", "is_planned", "make_table", "new_plan", "plan_of", "planned_reduction",
+    "refuse", "special_methods", "sums_table", "table_of", "transposed", "use_array_class", "use_array_table",
 ]  # fmt: skip
 
 SMALL: Final = 1 << 12
@@ -107,8 +107,8 @@ def new_plan(
     return _core.handles.make_plan(_ELEMENTWISE, word, ufunc, types, dtype, limit, call, recipe, zero, option)
 
 
-def plan_of(operator: Operator, key: int) -> Any:
-    """Return the plan of an operator for a union of words."""
+def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
+    """Return the plan of an operator for a union of words; sums ``of_arrays`` are pairwise, as NumPy's."""
     if key & ~_PLANNED or not key & DTYPE_MASK:
         return refuse()
     try:
@@ -152,7 +152,7 @@ def plan_of(operator: Operator, key: int) -> Any:
         zero = None if small.identity is None else _start(small.ufunc, small.identity, dtype)
         made = new_plan(
             cpu_word(dtype) | bits, small.ufunc, dtype.char * 3, dtype, limit=small.limit, recipe=recipe, zero=zero,
-            option=small.option,
+            option=0 if of_arrays and small.option == SUM and recorded is None else small.option,
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     dtypes = dtypes_of(key & DTYPE_MASK) if small.dtype is None else (small.dtype,)
@@ -217,6 +217,14 @@ def table_of(operator: Operator, general: Callable[..., Any], reflected: Callabl
     table = make_table(general, reflected, lambda key: plan_of(operator, key), (operator,))
     operator.notes.setdefault(_TABLE, []).append(table)
     return table
+
+
+def planned_reduction(operator: Operator, general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reduction with NumPy's rules, which ``general`` computes in Python, with plans."""
+    if _core is None:
+        return general
+    table = make_table(general, None, lambda key: plan_of(operator, key, of_arrays=True), (operator,))
+    return _named(_core.slots.Entry(table, general, "reduce", True), general)
 
 
 def sums_table(operator: Operator) -> Any:

@@ -26,9 +26,11 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
+from ..core.plans import planned_reduction
 from ..core.tensor import Tensor
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
+from ..dispatch.registry import registry
 from ..interop.numpy_functions import Row, arguments, named_functions, numpys, row_of, wider_row
 from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, ndarray
@@ -264,7 +266,17 @@ def _dtypes_of(made: Any) -> list[Any]:
 
 def _function(name: str, source: Any) -> Any:
     direct: set[Any] = set()
-    return _named(make_entry(name, source, partial(_general, name, source, direct), direct), name, source)
+    function = make_entry(name, source, partial(_general, name, source, direct), direct)
+    if name in _PLANNED:
+        function = planned_reduction(registry.find(f"tk::{_PLANNED[name]}"), function)
+    return _named(function, name, source)
+
+
+_PLANNED: Final = {
+    "sum": "sum", "prod": "prod", "max": "max", "amax": "max", "min": "min", "amin": "min", "all": "all", "any": "any",
+    "mean": "mean",
+}  # fmt: skip
+"""Reductions with plans, by NumPy's names: the operators."""
 
 
 def _named(function: Any, name: str, source: Any) -> Any:

@@ -213,7 +213,7 @@ def _namespace(module: str) -> str:
             stub.lines += ["_state: RandomState", ""] if name == "RandomState" else []
         elif isinstance(value, types.MethodType):
             stub.lines.append(f"{name} = _state.{value.__name__}")
-        elif isinstance(value, types.FunctionType) and hasattr(source, name):
+        elif inspect.isroutine(value) and hasattr(source, name):
             _define(stub, name, overloads_of(value, full), value.__doc__)
         elif name not in ufuncs:
             _import(stub, _module_of(name, value, holder.__name__), name)

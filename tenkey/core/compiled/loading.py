@@ -32,12 +32,12 @@ _FOLDER: Final = os.path.dirname(__file__)
 class Extension(NamedTuple):
     """The modules of the compiled core."""
 
+    backward: Any
     handles: Any
+    indexing: Any
     operations: Any
     recording: Any
-    indexing: Any
     slots: Any
-    backward: Any
 
 
 def extension_file(name: str) -> str | None:
@@ -55,9 +55,8 @@ def _load() -> tuple[Extension | None, str, str]:
         return None, f"it was not compiled for this interpreter ({EXTENSION_SUFFIXES[0]})", ""
     package = __name__.rpartition(".")[0]
     try:
-        handles = import_module(f"{package}.handles")
-        _refuse_stale(handles)
-        return Extension(handles, *(import_module(f"{package}.{name}") for name in Extension._fields[1:])), "", ""
+        _refuse_stale(import_module(f"{package}.handles"))
+        return Extension(*(import_module(f"{package}.{name}") for name in Extension._fields)), "", ""
     except StaleError:
         raise
     except ImportError as error:  # NumPy's binary interface is an older one, for example

@@ -35,9 +35,10 @@ cdef class Operations(Handle):
 
 cdef class Entry:
     cdef void* vectorcall
-    cdef object general
+    cdef readonly object general
     cdef Table table
     cdef int form, operands
+    cdef bint of_arrays
     cdef dict __dict__
 
 cdef class Callable:

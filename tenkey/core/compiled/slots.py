@@ -440,10 +440,11 @@ class Entry:
     of PEP 590, without a tuple or a dict.
     """
 
-    def __init__(self, table: Table, general, form: str):
+    def __init__(self, table: Table, general, form: str, of_arrays: bool = False):
         self.table = table
         self.general = general
         self.form = FORMS.index(form)
+        self.of_arrays = of_arrays
         self.operands = {"binary": 2, "matmul": 2, "reshape": 2, "where": 3}.get(form, 1)
         self.vectorcall = cython.cast(cython.p_void, called)
 
@@ -470,9 +471,9 @@ def called(
     result = None
     if entry.form == 0:  # a reduction
         if count == 1 or count == 2:
-            result = reduction(
-                table, args, count, None if names == cython.NULL else cython.cast(tuple, names), cython.address(missed)
-            )
+            kind: type = ARRAY if entry.of_arrays else TENSOR
+            options = None if names == cython.NULL else cython.cast(tuple, names)
+            result = reduction(table, kind, args, count, options, cython.address(missed))
     elif names == cython.NULL and count == entry.operands:
         x = cython.cast(object, args[0])
         if entry.form == 1:
@@ -500,6 +501,7 @@ use_vectorcall(_empty, cython.address(_empty.vectorcall))
 @cython.cfunc
 def reduction(
     table: Table,
+    kind: type,
     args: cython.pointer(cython.pointer(PyObject)),
     count: cython.Py_ssize_t,
     names,
@@ -519,7 +521,7 @@ def reduction(
                 return None
     if type(keepdims) is not bool:
         return None
-    return reduce(table, TENSOR, cython.cast(object, args[0]), axis, keepdims, missed)
+    return reduce(table, kind, cython.cast(object, args[0]), axis, keepdims, missed)
 
 
 def transposed_entry(table: Table, general, of_arrays: bool = False):

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from operator import attrgetter
-from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -268,8 +267,8 @@ def _like(source: Callable[..., Any], method: Any) -> Callable[..., Any]:
 
 def _method(name: str) -> Callable[..., Any]:
     call: Any = universal.get(name) or functions[name]
-    if call.__class__ is FunctionType:
-        return call
+    if hasattr(call.__class__, "__get__"):  # it binds as a method
+        return call  # type: ignore[no-any-return]
     return _like(call, lambda self, *args, **kwargs: call(self, *args, **kwargs))
 
 
