@@ -26,6 +26,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     wrapped,
 )
 from cython.cimports.tenkey.core.compiled.operations import add_to, pair
+from cython.cimports.tenkey.core.compiled.recording import node_of
 
 cnp.import_array()
 
@@ -93,8 +94,16 @@ def sum_of(held: Handle, grad: Handle, is_own: cython.bint, key: cython.ulonglon
     return SUMS.general(key)(held, grad, is_own)
 
 
+@cython.cfunc
+def edges_of(node) -> tuple:
+    """Return the edges of a node."""
+    edges = node.next_edges
+    return cython.cast(tuple, edges) if type(edges) is tuple else tuple(edges or ())
+
+
 def loop(task, buffers: dict, ready: list, step, *, plain: bool, closely: bool):
     """Run the ready nodes until none is left: see ``_loop``."""
+    edges: tuple
     heap: list = []
     leaves: list = []
     current: list = None
@@ -130,16 +139,16 @@ def loop(task, buffers: dict, ready: list, step, *, plain: bool, closely: bool):
             current = None
             if special and IS_WORKERS(node):
                 return [buffer, *[item[2] for item in heap]]
-            edges = node.next_edges
+            edges = edges_of(node)
             grads = None
             results = step(task, buffer)
         else:
             current[1] = None
             current = None
-            edges = node.next_edges
+            edges = edges_of(node)
             if edges:
                 if is_plain and node._add is not None:
-                    results = ADD_PART(node, grads, buffers.get(edges[0][0]))
+                    results = ADD_PART(node, grads, buffers.get(node_of(edges[0])))
                 else:
                     results = node.apply(grads)
                 if release and node.saves:
@@ -153,11 +162,11 @@ def loop(task, buffers: dict, ready: list, step, *, plain: bool, closely: bool):
             else:
                 continue  # no inputs
             grads = None
-        if type(edges) is not tuple or type(results) is not tuple:
-            edges, results = tuple(edges), tuple(results)
-        for k in range(min(len(cython.cast(tuple, edges)), len(cython.cast(tuple, results)))):
-            edge = cython.cast(tuple, edges)[k]
-            below = cython.cast(tuple, edge)[0]
+        if type(results) is not tuple:
+            results = tuple(results)
+        for k in range(min(len(edges), len(cython.cast(tuple, results)))):
+            edge = edges[k]
+            below = node_of(edge)
             if below is None:
                 continue
             buffer = buffers.get(below)

@@ -16,5 +16,6 @@ cdef extern from *:
     """
     long long tenkey_next_call() noexcept
 
+cdef node_of(edge)
 cdef window(Plan plan, type kind, Handle x, data, tuple extras)
 cdef int record(Recipe recipe, Handle result, tuple operands, tuple options) except -1

@@ -106,6 +106,14 @@ def edge_of(x):
 
 
 @cython.cfunc
+def node_of(edge):
+    """Return the node of an edge; raise TypeError for what is no edge, which only Python code can have set."""
+    if type(edge) is not tuple or len(cython.cast(tuple, edge)) != 2:
+        raise TypeError(f"an edge is a tuple of a node and a number, got {edge!r}.")
+    return cython.cast(tuple, edge)[0]
+
+
+@cython.cfunc
 def saved_input(x):
     """Return what a node keeps of an operand (Note [Values saved as they are])."""
     if not isinstance(x, Handle):
@@ -143,7 +151,7 @@ def saved_value(recipe: Recipe, source: cython.int, result: Handle, operands: tu
         k: cython.int
         for k in range(recipe.edge_count):
             if recipe.edges[k] == place:
-                below = cython.cast(tuple, edges[k])[0]
+                below = node_of(edges[k])
                 if below is None or below._word:
                     return None
     x = operands[place]
