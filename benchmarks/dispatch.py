@@ -264,10 +264,10 @@ def main() -> None:
             targets.extend(targets_of(title, results, against[0], mean=limit))
             print(format_table(title, results, contestants, against=against, limit=limit) + "\n", flush=True)
 
-    show("Small operators, 4 elements, no gradient", SMALL, with_numpy, ["PyTorch", "NumPy"], 0.65)
-    show("Small operators, 4 elements, gradient recorded", SMALL, recorded, ["PyTorch"], 0.8)
-    show("Chain of adds, forward and backward", CHAIN, recorded, ["PyTorch"], 0.8)
-    show("Custom operators against torch.library.custom_op, 4 elements", CUSTOM, plain, ["PyTorch"], 0.25)
+    show("Small operators, 4 elements, no gradient", SMALL, with_numpy, ["PyTorch", "NumPy"], 0.20)
+    show("Small operators, 4 elements, gradient recorded", SMALL, recorded, ["PyTorch"], 0.40)
+    show("Chain of adds, forward and backward", CHAIN, recorded, ["PyTorch"], 0.35)
+    show("Custom operators against torch.library.custom_op, 4 elements", CUSTOM, plain, ["PyTorch"], 0.15)
     show("Library.define/impl and Function against PyTorch's, 4 elements", LIBRARY, plain, ["PyTorch"], 0.5)
     with tempfile.TemporaryDirectory() as temporary:
         library = compile_saxpy(Path(temporary))

@@ -58,7 +58,7 @@ def main() -> None:
     print(f"{machine}\n{options.heading}")
     results = measure_rows([_row(call) for call in CALLS], options)
     print("\n" + format_table(_TITLE, results, ["tenkey", "NumPy"], against=["NumPy"]))
-    targets = targets_of(_TITLE, results, "NumPy", mean=1.2, worst=3.0)
+    targets = targets_of(_TITLE, results, "NumPy", mean=0.75, worst=1.5)
     large = measure_rows([_row(call) for call in LARGE], options)
     print("\n" + format_table(_LARGE_TITLE, large, ["tenkey", "NumPy"], against=["NumPy"], spread=True))
     targets += targets_of(_LARGE_TITLE, large, "NumPy", mean=1.0, worst=1.0)

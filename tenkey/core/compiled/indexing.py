@@ -9,6 +9,7 @@ ints or bools: evaluating them runs no code of users. The functions follow the c
 import cython
 from cython.cimports import numpy as cnp
 from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.libc.string import memcpy
 from cython.cimports.tenkey.core.compiled.handles import (
     ARRAY,
     NDARRAY,
@@ -22,7 +23,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     word_of,
     wrapped,
 )
-from cython.cimports.tenkey.core.compiled.operations import changed, may_change, operand_word
+from cython.cimports.tenkey.core.compiled.operations import changed, empty, may_change, operand_word
 from cython.cimports.tenkey.core.compiled.recording import record, window
 
 cnp.import_array()
@@ -145,7 +146,11 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
     a: cnp.ndarray = native(x)
     if a is None:
         return None
-    data: cnp.ndarray = view_at(a, index, cython.address(is_element))
+    is_vector: cython.bint = cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_TYPE(a) == plan.dtype.type_num
+    if kind is ARRAY and is_vector and type(index) is int and plan.recipe is None:
+        data: cnp.ndarray = element(a, index)
+        return None if data is None else wrapped(kind, data, plan.word, None)
+    data = view_at(a, index, cython.address(is_element))
     if data is None:
         return None
     if kind is ARRAY and is_element:  # Note [Elements are copies]
@@ -154,6 +159,24 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
         data = cnp.PyArray_NewCopy(data, cnp.NPY_CORDER)
         return wrapped(kind, data, plan.word, None)
     return window(plan, kind, x, data, None if plan.recipe is None else (as_tuple(index),))
+
+
+@cython.cfunc
+def element(a: cnp.ndarray, index) -> cnp.ndarray:
+    """Return a copy of an element of a vector; None where there is none."""
+    place: cython.Py_ssize_t
+    try:
+        place = index
+    except OverflowError:
+        return None
+    if place < 0:
+        place += cnp.PyArray_DIMS(a)[0]
+    if place < 0 or place >= cnp.PyArray_DIMS(a)[0]:
+        return None
+    out: cnp.ndarray = empty(a.descr, 0, cython.NULL)
+    source: cython.p_char = cnp.PyArray_BYTES(a) + place * cnp.PyArray_STRIDES(a)[0]
+    memcpy(cnp.PyArray_BYTES(out), source, cnp.PyArray_ITEMSIZE(a))
+    return out
 
 
 @cython.cfunc

@@ -5,6 +5,7 @@ from tenkey.core.compiled.handles cimport Handle, Plan, Table
 cdef unsigned long long operand_word(type kind, x, Table table) noexcept
 cdef unary(Table table, type kind, x, unsigned long long* missed)
 cdef binary(Table table, type kind, x, y, unsigned long long* missed)
+cdef empty(cnp.dtype dtype, int ndim, cnp.npy_intp* dims)
 cdef cnp.ndarray pair(Plan plan, x, y)
 cdef bint add_to(Plan plan, Handle x, Handle y) except -1
 cdef bint update(Table table, Handle x, y, unsigned long long* missed) except -1
