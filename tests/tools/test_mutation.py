@@ -10,8 +10,9 @@ from textwrap import dedent
 import pytest
 
 from tests._tiers import each
+from tools.compiled_core import FOLDER, build
 from tools.mutation import __main__ as mutation
-from tools.mutation.mutants import mutants
+from tools.mutation.mutants import Mutant, mutants
 from tools.mutation.recording import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,6 +145,43 @@ def test_a_mutant_that_hangs_is_found(tree: Path) -> None:
     outcome = mutation.try_mutant(next(mutants("tenkey/module.py", _SOURCE)), [["tests"]], tree, 0.5)
     assert outcome.failed
     assert "did not end" in outcome.says
+
+
+def test_a_test_that_fails_anyway_finds_nothing(tree: Path) -> None:
+    file = tree / "tests/core/test_clip.py"
+    file.write_text(f"def test_first() -> None:\n    assert False\n\n\n{_TESTS}")
+    (condition,) = (m for m in mutants("tenkey/module.py", _SOURCE) if m.kind == "condition")
+    outcome = mutation.try_mutant(condition, [["tests"]], tree, 60.0)
+    assert outcome.failed
+    assert "test_clip.py::test_it" in outcome.says
+    (unused,) = (m for m in mutants("tenkey/module.py", _SOURCE) if m.line == 8 and m.kind == "constant")
+    outcome = mutation.try_mutant(unused, [["tests"]], tree, 60.0)
+    assert not outcome.failed
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_mutants_of_the_core_are_compiled(tree: Path) -> None:
+    folder = tree / FOLDER
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / FOLDER / "sources.py", folder)
+    (folder / "part.py").write_text("import cython\n\n\ndef twice(n: cython.int) -> cython.int:\n    return 2 * n\n")
+    text = (folder / "part.py").read_text()
+    for name in ("part.pxd", "__init__.py", "../__init__.py"):
+        (folder / name).touch()
+    (tree / "tests/core/test_clip.py").write_text(
+        "from tenkey.core.compiled import part\n\n\ndef test_it() -> None:\n"
+        "    assert part.__file__.endswith('.so')\n    assert part.twice(3) == 6\n"
+    )
+    build(tree)
+    before = {file: file.read_bytes() for file in folder.glob("*.so")}
+    found = {m.kind: mutation.try_mutant(m, [["tests"]], tree, 60.0) for m in mutants(f"{FOLDER}/part.py", text)}
+    assert all(outcome.failed for outcome in found.values())
+    assert "test_it" in found["arithmetic"].says
+    wrong = Mutant(f"{FOLDER}/part.py", 1, 1, "", "statement", 0, "import cython", "from cython.cimports.no import x")
+    assert "cannot be compiled" in mutation.try_mutant(wrong, [["tests"]], tree, 60.0).says
+    assert {file: file.read_bytes() for file in folder.glob("*.so")} == before
+    assert (folder / "part.py").read_text() == text
 
 
 def test_samples_depend_on_the_seed_alone() -> None:

@@ -5,9 +5,11 @@
     python -m tools.mutation tenkey/core tenkey/ops       # all mutants of files and folders (days)
     python -m tools.mutation tenkey/core/tree.py:57       # those of a line
 
-A mutant is *found* if a test fails or does not end. The exit status is 1 if one survives. Look at each survivor: write
-the test that fails with it, or see that it changes nothing that a caller can observe. Mutants are applied in a copy of
-the tree, with a cache of kernels of its own. Record again when the lines of the package have moved.
+A mutant is *found* if a test fails or does not end, and the test passes without it. With the compiled core, a mutant
+gets a second run in Python (``TENKEY_COMPILED=0``), and one of the core's own modules an extension of its own. The exit
+status is 1 if one survives. Look at each survivor: write the test that fails with it, or see that it changes nothing
+that a caller can observe. Mutants are applied in a copy of the tree, with a cache of kernels of its own. Record again
+when the lines of the package have moved.
 
 Maintained tools do not fit: mutmut 3 wraps functions, but declarations here are statements of modules, and the language
 of loops reads the source of its functions; cosmic-ray edits the working tree and runs one command for all mutants.
@@ -27,9 +29,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
 import platformdirs
 
+from ..compiled_core import FOLDER, build
 from ..fault_injection import ROOT, Outcome, copy_tree, run_tests
 from .mutants import Mutant, defined, mutants
 from .recording import Record, read
@@ -90,21 +94,51 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
 
 
 def try_mutant(mutant: Mutant, runs: list[list[str]], root: Path, limit: float) -> Outcome:
-    """Apply a mutant to the tree below ``root``, run its tests until one fails, and take the mutant back."""
-    path = root / mutant.path
-    text, modified = path.read_text(encoding="utf-8"), path.stat().st_mtime
-    outcome = Outcome(False, "no test is known", selects=False)
+    """Apply a mutant to the tree below ``root``, run its tests until one finds it, and take the mutant back."""
+    path, outcome = root / mutant.path, Outcome(False, "no test is known", selects=False)
+    text = path.read_text(encoding="utf-8")
+    extensions = {file: file.read_bytes() for file in (root / FOLDER).glob("*.so")}
+    of_core = bool(extensions) and Path(mutant.path).parent == FOLDER
     try:
-        path.write_text(mutant.applied(text) or "", encoding="utf-8")
-        os.utime(path, (modified + 2, modified + 2))  # compiled files go by seconds and size
-        for run in runs:
-            outcome = run_tests(root, run, "-x", limit=limit)
-            if outcome.failed:
-                break
+        _write(path, mutant.applied(text) or "")
+        if of_core:
+            build(root)
+        for small_calls in ("1", "0") if extensions and not of_core else ("1",):
+            for run in runs:
+                with mock.patch.dict("os.environ", {"TENKEY_COMPILED": small_calls}):
+                    outcome = _run(run, path, None if of_core else text, root, limit)
+                if outcome.failed:
+                    return outcome
+    except RuntimeError as error:
+        return Outcome(True, str(error).partition("\n")[0])
     finally:
-        path.write_text(text, encoding="utf-8")
-        os.utime(path, (modified + 4, modified + 4))
+        _write(path, text)
+        for file, content in extensions.items() if of_core else ():
+            file.write_bytes(content)
     return outcome
+
+
+def _run(run: list[str], path: Path, text: str | None, root: Path, limit: float) -> Outcome:
+    """Run tests until one fails that passes with the file as it was, which is not asked if ``text`` is None."""
+    options = ["-x"]
+    while True:
+        outcome = run_tests(root, run, *options, limit=limit)
+        word, _, failure = outcome.says.partition(" ")
+        if word not in ("FAILED", "ERROR") or text is None:
+            return outcome
+        test, edited = failure.split(" - ")[0], path.read_text(encoding="utf-8")
+        _write(path, text)
+        without = run_tests(root, [test], limit=limit)
+        _write(path, edited)
+        if not without.failed:
+            return outcome
+        options += ["--deselect", test]
+
+
+def _write(path: Path, text: str) -> None:
+    modified = path.stat().st_mtime + 2  # compiled files go by seconds and size
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (modified, modified))
 
 
 def record_tests(tree: Path, folder: Path) -> None:
