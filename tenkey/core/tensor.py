@@ -311,6 +311,10 @@ class Tensor(_Attached):
             raise TypeError("[iter] a 0-d tensor cannot be iterated over.")
         return map(self.__getitem__, range(self.shape[0]))  # lazy, for numpy.iterable(x)
 
+    def __contains__(self, value: object) -> bool:
+        equal: Any = self == value
+        return bool(equal.any() if isinstance(equal, Tensor) else equal)
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """Return the namespace of functions for tensors (array API standard); ValueError for an unknown version."""
         if api_version is not None and api_version not in _API_VERSIONS:

@@ -160,7 +160,10 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         made = in_float64(used.target, tuple(operands), keywords)
     except (TypeError, NotImplementedError) as error:
         wanted = wanted_dtypes(source, row, args, options)
-        made = _otherwise(used, wider or wider_row(name), tensors, operands, keywords, wanted)
+        try:
+            made = _otherwise(used, wider or wider_row(name), tensors, operands, keywords, wanted)
+        except (ValueError, IndexError, RuntimeError) as other:
+            raise as_numpys(other, source, args, options) from None
         refused = True
         if made is None:
             if any(x.requires_grad for x in tensors):

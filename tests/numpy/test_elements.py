@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey.numpy as tnp
+from tests._tiers import each
 
 SELECTIONS: dict[str, Callable[[Any], Any]] = {
     "int": lambda a: a[0],
@@ -61,3 +62,27 @@ def test_gradients_of_elements() -> None:
     a = tnp.array([3.0, 5.0, 7.0]).requires_grad_()
     (a[0] * a[1] + sum(a)).backward()
     assert a.grad.tolist() == [6.0, 4.0, 1.0]
+
+
+@each("dtype", ["f4", "f8", "c16", "i8", "u1"])
+@each(
+    ("index", "value"),
+    [
+        (0, [1.5]), (-1, (1,)), ((1, 1), [1]), ((slice(None), 0), [[1, 2]]), (np.int64(0), [[1, 1]]), (0, []),
+        (0, [1, 1]), ((0, ...), [1]), ((0, None), [[1, 2]]), ([0, 1], [[1, 2]]), ((0, [0, 1]), [[1, 2]]),
+        (slice(None), [[1, 2]]), (0, (1, 2)), (..., [[[1, 2]]]),
+    ],
+)  # fmt: skip
+def test_sequences_in_the_place_of_elements(dtype: str, index: Any, value: Any) -> None:
+    """Those that are deeper than what the index selects are refused, as by NumPy, and nothing is written."""
+    for shape in ((2,), (2, 2)):
+        arrays = np.zeros(shape, dtype), tnp.zeros(shape, dtype)
+        errors = []
+        for array in arrays:
+            try:
+                array[index] = value
+            except (ValueError, TypeError, IndexError) as error:
+                errors.append(error)
+        assert len(errors) in (0, 2)
+        assert not errors or isinstance(errors[1], type(errors[0]))
+        np.testing.assert_array_equal(*arrays)

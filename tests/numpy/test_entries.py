@@ -93,6 +93,8 @@ def test_wrong_arguments() -> None:
             tnp.sum(x, axis=2)
         with pytest.raises(np.exceptions.AxisError):
             tnp.sort(x, axis=-3)
+        with pytest.raises(np.exceptions.AxisError, match=r"\[min\]"):
+            tnp.min(x.astype("c16"), axis=(0, 2))
         with pytest.raises(ValueError, match="shape"):
             tnp.concatenate([x, tnp.ones((2, 2))])
 

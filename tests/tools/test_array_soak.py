@@ -96,6 +96,13 @@ def test_a_lost_interrupt_is_reported(sessions: list[ArraySession]) -> None:
     assert (found.kind, found.raised, found.arrived) == ("agrees", 10, 10)
 
 
+def test_interrupts_of_finalizers_are_not_lost() -> None:
+    """They have no caller, so Python prints what they raise."""
+    end = "import time; time.sleep(0.2)"
+    found = check(ArrayProgram("interrupted", (f"v0 = freed(numpy.ones(3), {end!r})", "del v0"), timer=10))
+    assert (found.kind, found.raised, found.arrived) == ("agrees", 10, 10)
+
+
 def test_an_internal_error_is_reported(sessions: list[ArraySession]) -> None:
     session = _session(sessions, "internal_error")
     for kind in ("compared", "hostile"):
@@ -123,6 +130,12 @@ def test_every_kind_of_difference(line: str, kind: str) -> None:
 def test_rounding_ends_a_program() -> None:
     lines = ("v0 = np.array([0.1 + (0 if np is numpy else 1e-17 + 1.4e-17)])", "v1 = 0 if np is numpy else 1")
     assert check(ArrayProgram("compared", lines)).kind == "rounding"
+
+
+@pytest.mark.parametrize("layout", [".T", ".T[::-1]", "[::-1].T"])
+def test_the_memory_of_results_may_be_in_another_order(layout: str) -> None:
+    lines = (f"v0 = numbers((4, 3), 'f8', 1){layout}", "v1 = np.minimum(v0, v0)", "v2 = v1.ravel()", "v1 += 1")
+    assert check(ArrayProgram("compared", lines)).kind == "agrees"
 
 
 def test_programs_with_threads() -> None:

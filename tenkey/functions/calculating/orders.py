@@ -149,13 +149,14 @@ def complex_extreme(x: Tensor, axis: Any = None, *, keepdims: bool = False, smal
     >>> complex_extreme(tk.asarray([[1 + 2j, 1 + 3j]]), axis=1).tolist()
     [(1+3j)]
     """
+    name = "min" if smallest else "max"
     if axis is None:
         axes = tuple(range(x.ndim))
     else:
-        axes = tuple([checked_axis("max", a, x.ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))])
+        axes = tuple([checked_axis(name, a, x.ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))])
     rest = [i for i in range(x.ndim) if i not in axes]
     joined = reshape(permute_dims(x, (*rest, *axes)), (*[x.shape[i] for i in rest], -1)) if x.size else x
-    refuse_empty("min" if smallest else "max", x.shape, axis)
+    refuse_empty(name, x.shape, axis)
     place = complex_place(joined, -1, keepdims=True, smallest=smallest)
     found = take_along_axis(joined, place, axis=-1)
     shape = [1 if i in axes else n for i, n in enumerate(x.shape)] if keepdims else [x.shape[i] for i in rest]

@@ -10,9 +10,12 @@ Guarded by ``tests/numpy/test_elements.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, Final
+
+import numpy as np
 
 from ...core.plans import table_of, transposed, use_array_table
 from ...core.tensor import Tensor
@@ -25,7 +28,6 @@ from ...ops.builtin.indexing.setitem import setitem
 from ...ops.builtin.shape.copying import cast as in_dtype
 from ..array_class import as_ndarrays, ndarray
 from ..converting import operand
-from ..known import functions
 
 __all__ = ["element_methods"]
 
@@ -33,6 +35,7 @@ _tensor_getitem: Final[Any] = getitem
 _tensor_setitem: Final[Any] = setitem
 _tensor_reversed: Final[Any] = vars(Tensor)["T"].fget
 _clone: Final[Any] = registry.find("tk::clone").call
+_BASIC: Final = frozenset([int, slice, type(None), type(Ellipsis)])
 _DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
 _INEXACT: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
 _NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iu")
@@ -66,9 +69,16 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
         _tensor_setitem(self, index, value)
         return
     if not isinstance(value, Tensor):
-        value = operand(value, weak=True)
+        given, value = value, operand(value, weak=True)
         if not isinstance(value, Tensor):
-            raise TypeError(f"[setitem] an array of dtype {self.dtype} takes numbers, got {shown(value)}.")
+            raise TypeError(f"[setitem] an array of dtype {self.dtype} takes numbers, got {shown(given)}.")
+        sequence = isinstance(given, (list, tuple)) and word & _NUMBERS
+        if sequence and value.ndim > (ndim := _selected_ndim(self, index)):
+            number = ndim == 0 and self.dtype.kind != "f" and not _has_ellipsis(index)  # for which NumPy calls int()
+            raise (TypeError if number else ValueError)(
+                f"[setitem] setting an array element with a sequence: {shown(given)} has {value.ndim} dimensions, and "
+                f"what the index selects has {ndim}."
+            )
     if not value._word & WEAK_MASK and value.dtype != self.dtype:
         value = in_dtype(value, self.dtype)
     elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
@@ -78,14 +88,17 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
     _tensor_setitem(self, index, value)
 
 
+def _selected_ndim(self: Tensor, index: Any) -> float:
+    """Return the number of dimensions of what an index without arrays selects, and infinity for other indexes."""
+    items = index if index.__class__ is tuple else (index,)
+    basic = all(item.__class__ in _BASIC or isinstance(item, np.integer) for item in items)
+    return _tensor_getitem(self, index).ndim if basic else math.inf
+
+
 def _iter(self: Tensor) -> Iterator[Any]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
     return map(self.__getitem__, range(self.shape[0]))
-
-
-def _contains(self: Any, value: Any) -> bool:
-    return bool(functions["any"](self == value))
 
 
 def _reversed(self: Any) -> Any:
@@ -95,7 +108,7 @@ def _reversed(self: Any) -> Any:
 def element_methods() -> dict[str, Any]:
     """Return the methods of ``ndarray`` for its elements by name, without those that its class has as slots."""
     named: dict[str, Any] = {
-        "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter, "__contains__": _contains,
+        "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter,
         "T": property(transposed(registry.find("tk::permute_dims"), _reversed, of_arrays=True)),
         "ndim": property(attrgetter("_data.ndim")), "dtype": property(attrgetter("_data.dtype")),
     }  # fmt: skip

@@ -166,6 +166,7 @@ def trap(method: str, action: str, result: Any, base: type = object, make: Calla
     """Return an instance of a new class whose `method` runs `action` in the caller's globals and returns `result`.
 
     `base` is the class to derive from, and `make` turns the new class into an instance; by default it is called.
+    As a sequence it ends: NumPy itself reads an endless one until the memory is full.
     """
     space = sys._getframe(1).f_globals
     running: list[None] = []
@@ -177,6 +178,8 @@ def trap(method: str, action: str, result: Any, base: type = object, make: Calla
                 exec(action, space)
             finally:
                 running.clear()
+        if method == "__getitem__" and type(given[0]) is int and given[0] > 9:
+            raise IndexError("the end")
         return result
 
     is_attribute = method in {"__array_interface__", "__array_struct__", "__array_priority__", "__class__", "shape"}
