@@ -97,6 +97,13 @@ cdef extern from *:
     const char* TENKEY_SOURCE_HASH
     const unsigned long long NO_WORD "TENKEY_NO_WORD"
 
+cdef extern from "numpy/ufuncobject.h":  # numpy's own declarations of NumPy 2.5 omit `types`
+    ctypedef struct Ufunc "PyUFuncObject":
+        int nargs, ntypes
+        const char* types
+        cnp.PyUFuncGenericFunction* functions
+        void** data
+
 cdef extern from "Python.h":
     unsigned long long long_bits "PyLong_AsUnsignedLongLong" (object number) noexcept
     void PyErr_Clear()

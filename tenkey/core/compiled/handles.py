@@ -210,7 +210,9 @@ def make_plan(
     plan.zero = zero
     plan.option = option
     if source is not None:
-        ufunc: cnp.ufunc = source
+        if not isinstance(source, np.ufunc):
+            raise TypeError(f"the loop of a plan is a ufunc's, got {type(source).__name__}.")
+        ufunc: cython.pointer(Ufunc) = cython.cast(cython.pointer(Ufunc), source)
         i: cython.int
         k: cython.int
         wanted = [np.dtype(c).num for c in types]
