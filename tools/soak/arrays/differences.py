@@ -40,7 +40,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(r"\{\}|slice|object\(\)|range|\['a'", "wrong error", "^no error in NumPy; TypeError", _OBJECTS),
     Difference(r"Index\(", "wrong error", r"dtype\('O'\).*no error here", _OBJECTS),
-    Difference(r"\[.*\] [^ ]*= |out=", "wrong error", "^ValueError.*read-only.* no error here", "nothing is written"),
+    Difference(r"\[.*\] [^ ]*= |out=|, v\d+\)$", "wrong error", "^ValueError.*read-only.* no error here", "nothing is written"),
     Difference(r"copyto\((v\d+), \1\)", "wrong error", "^no error in NumPy; ReadOnlyError", "nothing is written"),
     Difference("", "wrong error", "(read-only|Cannot cast|casting rule).* in NumPy; (?!no error)", _SEVERAL),
     Difference("", "wrong error", r"^(?!no error).*in NumPy; .*\[setitem\] (a complex number|an array of)", _SEVERAL),
