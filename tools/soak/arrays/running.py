@@ -176,6 +176,15 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
         place = "".join(traceback.format_stack(frame)[-8:])
         raise _Interrupt
 
+    def repeat(seen: int, end: float) -> None:
+        nonlocal statements
+        while raised == seen and time.monotonic() < end:
+            scope = namespace(ours=True)
+            for code in codes:
+                statements += 1
+                with contextlib.suppress(Exception):
+                    exec(code, scope)
+
     before = signal.signal(signal.SIGALRM, handler)
     lost = ""
     try:
@@ -184,12 +193,7 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
             unraisable.clear()
             try:
                 signal.setitimer(signal.ITIMER_REAL, program.timer / 1000)
-                while raised == seen and time.monotonic() < end:
-                    scope = namespace(ours=True)
-                    for code in codes:
-                        statements += 1
-                        with contextlib.suppress(Exception):
-                            exec(code, scope)
+                repeat(seen, end)
             except (_Interrupt, KeyboardInterrupt):  # the second if a callback of the pool of threads was interrupted
                 arrived += 1
                 continue
