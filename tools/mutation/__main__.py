@@ -44,6 +44,7 @@ _RECORDED: Final = (
     "tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "random", "printers",
     "backends",
 )  # fmt: skip
+_WIDER: Final = 5  # times as long as others run the tests of lines of which it is not known what executes them
 _ASPECTS: Final = ("reference", "gradients", "errors", "meta", "vmap", "decompositions")
 _SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in _ASPECTS]
 
@@ -67,7 +68,8 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
     """Return the arguments for the runs of pytest that a mutant needs, the most specific first.
 
     They are the sweeps over its operator, or those of its file; the examples and the tests that are named after its
-    file; and the test files that execute its line, the shortest first, as many as take ``limit`` seconds.
+    file; and the test files that execute its line, or those of its part if that is not known, the shortest first, as
+    many as take ``limit`` seconds.
     """
     runs = []
     text = (root / mutant.path).read_text(encoding="utf-8")
@@ -77,9 +79,11 @@ def chosen_tests(mutant: Mutant, record: Record, root: Path, limit: float) -> li
         wanted = [mutant.owner] if mutant.owner in names else names
         runs.append([*_SWEEPS, "-k", " or ".join(f"{name}]" for name in wanted)])
     lines = record.lines.get(mutant.path, {})
-    covering = lines.get(mutant.line) or lines.get(mutant.statement) or []
-    if not covering:  # the language of loops is translated, not executed: any test of the package's part may notice
-        covering = [test for test in record.seconds if test.startswith(f"tests/{Path(mutant.path).parts[1]}/")]
+    covering = [*(lines.get(mutant.line) or lines.get(mutant.statement) or [])]
+    part = f"tests/{Path(mutant.path).parts[1]}/"
+    if len(covering) < 2:  # loops are translated, not executed, and constants are made once: any test may notice
+        covering += [test for test in record.seconds if test.startswith(part) and test not in covering]
+        limit *= _WIDER
     named = [test for test in record.seconds if Path(mutant.path).stem.strip("_") in test]
     runs.append([])
     for tests in (named, [test for test in covering if test not in named]):
@@ -176,7 +180,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         os.environ["TENKEY_CACHE_DIR"] = str(options.folder / "kernels")
         for mutant in chosen:
             begin = time.monotonic()
-            outcome = try_mutant(mutant, chosen_tests(mutant, record, root, options.seconds), tree, 5 * options.seconds)
+            runs = chosen_tests(mutant, record, root, options.seconds)
+            outcome = try_mutant(mutant, runs, tree, 2 * _WIDER * options.seconds)
             if not outcome.failed:
                 survivors.append(mutant)
             word = "found" if outcome.failed else "SURVIVED"
