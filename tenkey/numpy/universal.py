@@ -354,6 +354,8 @@ class _Plans(dict[int, Any]):
         arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
         if any(d.kind == "V" for d in arrays):  # bfloat16, which NumPy does not have
             return None
+        if not arrays and not weak:  # as of object.__new__(ndarray); without an error, they would come back here
+            raise TypeError(f"[{source.__name__}] an operand has no dtype: make arrays with tk.numpy.asarray.")
         if not arrays:  # Python numbers alone
             return lambda *values: function._general(values, None, {})
         if len(arrays) + len(weak) > source.nin or len(weak) > 1 or (source.nin > 2 and len(arrays) > 1):

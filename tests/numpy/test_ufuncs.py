@@ -165,3 +165,14 @@ def test_python_bools_beside_gradients() -> None:
         (x * True + tnp.maximum(False, x)).sum().backward()
     assert x.grad.tolist() == [4.0, 4.0]
     assert (tnp.array([1, 2], dtype="i1") * True).dtype == np.int8
+
+
+def test_an_operand_without_a_dtype_is_refused_at_once() -> None:
+    class Odd(tnp.ndarray):
+        def __getattribute__(self, name: str) -> Any:
+            return 2
+
+    x, odd = tnp.ones(3), tnp.ones(4).as_subclass(Odd)
+    for call in (lambda: tnp.sin(odd), lambda: tnp.add(odd, odd), lambda: x - odd):
+        with pytest.raises((TypeError, AttributeError)):
+            call()
