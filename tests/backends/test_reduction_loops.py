@@ -247,6 +247,15 @@ class TestReductions:
         with pytest.raises(ValueError, match="max"):
             tk.max(x, axis=0)
 
+    def test_a_result_that_is_known_early_is_written(self) -> None:
+        x = tk.zeros(300_000, dtype=tk.bool)
+        for name, value in (("any", True), ("all", False)):
+            call, a = getattr(tk, name), x if value is False else ~x
+            for left in (True, False):  # in the memory that the result gets
+                kept = [np.full((), left) for _ in range(50)]
+                del kept
+                assert call(a).item() is value
+
     def test_a_wrong_template_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         inner: Callable[..., Any] = calls.reduce_array
 

@@ -26,9 +26,10 @@ class Exporter:
         self.legacy = legacy
         self.device = device
         self.asked: dict[str, Any] = {}
+        self.requested: dict[str, Any] = {}
 
     def __dlpack__(self, *, stream: Any = None, **asked: Any) -> Any:
-        self.asked = asked
+        self.asked, self.requested = asked, dict(asked)
         if self.legacy:
             if asked:
                 raise TypeError("unexpected keyword argument")
@@ -254,6 +255,13 @@ def test_exports_keep_the_memory_alive() -> None:
     del unused
     gc.collect()
     assert alive() is None
+
+
+def test_a_copy_is_asked_for_where_the_memory_cannot_be_used() -> None:
+    here, there = Exporter(np.arange(3.0)), Exporter(np.arange(3.0), device=(4, 0))
+    assert tk.from_dlpack(here, device="cpu").tolist() == tk.from_dlpack(there, device="cpu").tolist() == [0, 1, 2]
+    assert here.requested.get("dl_device") is None
+    assert there.requested["dl_device"] == (1, 0)
 
 
 @pytest.mark.parametrize("value", [None, 3.0, [1.0], "x", object()])

@@ -19,7 +19,7 @@ from scipy import stats
 
 from tenkey.core.dtypes import limits as dtype_limits
 from tenkey.core.dtypes import names as dtypes
-from tenkey.core.random import draws, generator, philox
+from tenkey.core.random import draws, generator, philox, samplers
 from tenkey.core.random import exact_functions as exact
 from tenkey.core.random.generator import Generator, GeneratorState
 from tests._tiers import each
@@ -262,6 +262,15 @@ def test_normal_against_mpmath() -> None:
             exact = mpmath.sqrt(-2 * mpmath.log(u1)) * mpmath.cospi(2 * u2)
             # Each of log, cos, square root and product contributes about one rounding.
             assert abs(value - exact) <= 4 * 2.0**-52 * abs(exact)
+
+
+def test_errors_of_stirlings_formula() -> None:
+    """log(k!) less the logarithm of sqrt(2 pi k) (k / e)**k, by which counts are accepted (Hormann, 1993)."""
+    with mpmath.workprec(120):
+        errors = [float(mpmath.loggamma(k + 1) - mpmath.log(2 * mpmath.pi * k) / 2 - k * mpmath.log(k) + k)
+                 for k in range(1, 40)]  # fmt: skip
+    np.testing.assert_allclose(samplers.stirling_table()[1:], errors[:15], rtol=0, atol=2e-15)
+    np.testing.assert_allclose(samplers.ARRAYS.stirling_error(np.arange(1.0, 40.0)), errors, rtol=0, atol=2e-15)
 
 
 def test_logarithm_against_mpmath() -> None:

@@ -11,7 +11,9 @@ import pytest
 
 import tenkey as tk
 from tenkey import random as R  # noqa: N812
+from tenkey.ops.builtin.random import check_values
 from tenkey.random import Generator
+from tests._tiers import each
 
 
 def _state(g: Generator) -> tuple[int, int, int]:
@@ -117,3 +119,23 @@ def test_reserved_gives_back_only_what_is_last() -> None:
         fail(after=0)
     assert g.state.offset == 15
     assert [c.get_state() for c in Generator(7).spawn(2)] == [c.get_state() for c in Generator(7).split(2)]
+
+
+@each(
+    ("rule", "good", "bad"),
+    [
+        ("bound", [-math.inf, math.inf], [math.nan]), ("nonnegative", [0.0, 1e308], [-5e-324, math.inf]),
+        ("exponent", [1.0 + 2.0**-52], [1.0]), ("below one", [0.0, 1 - 2.0**-53], [-5e-324, 1.0]),
+        ("weight", [0.0, math.inf, math.nan], [-5e-324]), ("positive", [5e-324, 1e308], [0.0, math.inf]),
+        ("probability", [0.0, 1.0], [-5e-324, 1 + 2.0**-52]), ("chance", [5e-324, 1.0], [0.0, 1 + 2.0**-52]),
+        ("rate", [0.0, 2.0**62], [-5e-324, 2.0**62 + 2.0**11]), ("count", [0.0, 2.0**53 - 1], [-1.0, 0.5, 2.0**53]),
+    ],
+)  # fmt: skip
+def test_the_bounds_of_parameters(rule: str, good: list[float], bad: list[float]) -> None:
+    for value in (*good, *bad):
+        accepted = True
+        try:
+            check_values("draw", "x", rule, tk.asarray([value], dtype=tk.float64))
+        except ValueError:
+            accepted = False
+        assert accepted is (value in good or (math.isnan(value) and rule == "weight")), value
