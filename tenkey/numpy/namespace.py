@@ -85,6 +85,13 @@ _WIDENED: Final = frozenset(["average", "clip", "quantile", "percentile", "nanqu
 _PRODUCTS: Final = frozenset(["dot", "inner", "kron", "outer", "convolve", "polyval"])
 
 
+def _strong(value: Any) -> Any:
+    """Return a scalar of NumPy's, or those in a sequence, as arrays: unlike Python numbers, they have their dtype."""
+    if isinstance(value, (list, tuple)):
+        return [_strong(x) for x in value]
+    return operand(value) if isinstance(value, np.generic) and value.dtype in DTYPE_TRAIT else value
+
+
 def _common(name: str, values: list[Any]) -> list[Any]:
     """Return the operands in NumPy's common dtype where their dtypes differ."""
     if name in _CONDITIONS:
@@ -96,6 +103,7 @@ def _common(name: str, values: list[Any]) -> list[Any]:
         places = range(0, len(values) - len(values) % 2, 2) if listed else range(1, len(values))
         terms = iter(_common("", [values[i] for i in places]))
         return [next(terms) if i in places else v for i, v in enumerate(values)]
+    values = [_strong(v) for v in values]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
     numbers: list[Any] = [x for x in flat if isinstance(x, (bool, int, float, complex))]
     if name in _PRODUCTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import tenkey as tk
 import tenkey.numpy as tnp
 from tenkey.interop.numpy_functions import named_functions
 from tenkey.numpy.known import functions
+from tests._tiers import each
 
 M = np.array([[3.0, 1.0, 2.0], [0.5, -4.0, 6.0]])
 CALLS: dict[str, Any] = {
@@ -122,3 +124,20 @@ def test_out_receives_the_result() -> None:
     host = np.zeros(3)
     assert tnp.cumsum(x[0], out=host) is host
     np.testing.assert_allclose(host, M[0].cumsum())
+
+
+@each("scalar", [np.float64(2), np.float32(2), np.int64(2), np.uint8(2), np.uint64(2), np.complex64(2), np.bool_(True)])
+@each("dtype", ["f8", "f4", "f2", "i8", "i1", "u1", "c8"])
+def test_numpys_scalars_have_their_dtype(scalar: np.generic, dtype: str) -> None:
+    """Unlike Python numbers, in the first call and in later ones."""
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda m, x: m.dot(scalar, x), lambda m, x: m.inner(x, scalar), lambda m, x: m.outer(scalar, x),
+        lambda m, x: m.kron(x, scalar), lambda m, x: m.tensordot(scalar, x, 0), lambda m, x: m.where(x > 0, scalar, x),
+        lambda m, x: m.where(x > 0, x, scalar), lambda m, x: m.einsum(",i->i", scalar, x),
+    ]  # fmt: skip
+    for call in calls:
+        expected = call(np, np.ones(3, dtype))
+        for _ in range(3):
+            found = call(tnp, tnp.ones(3, dtype))
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found.numpy(), expected)
