@@ -44,6 +44,12 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\[.*\] [^ ]*= |out=|, v\d+\)$", "wrong error", "read-only.* no error here", "nothing is written"),
     Difference(r"\.sort\(\)", "wrong error", "read-only.* no error here", "nothing is written"),
     Difference(r"\] = [[(]", "wrong error", "^no error in NumPy; ValueError", "fault: the truth of a list"),
+    Difference(r"v\d+ \S+= ", "wrong error", "^ValueError.*read-only.* no error here", "nothing is written"),
+    Difference(
+        r"fill\(|\] \S*= ", "wrong error", "^no error in NumPy; ReadOnlyError.*single memory location",
+        "a view here, since slices with negative steps are copies (docs/numpy.md)",
+    ),
+    Difference(r" \* ", "wrong error", "^no error in NumPy; OverflowError.*index-sized", _SCALARS),
     Difference(r"copyto\((v\d+), \1\)", "wrong error", "^no error in NumPy; ReadOnlyError", "nothing is written"),
     Difference("", "wrong error", "(read-only|Cannot cast|casting rule).* in NumPy; (?!no error)", _SEVERAL),
     Difference("", "wrong error", r"^(?!no error).*in NumPy; .*\[setitem\] (a complex number|an array of)", _SEVERAL),
