@@ -78,7 +78,7 @@ _VALUES: Final = (
     "np.{reduced}({other})", "{x}.reshape(-1)", "{x}.reshape(2, -1)", "np.reshape({x}, (-1, 1))", "{x}.T",
     "np.transpose({x})", "{x}.swapaxes(0, -1)", "{x}.ravel()", "{x}.copy()", "{x}.astype({dtype!r})",
     "np.matmul({x}, {y})", "{x} @ {x}.T", "np.dot({x}, {y})", "np.where({x} > 0, {x}, {y})",
-    "np.where({x}, {number}, {y})", "np.broadcast_to({x}, (2, *{x}.shape))", "slope_of_squares({x})",
+    "np.where({x}, {number}, {y})", "np.broadcast_to({x}, (3, *{x}.shape))", "slope_of_squares({x})",
     "slope_of_products({x}, {plain})", "batched({x})", "len({x})", "bool({x})", "float({x})", "int({x})",
     "{x}.tolist()",
     "{x}.item()", "[t for t in {x}]", "{number} in {x}", "np.array([{x}, {y}])", "np.add({x}, {y}, out={x} * 1)",
