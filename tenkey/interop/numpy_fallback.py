@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.exchange.interfaces import array_of
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
 from ..core.word import DTYPE_TRAIT
@@ -19,7 +20,9 @@ def as_tensor(x: Any, device: Any = None) -> Tensor:
     """Return an array, a number or a sequence in the dtype that NumPy gives it; tensors in it keep their gradient."""
     if isinstance(x, Tensor):
         return x
-    return asarray(x if tensors_in(x) else np.asarray(x), device=device)
+    if tensors_in(x):
+        return asarray(x, device=device)
+    return asarray(array_of(x, "asarray") if isinstance(x, (list, tuple)) and x else np.asarray(x), device=device)
 
 
 def refuse_tensor(name: str, out: bool, remedy: str = "") -> TypeError:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import names as dtypes
+from ..core.exchange.interfaces import array_of
 from ..core.lift import weak_tensor
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
@@ -82,7 +83,7 @@ def operand(x: Any, *, weak: bool = False) -> Any:
         return weak_tensor(x) if weak else from_host(np.asarray(x))
     if tensors_in([x]) and isinstance(x, (list, tuple)):
         return in_float64(asarray, (x,), {})
-    array = np.asarray(x)
+    array = array_of(x, "asarray") if isinstance(x, (list, tuple)) and x else np.asarray(x)
     return from_host(array) if array.dtype in DTYPE_TRAIT else array
 
 

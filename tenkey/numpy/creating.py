@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, default_device, to_device
+from ..core.exchange.interfaces import with_arrays
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT
@@ -105,7 +106,8 @@ def _no_copy() -> ValueError:
 
 
 def _of_data(object: Any, dtype: np.dtype | None, copy: Any, order: Any, device: Any) -> Tensor:
-    source = np.array(object, dtype, copy=None if copy else copy, order=order)
+    given = with_arrays(object, "numpy.array") if isinstance(object, (list, tuple)) else object
+    source = np.array(given, dtype, copy=None if copy else copy, order=order)
     if not source.dtype.isnative:
         source = source.astype(_native(source.dtype))
     if source.dtype not in DTYPE_TRAIT:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
@@ -88,3 +91,31 @@ def test_errors() -> None:
         tnp.asarray_chkfinite([1.0, np.inf])
     with pytest.raises(ValueError, match=r"both 'C' and 'F'"):
         tnp.require(A, requirements="CF")
+
+
+@pytest.mark.parametrize("method", ["__array_struct__", "__array_interface__", "__array__", "__buffer__", "__len__"])
+def test_an_object_that_empties_the_list_it_is_in(method: str) -> None:
+    """NumPy itself ends the process for some of them."""
+    code = f"""
+import contextlib, numpy
+import tenkey.numpy as np
+
+def emptying(items):
+    def run(self, *given, **options):
+        items.clear()
+        return numpy.ones(4)
+
+    is_attribute = "struct" in {method!r} or "interface" in {method!r}
+    return type("Emptying", (), {{{method!r}: property(run) if is_attribute else run}})()
+
+for use in (np.array, np.asarray, np.sum, np.stack, lambda items: np.zeros(4).__setitem__(..., items)):
+    for outer in (False, True):
+        for _ in range(20):
+            items = [0, 1, 2]
+            items[0] = emptying(items)
+            with contextlib.suppress(Exception):
+                use([items, [1, 2, 3]] if outer else items)
+"""
+    environment = {**os.environ, "PYTHONMALLOC": "debug", "MALLOC_PERTURB_": "165"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from ...dispatch.errors import shown
 from ..dtypes.names import remedy
 from ..tensor import Tensor
 
-__all__ = ["array_of", "read_interface"]
+__all__ = ["array_of", "read_interface", "with_arrays"]
 
 _PLAIN: Final = frozenset({bool, int, float, complex})
 _KNOWN: Final = (Tensor, np.ndarray, np.generic, int, float, complex, str)
@@ -61,11 +61,14 @@ def array_of(items: Any, function: str) -> np.ndarray:
 
         with contextlib.suppress(TypeError, OverflowError):
             return np.frombuffer(array("q", items), np.int64)
-    return np.asarray(_with_arrays(items, function))
+    return np.asarray(with_arrays(items, function))
 
 
-def _with_arrays(items: Any, function: str, depth: int = 0) -> Any:
-    """Return nested sequences, in which the arrays of objects that export some take their places."""
+def with_arrays(items: Any, function: str, depth: int = 0) -> Any:
+    """Return nested sequences, in which the arrays of objects that export some take their places.
+
+    They are copies unless they hold numbers alone: NumPy does not survive an object that empties the list it is in.
+    """
     if _PLAIN.issuperset(map(type, items)):
         return items
     if depth > _LEVELS:  # or a sequence contains itself
@@ -74,7 +77,7 @@ def _with_arrays(items: Any, function: str, depth: int = 0) -> Any:
     for item in items:
         array = None
         if isinstance(item, (list, tuple)):
-            array = _with_arrays(item, function, depth + 1)
+            array = with_arrays(item, function, depth + 1)
         elif not isinstance(item, _KNOWN):
             array = read_interface(item, function)
         made.append(item if array is None else array)
