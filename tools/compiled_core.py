@@ -1,4 +1,4 @@
-"""Compiles the core of small calls in a copy of the tree, with flags of one's own."""
+"""Compile the core of small calls in a copy of the tree, with additional compiler flags."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ _PRODUCTS: Final = frozenset(["dot", "inner", "kron", "outer", "convolve", "poly
 
 
 def _strong(value: Any) -> Any:
-    """Return a scalar of NumPy's, or those in a sequence, as arrays: unlike Python numbers, they have their dtype."""
+    """Convert NumPy scalars, also in sequences, to arrays, since they keep their dtype and Python numbers do not."""
     if isinstance(value, (list, tuple)):
         return [_strong(x) for x in value]
     return operand(value) if isinstance(value, np.generic) and value.dtype in DTYPE_TRAIT else value

@@ -466,3 +466,9 @@ def test_words_are_short(dtype: str) -> None:
         assert 0 < x._word | REQUIRES_GRAD < 2**30
     assert -(2**30) < INHERITED < 0
     assert max(WEAK_MASK, DTYPE_MASK) < 2**30
+
+
+def test_membership_is_that_of_any_element() -> None:
+    for x in (tk.asarray([[1.0, 2.0], [3.0, 4.0]]), tk.asarray([[1, 2], [3, 4]]), tk.asarray(3)):
+        assert [value in x for value in (3, 3.0, np.int64(3), 5, 2.5, "a")] == [True] * 3 + [False] * 3
+    assert 1 not in tk.zeros((0, 2))

@@ -44,7 +44,7 @@ _RECORDED: Final = (
     "tiny", "core", "dispatch", "autograd", "ops", "library", "transforms", "functions", "random", "printers",
     "backends",
 )  # fmt: skip
-_WIDER: Final = 5  # times as long as others run the tests of lines of which it is not known what executes them
+_WIDER: Final = 5  # factor on the time limit of lines whose tests are unknown
 _ASPECTS: Final = ("reference", "gradients", "errors", "meta", "vmap", "decompositions")
 _SWEEPS: Final = [f"tests/operators/test_{name}.py" for name in _ASPECTS]
 

@@ -77,7 +77,7 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
             number = ndim == 0 and self.dtype.kind != "f" and not _has_ellipsis(index)  # for which NumPy calls int()
             raise (TypeError if number else ValueError)(
                 f"[setitem] setting an array element with a sequence: {shown(given)} has {value.ndim} dimensions, and "
-                f"what the index selects has {ndim}."
+                f"what the index selects has {ndim}: give numbers for the elements, or select more of them."
             )
     if not value._word & WEAK_MASK and value.dtype != self.dtype:
         value = in_dtype(value, self.dtype)

@@ -102,7 +102,7 @@ def _compared(program: ArrayProgram) -> Result:
 
 
 def _ordered(value: Any, ours: Any) -> Any:
-    """Return a new array of NumPy's in row-major order if it is so here: NumPy keeps the order of negative strides."""
+    """Copy a new NumPy array to row-major order if ours is in it: NumPy keeps the order of negative strides."""
     if isinstance(value, numpy.ndarray) and value.base is None and isinstance(ours, tk.Tensor):
         return value.copy() if numpy.asarray(ours.detach()).flags.c_contiguous else value
     return value
