@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from typing import Any, Final
 
 from ..dispatch.errors import RegistrationError, shown
@@ -11,7 +10,7 @@ from ..dispatch.keys import DispatchKey, register_backend_key
 from ..dispatch.registry import registry
 
 __all__ = [
-    "CPU", "META", "Device", "add_finder", "available_devices", "base_word", "chosen_device", "default_device",
+    "CPU", "META", "Device", "add_finder", "available_devices", "base_word", "default_device",
     "device_types", "register_device", "to_device",
 ]  # fmt: skip
 
@@ -206,14 +205,9 @@ def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None =
     raise (ValueError if isinstance(value, int) else TypeError)(text)
 
 
-_default: ContextVar[Device | None] = ContextVar("tenkey_default_device", default=None)
-chosen_device: Final = _default.get
-"""The default device if one was chosen, else None for the CPU; a C function, for hot paths."""
-
-
 def default_device() -> Device:
     """Return the device of tensors created without ``device=``."""
-    return _default.get() or CPU
+    return CPU
 
 
 _NO_TYPE: Final = _DeviceType(DispatchKey.CPU, None)
@@ -227,9 +221,7 @@ _CPU_WORD: Final = _types["cpu"].word
 
 def _device_word(device: Device | None) -> int:
     """Return the word of a device or, for None, of the default device; every factory calls it."""
-    if device is None and (device := chosen_device()) is None:
-        return _CPU_WORD
-    return _types[device.type].word
+    return _CPU_WORD if device is None else _types[device.type].word
 
 
 registry.hooks.device_word = _device_word

@@ -264,11 +264,20 @@ def add_table(name: str, operator: Operator) -> None:
         _core.slots.FURTHER[name].set(table_of(operator, operator.call))
 
 
-def transposed(operator: Operator, general: Callable[..., Any], *, of_arrays: bool = False) -> Callable[..., Any]:
-    """Return the function behind ``x.T``, with plans."""
+class _Reversed(property):
+    """``x.T`` with plans: the core gets it, and ``fget`` is the call in Python."""
+
+
+if _core is not None:
+    _core.slots.serve_reversed(_Reversed)
+
+
+def transposed(operator: Operator, general: Callable[..., Any], *, of_arrays: bool = False) -> property:
+    """Return the property ``x.T``, with plans."""
     if _core is None:
-        return general
-    return _named(_core.slots.transposed_entry(table_of(operator, general), general, of_arrays), general)
+        return property(general)
+    _core.slots.FURTHER["T"].set(table_of(operator, general), of_arrays)
+    return _Reversed(general)
 
 
 def _form(operator: Operator) -> str:

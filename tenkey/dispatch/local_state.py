@@ -105,6 +105,7 @@ _MODE: Final = DispatchKey.Mode.mask
 state_variable: ContextVar[LocalState | None] = ContextVar("tenkey_dispatch_state", default=None)
 get_state = state_variable.get
 set_state = state_variable.set
+set_state(None)  # a variable that is set is found at once, another one is searched for at each call
 
 _DEFAULT: Final = LocalState()
 SILENT: Final = _DEFAULT.silent

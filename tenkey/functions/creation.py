@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..backends.cpu.fp_warnings import QUIET, errors, ignore, quietly, restore
-from ..core.device import CPU, Device, base_word, chosen_device, default_device, to_device
+from ..core.device import CPU, Device, base_word, default_device, to_device
 from ..core.dtypes import names as dtypes
 from ..core.dtypes.limits import iinfo
 from ..core.dtypes.names import DType
@@ -65,7 +65,7 @@ def asarray(
         return as_leaf("asarray", asarray(obj, dtype, device=device, copy=copy).detach(), requires_grad)
     if copy is not None and copy.__class__ is not bool:
         copy = _flag("asarray", "copy", copy)  # type: ignore[unreachable]
-    if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:
+    if dtype is None and device is None and not copy:
         made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
         if made is not None:
             if get_state() is not None:

@@ -24,7 +24,7 @@ from ..core.tensor import Tensor
 from ..dispatch.calling import codegen
 from ..interop.numpy_functions import ARRAYS, Row, row_of
 from .array_class import as_ndarrays, ndarray
-from .call_rules.quick_functions import lazily, quick_lines, quick_of
+from .call_rules.quick_functions import lazily, native_entry, quick_lines, quick_of
 
 __all__ = ["make_entry", "words_of"]
 
@@ -92,7 +92,10 @@ def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[
     made: Callable[..., Any] = lazily(
         name.rpartition(".")[2], lambda: _write(name, source, row_of(name), general, direct)
     )
-    return made
+    quick = quick_of(name)
+    if quick is None:
+        return made
+    return native_entry(made, quick, lambda: (_parameters(source) or [], _OPERANDS, row_of(name).sequences))  # type: ignore[no-any-return]
 
 
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:

@@ -10,15 +10,60 @@ cdef extern from *:
         return ((PyTypeObject*)base)->tp_new((PyTypeObject*)kind, arguments, NULL);
     }
 
+    /* Note [Tensors are freed in C]
+       Classes in Python are freed by a function that looks for slots, finalizers and bases at each call. For tensors
+       this one takes its place. It keeps some of them for the next calls, unless a debugging allocator is to see each.
+       Of an instance of a subclass it frees the part of ``Tensor``; Python's function has freed the rest before. */
+    #define TENKEY_KEPT 32
+    static PyObject* tenkey_kept[TENKEY_KEPT];
+    static int tenkey_kept_count = 0, tenkey_kept_limit = 0;
+    static Py_ssize_t tenkey_size = 0, tenkey_fields = 0;
+
+    static void tenkey_free(PyObject* x) {
+        PyTypeObject* kind = Py_TYPE(x);
+        int is_own = kind->tp_dealloc == tenkey_free;
+        if (is_own && kind->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(x) < 0) return;
+        PyObject_GC_UnTrack(x);
+        Py_TRASHCAN_BEGIN(x, tenkey_free)
+        if (*(PyObject**)((char*)x + kind->tp_weaklistoffset) != NULL) PyObject_ClearWeakRefs(x);
+        PyObject** fields = (PyObject**)((char*)x + sizeof(PyObject));
+        for (Py_ssize_t i = 0; i < tenkey_fields; i++) Py_CLEAR(fields[i]);
+        if (is_own && kind->tp_finalize == NULL && tenkey_kept_count < tenkey_kept_limit)
+            tenkey_kept[tenkey_kept_count++] = x;
+        else
+            kind->tp_free(x);
+        Py_DECREF(kind);
+        Py_TRASHCAN_END
+    }
+
+    /* Let ``tenkey_free`` free the instances of a class with the fields of ``Handle`` and slots, if its layout is so. */
+    static int tenkey_own(PyTypeObject* kind, int limit) {
+        Py_ssize_t end = kind->tp_basicsize - (kind->tp_weaklistoffset > 0 ? sizeof(PyObject*) : 0);
+        int has_layout = kind->tp_weaklistoffset == end || kind->tp_weaklistoffset < 0;
+        if (!has_layout || kind->tp_dictoffset != 0 || !PyType_IS_GC(kind)) return 0;
+        if (tenkey_size != 0 && (tenkey_size != kind->tp_basicsize)) return 0;
+        tenkey_size = kind->tp_basicsize;
+        tenkey_fields = (end - sizeof(PyObject)) / sizeof(PyObject*);
+        tenkey_kept_limit = limit < TENKEY_KEPT ? limit : TENKEY_KEPT;
+        kind->tp_dealloc = tenkey_free;
+        return 1;
+    }
+
     /* A new tensor of a class; its other field is None. */
-    static CYTHON_INLINE PyObject* tenkey_tensor(PyTypeObject* kind, PyObject* data, PyObject* word, PyObject* storage) {
-        PyObject* x = kind->tp_alloc(kind, 0);
+    static PyObject* tenkey_tensor(PyTypeObject* kind, PyObject* data, PyObject* word, PyObject* storage) {
+        PyObject* x;
+        int is_kept = tenkey_kept_count != 0 && kind->tp_dealloc == tenkey_free;
+        if (is_kept)
+            x = PyObject_Init(tenkey_kept[--tenkey_kept_count], kind);
+        else
+            x = kind->tp_alloc(kind, 0);
         if (x == NULL) return NULL;
         PyObject** fields = (PyObject**)((char*)x + sizeof(PyObject));
         Py_INCREF(data); fields[0] = data;
         Py_INCREF(word); fields[1] = word;
         Py_INCREF(storage); fields[2] = storage;
         Py_INCREF(Py_None); fields[3] = Py_None;
+        if (is_kept) PyObject_GC_Track(x);
         return x;
     }
 
@@ -86,6 +131,7 @@ cdef extern from *:
     object tenkey_get(object x, int i)
     void tenkey_put(object x, int i, object value)
     int tenkey_member(object type, const char* name, int i) except -1
+    int tenkey_own(type kind, int limit) noexcept
 
 cdef extern from *:
     """
@@ -150,12 +196,11 @@ cdef inline cnp.ndarray native(Handle x):
     data = tenkey_get(x, 0)
     return <cnp.ndarray>data if cnp.PyArray_CheckExact(data) else None
 
-cdef inline Handle wrapped(type kind, data, word, storage):
-    """Return a new tensor."""
-    return <Handle>tenkey_tensor(kind, data, word, storage)
+cdef Handle wrapped(type kind, data, word, storage)
 
 cdef class Table:
     cdef list plans
+    cdef Plan latest
     cdef public object general, reflected, learn
     cdef object float64_word
     cdef Plan find(self, unsigned long long key)

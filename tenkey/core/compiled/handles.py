@@ -21,6 +21,8 @@ by a variable while its memory is used. The functions of C in ``handles.pxd`` co
 Guarded by ``tests/core/compiled``.
 """
 
+import os
+
 import cython
 import numpy as np
 from cython.cimports import numpy as cnp
@@ -41,6 +43,7 @@ WEAK = 0
 FLOAT = 0
 INT = 0
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)  # multiplicative hashing: Knuth, TAOCP 3, section 6.4
+KEPT = cython.declare(cython.int, 0 if os.environ.get("PYTHONMALLOC") else 32)  # freed tensors that are used again
 SOURCE_HASH = cython.cast(bytes, TENKEY_SOURCE_HASH).decode("ascii")
 
 
@@ -51,6 +54,12 @@ class Handle:
     Python reads and writes them as members (``tenkey_member``). They can be deleted there, which leaves a null pointer:
     compiled code reads them with ``tenkey_get``, which turns that into None.
     """
+
+
+@cython.cfunc
+def wrapped(kind: type, data, word, storage) -> Handle:
+    """Return a new tensor."""
+    return cython.cast(Handle, tenkey_tensor(kind, data, word, storage))
 
 
 @cython.final
@@ -124,16 +133,15 @@ class Table:
 
     @cython.cfunc
     def find(self, key: cython.ulonglong) -> Plan:
-        """Return the plan for a union of words, or None."""
-        plans: list = self.plans
+        """Return the plan for a union of words, or None; it is the latest one then."""
         place: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, (key * GOLDEN) >> 58)
-        found = plans[place]
-        if found is not None and cython.cast(Plan, found).key == key:
-            return cython.cast(Plan, found)
-        found = plans[place ^ 1]
-        if found is not None and cython.cast(Plan, found).key == key:
-            return cython.cast(Plan, found)
-        return None
+        found = self.plans[place]
+        if found is None or cython.cast(Plan, found).key != key:
+            found = self.plans[place ^ 1]
+            if found is None or cython.cast(Plan, found).key != key:
+                return None
+        self.latest = cython.cast(Plan, found)
+        return self.latest
 
     @cython.cfunc
     def usable(self, key: cython.p_ulonglong) -> Plan:
@@ -150,9 +158,11 @@ class Table:
                 key[0] &= ~RECORDED
         if key[0] == NO_WORD:
             return None
-        plan: Plan = self.find(key[0])
-        if plan is None:
-            return None
+        plan: Plan = self.latest
+        if plan is None or plan.key != key[0]:
+            plan = self.find(key[0])
+            if plan is None:
+                return None
         if plan.kind == 0:  # refused; some are asked for again, when a kernel may have been compiled
             plan.waits -= 1
             if plan.waits != 0:
@@ -170,10 +180,12 @@ class Table:
             if other is None or cython.cast(Plan, other).key == plan.key or cython.cast(Plan, other).kind == 0:
                 place ^= 1
         self.plans[place] = plan
+        self.latest = None
 
     def clear(self):
         """Forget all plans."""
         self.plans = [None] * 64
+        self.latest = None
 
     def serves(self, key) -> bool:
         """Return whether there is a plan for this union of words that computes."""
@@ -239,12 +251,14 @@ def configure(tensor, storage, state, silent, recorded, weak, float_word, int_wo
     global TENSOR, STORAGE, STATE, SILENT, RECORDED, WEAK, FLOAT, INT
     TENSOR, STORAGE, STATE, SILENT = tensor, storage, state, silent
     RECORDED, WEAK, FLOAT, INT = recorded, weak, float_word, int_word
+    tenkey_own(tensor, KEPT)
 
 
 def configure_array(array):
     """Receive the class of the arrays of ``tenkey.numpy``."""
     global ARRAY
     ARRAY = array
+    tenkey_own(array, KEPT)
 
 
 for _place, _name in enumerate((b"_data", b"_word", b"_storage", b"_autograd")):

@@ -18,6 +18,18 @@ cdef extern from *:
     #define tenkey_slice_step(x) tenkey_slice_part(((PySliceObject*)(x))->step)
     """
 
+cdef extern from *:
+    """
+    /* Let a new array share the memory of another one. NumPy's function looks for the owner, which is mostly this one. */
+    static CYTHON_INLINE int tenkey_share(PyObject* made, PyObject* a) {
+        Py_INCREF(a);
+        if (PyArray_BASE((PyArrayObject*)a) != NULL) return PyArray_SetBaseObject((PyArrayObject*)made, a);
+        ((PyArrayObject_fields*)made)->base = a;
+        return 0;
+    }
+    """
+    int share "tenkey_share" (object made, object a) except -1
+
 cdef extern from "numpy/arrayobject.h":
     object new_from_descr "PyArray_NewFromDescr" (
         type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)

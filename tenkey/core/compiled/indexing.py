@@ -48,63 +48,46 @@ def is_plain_slice(part) -> cython.bint:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def axes_behind(parts: tuple, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return how many axes the parts of an index behind a place select from."""
+    count: cython.Py_ssize_t = 0
+    k: cython.Py_ssize_t
+    for k in range(place + 1, len(parts)):
+        count += type(parts[k]) is int or type(parts[k]) is slice
+    return count
+
+
+@cython.cfunc
 def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> cnp.ndarray:
     """Return the view that ints, slices, ``...`` and None select; None for any other index, and out of range.
 
     ``is_element`` says whether ints alone have selected one element.
     """
-    parts: tuple = index if type(index) is tuple else (index,)
-    ndim: cython.int = cnp.PyArray_NDIM(a)
+    parts: tuple = index if type(index) is tuple else NOTHING
+    count: cython.Py_ssize_t = len(parts) if type(index) is tuple else 1
     dims: cnp.npy_intp[64]
     strides: cnp.npy_intp[64]
-    used: cython.int = 0
-    added: cython.int = 0
     dots: cython.bint = False
-    k: cython.Py_ssize_t
-    for k in range(len(parts)):
-        part = parts[k]
-        if type(part) is int or (type(part) is slice and is_plain_slice(part)):
-            used += 1
-        elif part is None:
-            added += 1
-        elif part is Ellipsis and not dots:
-            dots = True
-        else:
-            return None
-    if used > ndim or ndim + added > 64:
-        return None
     offset: cython.Py_ssize_t = 0
     d: cython.int = 0
     n: cython.int = 0
-    rest: cython.int = ndim - used
+    k: cython.Py_ssize_t
     start: cython.Py_ssize_t
     stop: cython.Py_ssize_t
     step: cython.Py_ssize_t
     length: cython.Py_ssize_t
-    for k in range(len(parts) + (0 if dots else 1)):
-        part = parts[k] if k < len(parts) else Ellipsis
+    for k in range(count):
+        part = parts[k] if type(index) is tuple else index
+        if n == 64:
+            return None
         if type(part) is int:
-            try:
-                start = part
-            except OverflowError:
-                return None
-            length = cnp.PyArray_DIMS(a)[d]
+            start = place_of(a, d, part)
             if start < 0:
-                start += length
-            if start < 0 or start >= length:
                 return None
             offset += start * cnp.PyArray_STRIDES(a)[d]
             d += 1
-        elif part is None:
-            dims[n], strides[n] = 1, 0
-            n += 1
-        elif part is Ellipsis:
-            while rest > 0:
-                dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
-                rest -= 1
-                n += 1
-                d += 1
-        else:
+        elif type(part) is slice and is_plain_slice(part) and d < cnp.PyArray_NDIM(a):
             try:
                 PySlice_Unpack(part, cython.address(start), cython.address(stop), cython.address(step))
             except ValueError:  # a step of 0
@@ -120,15 +103,74 @@ def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> c
             offset += start * cnp.PyArray_STRIDES(a)[d]
             n += 1
             d += 1
+        elif part is None:
+            dims[n], strides[n] = 1, 0
+            n += 1
+        elif part is Ellipsis and not dots:
+            dots = True
+            length = cnp.PyArray_NDIM(a) - d - axes_behind(parts, k)
+            if length < 0 or n + length > 64:
+                return None
+            for start in range(length):
+                dims[n + start], strides[n + start] = cnp.PyArray_DIMS(a)[d + start], cnp.PyArray_STRIDES(a)[d + start]
+            n += cython.cast(cython.int, length)
+            d += cython.cast(cython.int, length)
+        else:
+            return None
+    while d < cnp.PyArray_NDIM(a):
+        if n == 64:
+            return None
+        dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
+        n += 1
+        d += 1
     is_element[0] = n == 0 and not dots
+    return window_of(a, n, dims, strides, offset)
+
+
+@cython.cfunc
+def window_of(
+    a: cnp.ndarray,
+    ndim: cython.int,
+    dims: cython.pointer(cnp.npy_intp),
+    strides: cython.pointer(cnp.npy_intp),
+    offset: cython.Py_ssize_t,
+) -> cnp.ndarray:
+    """Return a view of the memory of an array, from an offset in bytes."""
     descr: cnp.dtype = a.descr
     Py_INCREF(descr)  # PyArray_NewFromDescr steals the reference
     flags: cython.int = cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_WRITEABLE
     made: cnp.ndarray = new_from_descr(
-        NDARRAY, descr, n, dims, strides, cnp.PyArray_BYTES(a) + offset, flags, cython.NULL
+        NDARRAY, descr, ndim, dims, strides, cnp.PyArray_BYTES(a) + offset, flags, cython.NULL
     )
-    cnp.set_array_base(made, a)
+    share(made, a)
     return made
+
+
+@cython.cfunc
+def row(a: cnp.ndarray, index) -> cnp.ndarray:
+    """Return the view that an int selects from an array with axes; None where there is none."""
+    place: cython.Py_ssize_t = place_of(a, 0, index)
+    if place < 0:
+        return None
+    start: cython.Py_ssize_t = place * cnp.PyArray_STRIDES(a)[0]
+    return window_of(a, cnp.PyArray_NDIM(a) - 1, cnp.PyArray_DIMS(a) + 1, cnp.PyArray_STRIDES(a) + 1, start)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def place_of(a: cnp.ndarray, axis: cython.int, index) -> cython.Py_ssize_t:
+    """Return the place on an axis that an int stands for; -1 where there is none."""
+    if axis >= cnp.PyArray_NDIM(a):
+        return -1
+    place: cython.Py_ssize_t
+    try:
+        place = index
+    except OverflowError:
+        return -1
+    if place < 0:
+        place += cnp.PyArray_DIMS(a)[axis]
+    return place if 0 <= place < cnp.PyArray_DIMS(a)[axis] else -1
 
 
 @cython.cfunc
@@ -150,7 +192,10 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
     if kind is ARRAY and is_vector and type(index) is int and plan.recipe is None:
         data: cnp.ndarray = element(a, index)
         return None if data is None else wrapped(kind, data, plan.word, None)
-    data = view_at(a, index, cython.address(is_element))
+    if type(index) is int and cnp.PyArray_NDIM(a) > 1:
+        data = row(a, index)
+    else:
+        data = view_at(a, index, cython.address(is_element))
     if data is None:
         return None
     if kind is ARRAY and is_element:  # Note [Elements are copies]
@@ -164,14 +209,8 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
 @cython.cfunc
 def element(a: cnp.ndarray, index) -> cnp.ndarray:
     """Return a copy of an element of a vector; None where there is none."""
-    place: cython.Py_ssize_t
-    try:
-        place = index
-    except OverflowError:
-        return None
+    place: cython.Py_ssize_t = place_of(a, 0, index)
     if place < 0:
-        place += cnp.PyArray_DIMS(a)[0]
-    if place < 0 or place >= cnp.PyArray_DIMS(a)[0]:
         return None
     out: cnp.ndarray = empty(a.descr, 0, cython.NULL)
     source: cython.p_char = cnp.PyArray_BYTES(a) + place * cnp.PyArray_STRIDES(a)[0]
@@ -354,7 +393,7 @@ def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
     made: cnp.ndarray = data
     base = cnp.get_array_base(made)
     if base is a or (base is not None and base is cnp.get_array_base(a)):
-        return window(plan, kind, cython.cast(Handle, x), data, (shape, None))
+        return window(plan, kind, cython.cast(Handle, x), data, None if plan.recipe is None else (shape, None))
     result: Handle = wrapped(kind, data, plan.word, None)
     if plan.recipe is not None:
         record(plan.recipe, result, (x,), (shape, None))
@@ -363,7 +402,9 @@ def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
 
 @cython.cfunc
 def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
-    """Compute ``x.T``."""
+    """Compute ``x.T``, or return None."""
+    if type(x) is not kind:
+        return None
     missed[0] = operand_word(kind, x, table)
     plan: Plan = table.usable(missed)
     if plan is None:
@@ -372,6 +413,13 @@ def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
     a: cnp.ndarray = native(cython.cast(Handle, x))
     if a is None:
         return None
-    data = cnp.PyArray_Transpose(a, cython.NULL)
-    axes = NOTHING if plan.recipe is None else tuple(range(cnp.PyArray_NDIM(a) - 1, -1, -1))
-    return window(plan, kind, cython.cast(Handle, x), data, (axes,))
+    dims: cnp.npy_intp[64]
+    strides: cnp.npy_intp[64]
+    ndim: cython.int = cnp.PyArray_NDIM(a)
+    k: cython.int
+    for k in range(ndim):
+        dims[k], strides[k] = cnp.PyArray_DIMS(a)[ndim - 1 - k], cnp.PyArray_STRIDES(a)[ndim - 1 - k]
+    extras: tuple = None
+    if plan.recipe is not None:
+        extras = (tuple(range(ndim - 1, -1, -1)),)
+    return window(plan, kind, cython.cast(Handle, x), window_of(a, ndim, dims, strides, 0), extras)

@@ -35,6 +35,7 @@ class Extension(NamedTuple):
     backward: Any
     handles: Any
     indexing: Any
+    natives: Any
     operations: Any
     recording: Any
     slots: Any

@@ -35,6 +35,8 @@ cnp.import_array()
 
 STATE = cython.declare(object, None)
 WORDS = cython.declare(dict, {})
+DTYPES = cython.declare(list, [None] * 32)  # by their numbers
+WORD_OF = cython.declare(list, [0] * 32)
 
 
 @cython.final
@@ -100,6 +102,7 @@ GETITEM = cython.declare(Slot, Slot())
 SETITEM = cython.declare(Slot, Slot())
 TAKE = cython.declare(Slot, Slot())
 PUT = cython.declare(Slot, Slot())
+REVERSED = cython.declare(Slot, Slot())
 BOOL = cython.declare(Slot, Slot())
 FLOAT_OF = cython.declare(Slot, Slot())
 INT_OF = cython.declare(Slot, Slot())
@@ -113,14 +116,16 @@ SLOTS = {
     "float": FLOAT_OF, "int": INT_OF, "index": INDEX, "len": LEN,
 }  # fmt: skip
 """The slots by the names of Python's methods without underscores."""
-FURTHER = {"square": SQUARE, "take": TAKE, "put": PUT}
-"""Tables that slots use beside their own: squares for ``x**2``, selection by arrays of indices."""
+FURTHER = {"square": SQUARE, "take": TAKE, "put": PUT, "T": REVERSED}
+"""Tables that slots use beside their own: squares for ``x**2``, selection by arrays of indices; and that of ``x.T``."""
 
 
 def configure(state, words):
     """Receive the variable of the local state, and the words of CPU tensors by dtype."""
     global STATE, WORDS
     STATE, WORDS = state, words
+    for dtype, word in words.items():
+        DTYPES[dtype.num & 31], WORD_OF[dtype.num & 31] = dtype, word
 
 
 @cython.cclass
@@ -381,18 +386,34 @@ def number_of(x: Handle):
 # ---- results of NumPy as arrays
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_plain_state() -> cython.bint:
+    """Return whether no mode, transform or setting of recording is active."""
+    return get_value_no_default(STATE) is None
+
+
 def fresh(data):
     """Return a new ``ndarray`` on a new NumPy array or scalar; None where the general way is to be taken."""
-    word = WORDS.get(data.dtype)
-    if word is None or get_value_no_default(STATE) is not None:
-        return None
-    return wrapped(ARRAY, data if type(data) is NDARRAY else np.asarray(data), word, None)
+    return on_native(data) if is_plain_state() else None
 
 
+@cython.cfunc
+def on_native(data):
+    """Return a new ``ndarray`` on a new NumPy array or scalar; None for another dtype than those of CPU tensors."""
+    if type(data) is not NDARRAY:
+        data = np.asarray(data)
+    descr: cnp.dtype = cython.cast(cnp.ndarray, data).descr
+    place: cython.int = descr.type_num & 31
+    word = WORD_OF[place] if DTYPES[place] is descr else WORDS.get(descr)
+    return None if word is None else wrapped(ARRAY, data, word, None)
+
+
+@cython.ccall
 def view(root: Handle, data):
     """Return an ``ndarray`` on a NumPy array, with the storage of ``root`` if it is a window on its memory, or None."""
     own: cnp.ndarray = native(root)
-    if own is None or type(data) is not NDARRAY or get_value_no_default(STATE) is not None:
+    if own is None or type(data) is not NDARRAY or not is_plain_state():
         return None
     if data is own:
         data = data.view()
@@ -524,15 +545,23 @@ def reduction(
     return reduce(table, kind, cython.cast(object, args[0]), axis, keepdims, missed)
 
 
-def transposed_entry(table: Table, general, of_arrays: bool = False):
-    """Return the function behind ``x.T``."""
+# ---- a property
 
-    def call(x):
-        missed: cython.ulonglong = NO_WORD
-        kind: type = ARRAY if of_arrays else TENSOR
-        if type(x) is not kind:
-            return general(x)
-        result = reversed_axes(table, kind, x, cython.address(missed))
-        return followed(table, general(x), missed) if result is None else result
 
-    return call
+@cython.cfunc
+def reversed_of(own: cython.pointer(PyObject), instance: cython.pointer(PyObject), owner: cython.pointer(PyObject)):
+    """Compute ``x.T``, or return the property itself of a class."""
+    missed: cython.ulonglong = NO_WORD
+    if instance == cython.NULL:
+        return cython.cast(object, own)
+    x = cython.cast(object, instance)
+    table: Table = REVERSED.of(type(x))
+    if table is None:
+        return REVERSED.rules_of(type(x)).general(x)
+    result = reversed_axes(table, type(x), x, cython.address(missed))
+    return followed(table, table.general(x), missed) if result is None else result
+
+
+def serve_reversed(kind: type):
+    """Let the properties of a class of properties compute ``x.T`` by the plans of the slot."""
+    use_getter(kind, reversed_of)

@@ -109,7 +109,7 @@ def element_methods() -> dict[str, Any]:
     """Return the methods of ``ndarray`` for its elements by name, without those that its class has as slots."""
     named: dict[str, Any] = {
         "__getitem__": _getitem, "__setitem__": _setitem, "__iter__": _iter,
-        "T": property(transposed(registry.find("tk::permute_dims"), _reversed, of_arrays=True)),
+        "T": transposed(registry.find("tk::permute_dims"), _reversed, of_arrays=True),
         "ndim": property(attrgetter("_data.ndim")), "dtype": property(attrgetter("_data.dtype")),
     }  # fmt: skip
     if SLOT_NAMES:

@@ -13,15 +13,18 @@ expression and the operators that the general way calls. The expression is compu
   calls of the operators with it. A registration for one of the operators clears this knowledge.
 
 Whatever NumPy refuses goes to the general way, which explains it. Results are new arrays, or, after ``view``, windows
-on the memory of the first operand, with its storage.
-Guarded by ``tests/numpy/test_quick_functions.py``.
+on the memory of the first operand, with its storage. Where an expression is one call, with the parameters in their
+order, the compiled core makes it, without a Python frame: a ``NativeEntry`` in front of the function.
+Guarded by ``tests/numpy/test_quick_functions.py`` and ``tests/core/compiled/test_natives.py``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -29,7 +32,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.compiled.loading import extension
-from ...core.device import base_word, chosen_device
+from ...core.device import base_word
 from ...core.storage import Storage
 from ...core.tensor import cpu_word
 from ...core.tensor_base import new_handle
@@ -43,7 +46,7 @@ from ..array_class import ndarray
 from .native_calls import LARGE, NATIVE, only_numbers
 from .quick_calls import SMALL, is_ours
 
-__all__ = ["Quick", "lazily", "quick_function", "quick_lines", "quick_of", "quick_table"]
+__all__ = ["Quick", "lazily", "native_entry", "quick_function", "quick_lines", "quick_of", "quick_table"]
 
 _PLAIN: Final = base_word("cpu")
 _NUMBERS: Final = frozenset([bool, int, float, complex])
@@ -67,7 +70,7 @@ trace: quietly(a.trace, offset, axis1, axis2) / trace diagonal linalg_diagonal p
 diff: diff(a, n, axis) / diff subtract not_equal basic_index
 median: median(a, axis) / median order_statistics full squeeze
 round around: quietly(a.round, decimals) / round multiply divide
-dot: a.dot(b) / dot contract matmul multiply
+dot: dot(a, b) / dot contract matmul multiply
 inner: inner(a, b) / inner contract matmul multiply reshape
 vdot: vdot(a, b) / vecdot reshape
 outer: quietly(multiply, a.reshape(-1, 1), b.reshape(-1)) / outer multiply reshape
@@ -142,19 +145,25 @@ class _Known(dict[int, bool]):
         self._names = quick.operators
         self._operators: list[Operator] = []
         self._kinds = "biuf" if "real" in quick.modes else "biufc"
+        self.entries: list[Any] = []  # in the compiled core
 
     def __missing__(self, word: int) -> bool:
         with registry.lock:  # no registration may come between asking and keeping
             if not self._operators:
                 self._operators = [registry.find(f"tk::{name}") for name in self._names]
                 for operator in self._operators:
-                    operator.watchers.append(self.clear)
+                    operator.watchers.append(self._forget)
             self[word] = found = (
                 word & ~DTYPE_MASK == _PLAIN
                 and all(dtype.kind in self._kinds for dtype in dtypes_of(word & DTYPE_MASK))
                 and all(is_ours(operator, word) for operator in self._operators)
             )
         return found
+
+    def _forget(self) -> None:
+        self.clear()
+        for entry in self.entries:
+            entry.forget()
 
 
 _NAME: Final = re.compile(r"(?<![.\w'])([A-Za-z_]\w*)(~|#|!|\[\])?")
@@ -176,7 +185,7 @@ def quick_lines(
             own = "@" if found in sequences else "a" if found in operands else ""
             marks[found] = marks.get(found) or mark or own
     scope: dict[str, Any] = {
-        "known": _Known(quick), "chosen": chosen_device, "ndarray": ndarray, "fresh": _fresh,
+        "known": _Known(quick), "ndarray": ndarray, "fresh": _fresh,
         "view": _view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
         "only_numbers": only_numbers,
     }  # fmt: skip
@@ -196,8 +205,6 @@ def quick_lines(
             tests.append(f"{p.name}.__class__ is $str")
         elif marks.get(p.name) == "[]":
             tests.append(f"({_LISTED.format(p.name)})")
-    if "new" in quick.modes:
-        tests.append("$chosen() is None")
 
     def written(match: re.Match[str]) -> str:
         found = match[1]
@@ -243,6 +250,81 @@ def quick_lines(
     body += text.format(call=call).splitlines()
     head = f"    if {' and '.join(tests)}:\n" if tests else "    if True:\n"
     return head + "".join(f"        {line}\n" for line in body), scope
+
+
+# ---- entries in the compiled core
+
+_IN_ORDER: Final = frozenset(["einsum"])
+"""Functions of ``NATIVE`` whose arguments are those of NumPy's functions, with their defaults."""
+_ONE_CALL: Final = re.compile(r"(?:(\w+)\.)?(\w+)\(([^()]*)\)")
+
+
+def native_entry(
+    general: Callable[..., Any], quick: Quick,
+    signature: Callable[[], tuple[list[inspect.Parameter], Iterable[str], Iterable[str]]],
+) -> Any:  # fmt: skip
+    """Return an entry in the compiled core for a line that is one call of NumPy's function, else ``general``.
+
+    ``signature()`` gives the parameters, and which of them are arrays and lists of arrays. The entry passes arguments
+    on in their order, so it serves no calls if the line has another order, or constants.
+    """
+    found = _ONE_CALL.fullmatch(quick.expression)
+    if extension is None or found is None or quick.modes & {"raw", "each"}:
+        return general
+    if found[2] in NATIVE and found[2] not in _IN_ORDER:
+        return general
+
+    def prepare(entry: Any) -> None:
+        parameters, operands, sequences = signature()
+        passed = [*filter(None, [found[1], *found[3].split(", ")])]
+        kinds = [_kind(p, text, operands, sequences) for p, text in zip(parameters, passed)]
+        if len(kinds) < len(passed) or "" in kinds:
+            return
+        further = kinds.pop() if passed[-1].startswith("*") else ""
+        native = NATIVE.get(found[2]) or numpys(found[2].replace("_", ".", 1))
+        function = getattr(np.ndarray, found[2]) if found[1] else getattr(native, "_implementation", native)
+        known = _Known(quick)
+        known.entries.append(entry)
+        entry.serve(
+            function, "".join(kinds), "a" if further == "@" else further,
+            _least(function, parameters[: len(kinds)]) if found[1] else 1,
+            [p.name for p, kind in zip(parameters, kinds) if kind == "."],
+            known if quick.operators else None, _PLAIN if "new" in quick.modes else None,
+            sys.maxsize if "view" in quick.modes else SMALL, LARGE if "few" in quick.modes else 0,
+            "view" in quick.modes,
+        )  # fmt: skip
+
+    made = extension.natives.NativeEntry(general, prepare)
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(made, name, getattr(general, name))
+    made.__wrapped__ = general
+    return made
+
+
+def _least(method: Callable[..., Any], parameters: list[inspect.Parameter]) -> int:
+    """Return how many arguments a call must have, because the method of NumPy's arrays has other defaults."""
+    theirs: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):  # before NumPy 2.4
+        theirs = {p.name: p.default for p in inspect.signature(method).parameters.values()}
+    least = 1
+    for i, p in enumerate(parameters):
+        default = theirs.get(p.name)  # which has the same meaning in all of them
+        if p.default is not p.empty and p.default != (None if default is p.empty else default):
+            least = i + 1
+    return least
+
+
+def _kind(p: inspect.Parameter, text: str, operands: Iterable[str], sequences: Iterable[str]) -> str:
+    """Return the kind of a positional argument for the compiled core, or "" if the text is not this parameter."""
+    found = re.fullmatch(r"\*?(\w+)(~|#|!|\[)?\]?", text)
+    if (
+        found is None
+        or found[1] != p.name
+        or p.kind is p.KEYWORD_ONLY
+        or (p.kind is p.VAR_POSITIONAL) != (text[0] == "*")
+    ):
+        return ""
+    return found[2] or ("@" if p.name in sequences else "a" if p.name in operands else ".")
 
 
 _LISTED: Final = (
@@ -348,11 +430,13 @@ def quick_function(
     """Return a function with the signature of ``general``, which computes what the line of the table does not."""
     name = name or general.__name__
 
+    def parameters() -> list[inspect.Parameter]:
+        return [*inspect.signature(general, follow_wrapped=False).parameters.values()]
+
     def write() -> FunctionType:
-        parameters = [*inspect.signature(general, follow_wrapped=False).parameters.values()]
-        lines, scope = quick_lines(_parse(line), parameters, operands, sequences)
+        lines, scope = quick_lines(_parse(line), parameters(), operands, sequences)
         heads, passed, star = [], [], False
-        for p in parameters:
+        for p in parameters():
             prefix = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
             if p.kind is p.KEYWORD_ONLY and not star:
                 heads.append("*")
@@ -367,4 +451,4 @@ def quick_function(
 
     function = lazily(name, write)
     function.__module__, function.__doc__, function.__wrapped__ = general.__module__, general.__doc__, general
-    return function
+    return native_entry(function, _parse(line), lambda: (parameters(), operands, sequences))

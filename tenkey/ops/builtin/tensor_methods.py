@@ -272,7 +272,7 @@ _methods: dict[str, Any] = {
     "cumprod": _cumprod, "to": _to, "to_device": _to_device, "cpu": _cpu, "__divmod__": _divmod,
     "__round__": _builtin_round, "__rdivmod__": _rdivmod, "zero_": _zero, "fill_": _fill,
     "flip": _flip, "expand": _expand, "nonzero": _nonzero, "numel": _numel, "dim": _dim,
-    "real": property(_real), "imag": property(_imag), "T": property(transposed(operator_of(permute_dims), _transpose)),
+    "real": property(_real), "imag": property(_imag), "T": transposed(operator_of(permute_dims), _transpose),
     "mT": property(_matrix_transpose),
 }  # fmt: skip
 _operators: Final[dict[str, Entry]] = {

@@ -1,0 +1,140 @@
+"""Tensors are freed by the compiled core: what a class in Python frees, weak references, finalizers, cycles."""
+
+import gc
+import subprocess
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+import tenkey.numpy as tnp
+
+KINDS = [tk.Tensor, tnp.ndarray]
+
+
+def _made(kind: type) -> Any:
+    return tk.ones(3) + 1 if kind is tk.Tensor else tnp.ones(3) + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_references_are_given_back(kind: type) -> None:
+    x, data, word = _made(kind), np.ones(3), (1 << 40) + 7
+    counts = sys.getrefcount(kind), sys.getrefcount(data), sys.getrefcount(word)
+    for _ in range(3):
+        many = [_made(kind) for _ in range(100)]
+        for one in many:
+            one._data = data
+        del many, one
+    assert (sys.getrefcount(kind), sys.getrefcount(data), sys.getrefcount(word)) == counts
+    del x
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_tensor_has_nothing_of_a_former_one(kind: type) -> None:
+    former = [_made(kind) for _ in range(100)]
+    slots = [name for name in tk.Tensor.__slots__ if name != "__weakref__"]
+    for x in former:
+        x.requires_grad_()
+        for name in slots:
+            setattr(x, name, x._autograd)
+    del former, x
+    for x in [_made(kind) for _ in range(100)]:
+        assert x._autograd is None
+        assert not any(hasattr(x, name) for name in slots)
+        assert weakref.getweakrefcount(x) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weak_references(kind: type) -> None:
+    x = _made(kind)
+    found: list[Any] = []
+    reference, quiet = weakref.ref(x, found.append), weakref.ref(x)
+    del x
+    assert found == [reference]
+    assert reference() is quiet() is None
+    assert quiet() is None
+    y = _made(kind)
+    assert quiet() is None
+    del y
+
+
+def test_instances_of_subclasses() -> None:
+    log: list[str] = []
+
+    class Noted:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __del__(self) -> None:
+            log.append(self.name)
+
+    class Plain(tk.Tensor):
+        pass
+
+    class WithSlots(tnp.ndarray):
+        __slots__ = ("own",)
+
+        def __del__(self) -> None:
+            log.append("finalizer")
+
+    for kind, like in ((Plain, tk.ones(2)), (WithSlots, tnp.ones(2))):
+        x = like.as_subclass(kind)
+        if kind is Plain:
+            x.other = Noted("dict")
+        else:
+            x.own = Noted("slot")
+        x._value = Noted("field")
+        reference = weakref.ref(x)
+        before = sys.getrefcount(kind)
+        del x
+        assert reference() is None
+        assert sys.getrefcount(kind) == before - 1
+        assert sorted(log) == (["dict", "field"] if kind is Plain else ["field", "finalizer", "slot"])
+        assert kind is Plain or log[0] == "finalizer"
+        log.clear()
+
+
+def test_cycles_are_collected() -> None:
+    for make in (lambda: tk.ones(3) + 1, lambda: tnp.ones(3) + 1):
+        x: Any = make()
+        reference = weakref.ref(x)
+        x._extra = [x]
+        del x
+        assert reference() is not None
+        gc.collect()
+        assert reference() is None
+
+
+PROGRAM = """
+import tenkey as tk, tenkey.numpy as np
+kept, calls = [], []
+def save(x):
+    calls.append(1)
+    if len(calls) == 1: kept.append(x)
+tk.Tensor.__del__ = save
+x = tk.ones(3)
+del x  # the finalizer saves it
+assert kept[0].tolist() == [1, 1, 1]
+kept.clear()  # a finalizer is called once
+assert len(calls) == 1
+y = np.ones(3)
+del y
+assert len(calls) == 2
+del tk.Tensor.__del__
+for _ in range(100): z = tk.ones(3) + 1
+assert len(calls) == 2
+chain = None
+for _ in range(100_000):
+    x = tk.ones(1) + 1
+    x._extra, chain = chain, x
+del x, chain  # one after the other, with a stack of bounded depth
+print("done")
+"""
+
+
+def test_finalizers_of_the_class_itself_and_long_chains() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
