@@ -46,16 +46,18 @@ def _arrivals(body: Callable[[Any], None], x: Any) -> int:
         raised += 1
         raise _Interrupt
 
+    def repeated() -> None:  # in a function, because the jump of a loop is not in `try` in Python 3.13.0
+        seen, end = raised, time.monotonic() + 30
+        signal.setitimer(signal.ITIMER_REAL, _PERIODS[seen % len(_PERIODS)])
+        while raised == seen and time.monotonic() < end:
+            body(x)
+        assert raised > seen, "the handler did not run"
+
     before = signal.signal(signal.SIGALRM, handler)
     try:
         while raised < _RAISED:
-            seen = raised
             try:
-                signal.setitimer(signal.ITIMER_REAL, _PERIODS[seen % len(_PERIODS)])
-                end = time.monotonic() + 30
-                while raised == seen and time.monotonic() < end:
-                    body(x)
-                assert raised > seen, "the handler did not run"
+                repeated()
             except _Interrupt:
                 arrived += 1
     finally:
