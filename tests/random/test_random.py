@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from scipy import stats
 import tenkey as tk
 from tenkey import random as R  # noqa: N812
 from tenkey.core.random import samplers
+from tenkey.core.random.generator import GeneratorState, replace_generators
 from tenkey.random import Generator
 from tenkey.transforms import vmap
 from tests._backends import Host
@@ -312,6 +315,24 @@ def test_exact_functions() -> None:
     )
     np.testing.assert_allclose(samplers.exact_log1p(y), np.log1p(y), rtol=1e-15)
     assert samplers.exact_log1p([-1.0, -2.0]).tolist()[0] == -math.inf
+
+
+@pytest.mark.parametrize("draw", [lambda g: R.uniform(3, generator=g), lambda g: R.gamma(a=tk.ones(3), generator=g)])
+def test_copies_that_take_the_place_of_a_generator(draw: Callable[[Generator], Any]) -> None:
+    generator, other, skipped = Generator(7), Generator(8), Generator(7)
+    skipped.skip(100)
+
+    def drawn() -> Any:
+        replace_generators([(generator, GeneratorState(7, 0, 100))])
+        with suppress(ZeroDivisionError), generator.reserved(5):
+            1 / 0  # noqa: B018  # a refused draw takes nothing from the copy
+        return draw(generator).tolist(), draw(other).tolist()
+
+    found = copy_context().run(drawn)
+    assert generator.get_state() == Generator(7).get_state()
+    assert found == (draw(skipped).tolist(), draw(Generator(8)).tolist())
+    assert found[0] != draw(generator).tolist()
+    assert other.get_state().offset > 0
 
 
 def test_threads_share_a_generator() -> None:
