@@ -52,7 +52,7 @@ REFUSED: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "value"), ACCEPTED, ids=str)
+@pytest.mark.parametrize(("kind", "value"), ACCEPTED, ids=lambda x: type(x).__name__)
 def test_arguments_that_are_passed_on(kind: str, value: Any) -> None:
     entry, notes = _entry(kind)
     assert type(entry(value)) is tnp.ndarray
@@ -67,7 +67,7 @@ def test_arguments_that_are_passed_on(kind: str, value: Any) -> None:
         assert given is value
 
 
-@pytest.mark.parametrize(("kind", "value"), REFUSED, ids=str)
+@pytest.mark.parametrize(("kind", "value"), REFUSED, ids=lambda x: type(x).__name__)
 def test_arguments_that_the_call_in_python_gets(kind: str, value: Any) -> None:
     entry, notes = _entry(kind)
     assert entry(value) == "general"
