@@ -30,6 +30,18 @@ cdef extern from *:
     """
     int share "tenkey_share" (object made, object a) except -1
 
+cdef extern from *:
+    """
+    /* ``a[index]``, or None where that raises one of the exceptions. */
+    static PyObject* tenkey_item(PyObject* a, PyObject* index, PyObject* exceptions) {
+        PyObject* result = PyObject_GetItem(a, index);
+        if (result != NULL || !PyErr_ExceptionMatches(exceptions)) return result;
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    """
+    object item_or_none "tenkey_item" (object a, object index, object exceptions)
+
 cdef extern from "numpy/arrayobject.h":
     object new_from_descr "PyArray_NewFromDescr" (
         type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)

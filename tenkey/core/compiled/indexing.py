@@ -178,7 +178,7 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
     """Compute ``x[index]``, or return None."""
     kind: type = type(x)
     is_element: cython.bint = False
-    if isinstance(index, Handle):
+    if type(index) is kind or isinstance(index, Handle):
         return taken(takes, x, index, missed)
     missed[0] = word_of(x)
     plan: Plan = table.usable(missed)
@@ -263,14 +263,10 @@ def taken(table: Table, x: Handle, index, missed: cython.p_ulonglong):
     if b is None:
         return None
     a: cnp.ndarray = native(x)
-    try:
-        data = a[b]
-    except REFUSED:
+    data = item_or_none(a, b, REFUSED)
+    if type(data) is not NDARRAY or not cnp.PyArray_IS_C_CONTIGUOUS(cython.cast(cnp.ndarray, data)):
         return None
-    if type(data) is not NDARRAY:
-        return None
-    made: cnp.ndarray = data
-    if not cnp.PyArray_FLAGS(made) & cnp.NPY_ARRAY_C_CONTIGUOUS or cnp.PyArray_SIZE(made) > LARGEST:
+    if cnp.PyArray_SIZE(cython.cast(cnp.ndarray, data)) > LARGEST:
         return None
     return wrapped(type(x), data, tenkey_get(x, 1), None)
 
