@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenkey as tk
+from tests._backends import Host
 
 X = np.arange(12.0).reshape(3, 4)
 V = np.array([3.0, 0.0, 2.0, 1.0])
@@ -200,3 +202,42 @@ def test_a_leaf_is_not_written() -> None:
     ):
         with pytest.raises(RuntimeError, match="leaf"):
             call()
+
+
+STRIDED = {
+    "columns": lambda a: a.reshape((4, 6)).T, "every second": lambda a: a[::2],
+    "window": lambda a: a.reshape((4, 6))[:, 1:5], "unit axes": lambda a: a.reshape((4, 1, 6))[:, :, None, ::2],
+    "one row": lambda a: a.reshape((4, 6))[:1, ::2], "rows of columns": lambda a: a.reshape((2, 3, 4))[:, ::2],
+    "reversed axes": lambda a: a.reshape((2, 3, 4)).T,
+}  # fmt: skip
+"""Views of 24 numbers."""
+
+
+@pytest.fixture(params=["cpu", "host"])
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A device whose views NumPy makes, and one whose views the operator describes."""
+    if request.param == "cpu":
+        yield "cpu"
+    else:
+        with tk.backends.register(Host()):
+            yield "host"
+
+
+@pytest.mark.parametrize("kind", STRIDED)
+def test_reshape_is_a_view_where_numpys_is(kind: str, device: str) -> None:
+    numpys = STRIDED[kind](np.arange(24.0))
+    size = numpys.size
+    shapes = {(n, size // n) for n in range(1, size + 1) if size % n == 0} | {(size,), (1, size, 1)}
+    shapes |= {(2, m, size // 2 // m) for m in range(1, size) if size // 2 % m == 0 and size % 2 == 0}
+    for shape in shapes:
+        x = STRIDED[kind](tk.asarray(np.arange(24.0), device=device))
+        try:
+            wanted = np.reshape(numpys, shape, copy=False)
+        except ValueError:
+            with pytest.raises(ValueError, match="only as a copy"):
+                tk.reshape(x, shape, copy=False)
+            assert not tk.shares_storage(tk.reshape(x, shape), x)
+            continue
+        found = tk.reshape(x, shape, copy=False)
+        assert tk.shares_storage(found, x)
+        np.testing.assert_array_equal(found.cpu().numpy(), wanted)
