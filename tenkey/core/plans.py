@@ -359,7 +359,7 @@ def install_calls(quietly: Callable[..., Any], words: Mapping[np.dtype, int] | N
         WEAK_TRAIT[float],
         WEAK_TRAIT[int],
     )
-    _core.operations.configure(quietly, storage_of)
+    _core.operations.configure(quietly, storage_of, known)
     _core.recording.configure(weak_tensor, version_of, CPU)
     _core.slots.configure(state_variable, known)
 

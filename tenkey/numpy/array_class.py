@@ -11,18 +11,30 @@ dispatch are those of any tensor: an ``ndarray`` can be given wherever a tensor 
 have (``x.exp()``, ``x.detach()``) return arrays too. A function given to ``tk.grad``, ``tk.vmap`` or another transform
 gets arrays where the caller passed arrays (Note [Classes of wrappers]), and the results, the derivatives and ``x.grad``
 are arrays. Guarded by ``tests/numpy/test_array_class.py``.
+
+Note [Scalars and 0-d arrays]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Where NumPy returns a scalar (an element, a full reduction, a ufunc of numbers), so does ``tenkey.numpy``, and it is
+NumPy's own: ``isinstance(x[0], float)`` is true, and its arithmetic costs what NumPy's costs. It has no place for a
+graph, a device or the value of a sample, so the result is a 0-d array if it requires a gradient, is on another device,
+has a dtype that NumPy lacks, or is computed while a transform, a mode or a trace is active. HIPS autograd decides in
+the same way. Under ``no_grad`` results require no gradient. Functions that return 0-d arrays in NumPy (``reshape``,
+``where``; ``ZERO_D`` in ``result_rules.py``) return them here. The compiled core applies the rule in ``result_of``,
+``reduce`` and ``subscript``. Guarded by ``tests/numpy/test_scalars.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.plans import use_array_class
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, cpu_word
 from ..core.tree import tree_map
+from ..core.word import DTYPE_TRAIT
 from ..core.wrapper import Wrapper, classed, stand_in, wrapper_classes
+from ..dispatch.local_state import SILENT, get_state
 
-__all__ = ["as_ndarray", "as_ndarrays", "ndarray"]
+__all__ = ["as_ndarray", "as_ndarrays", "as_results", "as_scalars", "gives_scalars", "is_scalar", "ndarray"]
 
 
 if TYPE_CHECKING:
@@ -73,6 +85,32 @@ def as_ndarrays(result: Any, given: tuple[Any, ...] = ()) -> Any:
     if result.__class__ is Wrapper:
         return classed(stand_in(result) if any(result is x for x in given) else result, ndarray)
     return result
+
+
+_SCALAR_WORDS: Final = frozenset([cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"])
+
+
+def gives_scalars() -> bool:
+    """Return whether no transform, mode or trace is active: Note [Scalars and 0-d arrays]."""
+    state = get_state()
+    return state is None or state is SILENT
+
+
+def is_scalar(x: ndarray) -> bool:
+    """Return whether NumPy's scalar can stand for a 0-d array: Note [Scalars and 0-d arrays]."""
+    return not x._data.shape and x._word in _SCALAR_WORDS and gives_scalars()
+
+
+def as_scalars(result: Any) -> Any:
+    """Return a result with NumPy's scalars for its 0-d arrays, where they can stand for them."""
+    if result.__class__ is ndarray:
+        return result._data[()] if is_scalar(result) else result
+    return tree_map(as_scalars, result) if isinstance(result, tuple) else result
+
+
+def as_results(result: Any, given: tuple[Any, ...] = ()) -> Any:
+    """Return a result as ``as_ndarrays`` does, with NumPy's scalars for 0-d arrays."""
+    return as_scalars(as_ndarrays(result, given))
 
 
 class WrappedArray(Wrapper, ndarray):  # type: ignore[misc]  # Wrapper's detach and grad are annotated as Tensor's

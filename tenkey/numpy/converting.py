@@ -19,7 +19,7 @@ from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.errors import OutOfRangeError
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarrays, as_results, gives_scalars, ndarray
 
 __all__ = [
     "cast", "from_numpy", "host_calls", "in_float64", "is_strict", "on_host", "operand", "operators_only", "write_out",
@@ -95,7 +95,7 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
 
 
 def on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what NumPy computes from the values of the tensors: as ``ndarray`` where tensors have the dtype.
+    """Return what NumPy computes from the values of the tensors: arrays as ``ndarray`` where tensors have the dtype.
 
     An ``out=`` that is a tensor receives the result. Raises RuntimeError for a tensor that requires a gradient.
     """
@@ -130,10 +130,13 @@ def _values(x: Tensor, name: str) -> Any:
 
 
 def from_numpy(result: Any, device: Any = CPU) -> Any:
-    """Return what NumPy computed with ``ndarray`` in place of its arrays and scalars."""
+    """Return what NumPy computed with ``ndarray`` in place of its arrays, and of scalars where these need one."""
+    scalars = device is CPU and gives_scalars()
 
     def convert(value: Any) -> Any:
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype not in DTYPE_TRAIT:
+            return value
+        if scalars and isinstance(value, np.generic):
             return value
         made = from_host(np.array(value), device)
         made.__class__ = ndarray
@@ -152,7 +155,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
     for result, target in zip(results, outs):
         if target is None:
             condition = operand(where)
-            written.append(as_ndarrays(_find("where")(condition, result, cast(from_host(np.zeros(())), result.dtype))))
+            written.append(as_results(_find("where")(condition, result, cast(from_host(np.zeros(())), result.dtype))))
             continue
         if not isinstance(target, (Tensor, np.ndarray)):
             raise TypeError(f"[numpy.{name}] return arrays must be of ArrayType: out= is a {type(target).__name__}.")

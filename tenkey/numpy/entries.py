@@ -23,8 +23,9 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch.calling import codegen
 from ..interop.numpy_functions import ARRAYS, Row, row_of
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarrays, as_results, ndarray
 from .call_rules.quick_functions import lazily, native_entry, quick_lines, quick_of
+from .call_rules.result_rules import ZERO_D
 
 __all__ = ["make_entry", "words_of"]
 
@@ -100,6 +101,7 @@ def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[
 
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
     """Return the written entry."""
+    finished = as_ndarrays if name in ZERO_D else as_results
     quick, name = quick_of(name), name.rpartition(".")[2]
     parameters = _parameters(source)
     if row.positional < 0:
@@ -107,7 +109,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
             "general": general,
             "direct": direct,
             "target": row.target,
-            "finished": as_ndarrays,
+            "finished": finished,
             "ndarray": ndarray,
         }
         return codegen.define(_MANY.format(name), known, f"<numpy.{name}>")  # type: ignore[return-value]
@@ -121,7 +123,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
     options = _options([p for p in parameters if p not in given], row)
     scope: dict[str, Any] = {
         "target": row.target, "general": general, "direct": direct, "Tensor": Tensor, "ndarray": ndarray,
-        "finished": as_ndarrays, "novalue": _NO_VALUE,
+        "finished": finished, "novalue": _NO_VALUE,
     }  # fmt: skip
     heads, star = [], False
     for p in parameters:
@@ -236,7 +238,7 @@ def _short_way(
         f"        except (TypeError, IndexError, ValueError, NotImplementedError):\n"
         f"            pass\n"
         f"        else:\n"
-        f"            if $made.__class__ is $Tensor{fresh}:\n"
+        f"            if $made.__class__ is $Tensor and $made._data.shape{fresh}:\n"
         f"                $made.__class__ = $ndarray\n"
         f"                return $made\n"
         f"            return $finished($made, ({''.join(x + ', ' for x in same)}))\n"

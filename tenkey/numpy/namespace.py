@@ -33,13 +33,14 @@ from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.registry import registry
 from ..interop.numpy_functions import Row, arguments, named_functions, numpys, row_of, wider_row
 from ..ops.builtin.shape.copying import cast as in_dtype
-from .array_class import as_ndarrays, ndarray
+from .array_class import as_ndarrays, as_scalars, ndarray
 from .call_rules.result_rules import (
     ASKED,
     PLACES,
     SUMS,
     UNSAFE,
     WIDE,
+    ZERO_D,
     as_numpys,
     in_dtypes,
     refuse_out,
@@ -201,7 +202,9 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {made.dtype!r} according to the rule 'safe'")
     if name in PLACES and out is not None and not np.can_cast(out.dtype, np.intp):
         raise TypeError(f"[numpy.{name}] out= has dtype {out.dtype}: it receives places, give an array of {np.intp}.")
-    return made if out is None else write_out(name, made, out, True, "unsafe" if name in UNSAFE else "same_kind")
+    if out is not None:
+        return write_out(name, made, out, True, "unsafe" if name in UNSAFE else "same_kind")
+    return made if name in ZERO_D else as_scalars(made)
 
 
 def _widened(operands: list[Any], wanted: Any) -> list[Any]:

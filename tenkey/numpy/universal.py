@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..backends.cpu.fp_warnings import quietly
+from ..backends.cpu.fp_warnings import quietly, silenced
 from ..core.compiled.loading import extension
 from ..core.device import CPU, default_device
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
 from ..core.plans import make_table, new_plan, plan_of, refuse
-from ..core.tensor import Tensor, cpu_word, from_host, make_tensor
+from ..core.tensor import Tensor, cpu_word, from_host
 from ..core.tensor_base import new_handle
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
@@ -34,7 +34,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
-from .array_class import as_ndarray, as_ndarrays, ndarray
+from .array_class import as_ndarray, as_ndarrays, as_results, as_scalars, gives_scalars, ndarray
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
 from .converting import cast, is_strict, on_host, operand, write_out
@@ -44,7 +44,8 @@ from .own_functions.accumulating import apply_at, reduce_slices
 __all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
-_PYTHON: Final = frozenset([int, float])
+_SCALARS: Final = frozenset([*_NUMBERS, *[dtype.type for dtype in DTYPE_TRAIT if dtype.kind in "biufc"]])
+"""Numbers whose ufuncs NumPy computes: Note [Scalars and 0-d arrays]."""
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
                    "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
@@ -112,7 +113,7 @@ class ufunc(_Callable):  # NumPy's name for it
         scope: dict[str, Any] = {
             "general": self._general, "planned": self._planned, "weak": weak_tensor, "state": get_state,
             "known": self._shortcuts.get, "find": self._find_result, "source": source, "square": np.square,
-            "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "asarray": np.asarray, "new": new_handle,
+            "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "new": new_handle,
             "SMALL": SMALL, "WEAK_FLOAT": WEAK_FLOAT, "WEAK_INT": WEAK_INT,
         }  # fmt: skip
         several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []
@@ -181,27 +182,27 @@ class ufunc(_Callable):  # NumPy's name for it
             assert self._operator is not None
             plan = self._operator.cache[word]
         made = plan(*operands)
-        if made.__class__ is Tensor:
+        if made.__class__ is Tensor and made._data.shape:
             for x in operands:
                 if made is x:
                     break
             else:
                 made.__class__ = ndarray
                 return made
-        return _finished(made, operands)
+        return as_scalars(_finished(made, operands))
 
     def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
         """Compute for any operands and options."""
         source = self._numpy
-        if len(operands) == 1 and out is None and not options and operands[0].__class__ in _PYTHON:
-            found = source(operands[0]) if default_device() is CPU else None
+        if out is None and not options and _SCALARS.issuperset(map(type, operands)):
+            found = silenced(source, *operands) if gives_scalars() and default_device() is CPU else None
             if isinstance(found, np.generic) and found.dtype in DTYPE_TRAIT:
-                return as_ndarrays(make_tensor(np.asarray(found), cpu_word(found.dtype)))
+                return found
         if source.signature is not None and options.keys() & {"axes", "axis"} and "keepdims" not in options:
             rest = {k: v for k, v in options.items() if k not in ("axes", "axis")}
             axes = options.get("axes", [options.get("axis", -1)] * len(operands))
             made = _finished(moved_axes(partial(self, **rest), tuple([operand(x) for x in operands]), axes), operands)
-            return made if out is None else write_out(source.__name__, made, out, True, "same_kind", operands)
+            return as_scalars(made) if out is None else write_out(source.__name__, made, out, True, "same_kind", operands)
         if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
             isinstance(out, tuple) and len(out) != source.nout
         ):
@@ -229,7 +230,7 @@ class ufunc(_Callable):  # NumPy's name for it
             made = self._operator.call(*values) if plan is None and self._operator is not None else plan(*values)
         made = _finished(made, values)
         if out is None and where is True:
-            return made
+            return as_scalars(made)
         return write_out(source.__name__, made, out, where, options.get("casting", "same_kind"), values)
 
     def _in_dtype(self, values: tuple[Any, ...], dtype: np.dtype, casting: Any) -> Any:

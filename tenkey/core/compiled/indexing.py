@@ -7,9 +7,9 @@ ints or bools: evaluating them runs no code of users. The functions follow the c
 """
 
 import cython
+import numpy as np
 from cython.cimports import numpy as cnp
 from cython.cimports.cpython.ref import Py_INCREF
-from cython.cimports.libc.string import memcpy
 from cython.cimports.tenkey.core.compiled.handles import (
     ARRAY,
     NDARRAY,
@@ -23,12 +23,14 @@ from cython.cimports.tenkey.core.compiled.handles import (
     word_of,
     wrapped,
 )
-from cython.cimports.tenkey.core.compiled.operations import changed, empty, may_change, operand_word
+from cython.cimports.tenkey.core.compiled.operations import changed, may_change, operand_word
 from cython.cimports.tenkey.core.compiled.recording import record, window
 
 cnp.import_array()
 
 NOTHING = cython.declare(tuple, ())
+INT64 = cython.declare(type, np.int64)
+FLOAT64 = cython.declare(type, np.float64)
 REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
 LARGEST = cython.declare(cython.Py_ssize_t, 1 << 12)  # elements that an index reads or writes
 
@@ -54,16 +56,13 @@ def axes_behind(parts: tuple, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
     count: cython.Py_ssize_t = 0
     k: cython.Py_ssize_t
     for k in range(place + 1, len(parts)):
-        count += type(parts[k]) is int or type(parts[k]) is slice
+        count += type(parts[k]) is int or type(parts[k]) is INT64 or type(parts[k]) is slice
     return count
 
 
 @cython.cfunc
-def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> cnp.ndarray:
-    """Return the view that ints, slices, ``...`` and None select; None for any other index, and out of range.
-
-    ``is_element`` says whether ints alone have selected one element.
-    """
+def view_at(a: cnp.ndarray, index) -> cnp.ndarray:
+    """Return the view that ints, slices, ``...`` and None select; None for any other index, and out of range."""
     parts: tuple = index if type(index) is tuple else NOTHING
     count: cython.Py_ssize_t = len(parts) if type(index) is tuple else 1
     dims: cnp.npy_intp[64]
@@ -81,7 +80,7 @@ def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> c
         part = parts[k] if type(index) is tuple else index
         if n == 64:
             return None
-        if type(part) is int:
+        if type(part) is int or type(part) is INT64:
             start = place_of(a, d, part)
             if start < 0:
                 return None
@@ -123,7 +122,6 @@ def view_at(a: cnp.ndarray, index, is_element: cython.pointer(cython.bint)) -> c
         dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
         n += 1
         d += 1
-    is_element[0] = n == 0 and not dots
     return window_of(a, n, dims, strides, offset)
 
 
@@ -177,7 +175,6 @@ def place_of(a: cnp.ndarray, axis: cython.int, index) -> cython.Py_ssize_t:
 def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulonglong):
     """Compute ``x[index]``, or return None."""
     kind: type = type(x)
-    is_element: cython.bint = False
     if type(index) is kind or isinstance(index, Handle):
         return taken(takes, x, index, missed)
     missed[0] = word_of(x)
@@ -188,43 +185,49 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
     a: cnp.ndarray = native(x)
     if a is None:
         return None
-    is_vector: cython.bint = cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_TYPE(a) == plan.dtype.type_num
-    if kind is ARRAY and is_vector and type(index) is int and plan.recipe is None:
-        data: cnp.ndarray = element(a, index)
-        return None if data is None else wrapped(kind, data, plan.word, None)
+    if kind is ARRAY:
+        place: cython.p_char = element(a, index)
+        if place != cython.NULL:  # Notes [Scalars and 0-d arrays] and [Elements are copies]
+            return None if plan.recipe is not None else cnp.PyArray_ToScalar(place, a)
+    data: cnp.ndarray
     if type(index) is int and cnp.PyArray_NDIM(a) > 1:
         data = row(a, index)
     else:
-        data = view_at(a, index, cython.address(is_element))
+        data = view_at(a, index)
     if data is None:
         return None
-    if kind is ARRAY and is_element:  # Note [Elements are copies]
-        if plan.recipe is not None:
-            return None
-        data = cnp.PyArray_NewCopy(data, cnp.NPY_CORDER)
-        return wrapped(kind, data, plan.word, None)
     return window(plan, kind, x, data, None if plan.recipe is None else (as_tuple(index),))
 
 
 @cython.cfunc
-def element(a: cnp.ndarray, index) -> cnp.ndarray:
-    """Return a copy of an element of a vector; None where there is none."""
-    place: cython.Py_ssize_t = place_of(a, 0, index)
-    if place < 0:
-        return None
-    out: cnp.ndarray = empty(a.descr, 0, cython.NULL)
-    source: cython.p_char = cnp.PyArray_BYTES(a) + place * cnp.PyArray_STRIDES(a)[0]
-    memcpy(cnp.PyArray_BYTES(out), source, cnp.PyArray_ITEMSIZE(a))
-    return out
+@cython.exceptval(check=False)
+def element(a: cnp.ndarray, index) -> cython.p_char:
+    """Return the address of the element that ints select; null for any other index, and out of range."""
+    parts: tuple = index if type(index) is tuple else NOTHING
+    address: cython.p_char = cnp.PyArray_BYTES(a)
+    place: cython.Py_ssize_t
+    d: cython.int
+    if cnp.PyArray_NDIM(a) != (len(parts) if type(index) is tuple else 1):
+        return cython.NULL
+    for d in range(cnp.PyArray_NDIM(a)):
+        part = parts[d] if type(index) is tuple else index
+        if type(part) is not int and type(part) is not INT64:
+            return cython.NULL
+        place = place_of(a, d, part)
+        if place < 0:
+            return cython.NULL
+        address += place * cnp.PyArray_STRIDES(a)[d]
+    return address
 
 
 @cython.cfunc
 def as_tuple(index):
     """Return an index as the operator gets it: ``...`` follows ints alone, so that NumPy returns an array."""
-    if type(index) is int:
-        return (index, Ellipsis)
+    if type(index) is int or type(index) is INT64:
+        return (int(index), Ellipsis)
     if type(index) is not tuple:
         return (index,)
+    index = tuple([int(part) if type(part) is INT64 else part for part in index])
     if len(index) == 2 and type(index[0]) is int and type(index[1]) is int:
         return (*index, Ellipsis)
     return index
@@ -279,7 +282,6 @@ def assign(table: Table, puts: Table, x: Handle, index, value, missed: cython.p_
     kind: type = type(x)
     a: cnp.ndarray = native(x)
     b: cnp.ndarray = None
-    is_element: cython.bint = False
     k: cython.int
     if a is None or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
         return False
@@ -314,7 +316,7 @@ def assign(table: Table, puts: Table, x: Handle, index, value, missed: cython.p_
         if plan is None:
             return False
         missed[0] = NO_WORD
-        target = view_at(a, index, cython.address(is_element))
+        target = view_at(a, index)
         if target is None or cnp.PyArray_SIZE(cython.cast(cnp.ndarray, target)) > LARGEST:
             return False
         if b is not None and cnp.PyArray_NDIM(b) > cnp.PyArray_NDIM(cython.cast(cnp.ndarray, target)):
@@ -331,13 +333,15 @@ def assign(table: Table, puts: Table, x: Handle, index, value, missed: cython.p_
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def fits(a: cnp.ndarray, value) -> cython.bint:
-    """Return whether a Python number can be written into an array without a warning; an int may still be too large."""
+    """Return whether a number can be written into an array without a warning; a Python int may still be too large."""
     of: cython.int = cnp.PyArray_TYPE(a)
+    if type(value) is cython.cast(type, a.descr.typeobj):  # NumPy's scalar of this dtype
+        return True
     if type(value) is int:
         if cnp.PyArray_ISBOOL(a):
             return False
         return cnp.PyArray_ISINTEGER(a) or -60000 < value < 60000
-    if type(value) is not float or cnp.PyArray_ISINTEGER(a) or cnp.PyArray_ISBOOL(a):
+    if (type(value) is not float and type(value) is not FLOAT64) or cnp.PyArray_ISINTEGER(a) or cnp.PyArray_ISBOOL(a):
         return False
     return of == cnp.NPY_DOUBLE or of == cnp.NPY_CDOUBLE or value != value or -60000.0 < value < 60000.0
 

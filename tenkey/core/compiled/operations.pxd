@@ -13,9 +13,11 @@ cdef select(Table table, condition, x, y, unsigned long long* missed)
 cdef reduce(Table table, type kind, x, axis, bint keepdims, unsigned long long* missed)
 cdef product(Table table, type kind, x, y, unsigned long long* missed)
 cdef int changed(Handle x) except -1
+cdef bint is_number(x) noexcept
 cdef bint may_change(Handle x) except -1
 
 cdef extern from "numpy/arrayobject.h":
+    object new_scalar "PyArray_Scalar" (void* data, cnp.dtype dtype, object base)
     object new_from_descr "PyArray_NewFromDescr" (
         type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)
 

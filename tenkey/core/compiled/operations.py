@@ -42,16 +42,22 @@ REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowEr
 
 QUIETLY = cython.declare(object, None)  # calls ufuncs without warnings: see ``configure``
 STORAGE_OF = cython.declare(object, None)
+INT64 = cython.declare(type, np.int64)
+SCALAR_CLASSES = cython.declare(tuple, ())
+SCALAR_WORDS = cython.declare(cython.ulonglong[16])
 
 SUM = cython.declare(cython.int, 1)  # options of reductions
 MEAN = cython.declare(cython.int, 2)
 PRODUCT_SUM = cython.declare(cython.Py_ssize_t, 64)  # elements up to which tk.sum multiplies by ones
 
 
-def configure(quietly, storage_of):
-    """Receive the functions of core that the operations call."""
-    global QUIETLY, STORAGE_OF
-    QUIETLY, STORAGE_OF = quietly, storage_of
+def configure(quietly, storage_of, words):
+    """Receive the functions of core that the operations call, and the words of CPU tensors by dtype."""
+    global QUIETLY, STORAGE_OF, SCALAR_CLASSES
+    QUIETLY, STORAGE_OF, SCALAR_CLASSES = quietly, storage_of, tuple([dtype.type for dtype in words])
+    k: cython.Py_ssize_t
+    for k, word in enumerate(words.values()):
+        SCALAR_WORDS[k] = word
 
 
 # ---- operands
@@ -71,6 +77,11 @@ def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
         return INT
     if own is FLOAT64:
         return FLOAT if table.float64_word is None else cython.cast(cython.ulonglong, table.float64_word)
+    if table.float64_word is not None:  # by NumPy's rules
+        k: cython.Py_ssize_t
+        for k in range(len(SCALAR_CLASSES)):
+            if SCALAR_CLASSES[k] is own:
+                return SCALAR_WORDS[k]
     return NO_WORD
 
 
@@ -113,7 +124,7 @@ def store_number(plan: Plan, number, room: cython.p_double) -> cython.bint:
     form: cython.int = plan.number
     value: cython.double
     whole: cython.longlong
-    is_int: cython.bint = type(number) is int
+    is_int: cython.bint = type(number) is int or type(number) is INT64
     if form == 0 or (form == 3 and not is_int):
         return False
     try:
@@ -136,9 +147,19 @@ def store_number(plan: Plan, number, room: cython.p_double) -> cython.bint:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_number(x) -> cython.bint:
+    """Return whether a number has a value of 64 bits that Python can read without a loss."""
+    return type(x) is float or type(x) is int or type(x) is FLOAT64 or type(x) is INT64
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def takes_number(plan: Plan, number) -> cython.bint:
-    """Return whether NumPy's ufunc converts a Python number exactly as the operator does."""
+    """Return whether NumPy's ufunc converts a number exactly as the operator does."""
+    if type(number) is not int and type(number) is not float and type(number) is not FLOAT64:
+        return True  # NumPy's scalars of other dtypes
     if type(number) is int:
         return plan.number == 0 or plan.number == 3 or plan.number == 1 or plan.number == 4
     return plan.number != 3 and plan.number != 0
@@ -189,6 +210,17 @@ def called(plan: Plan, a, b) -> cnp.ndarray:
     return result if cnp.PyArray_TYPE(result) == plan.dtype.type_num else None
 
 
+@cython.cfunc
+def result_of(kind: type, plan: Plan, data: cnp.ndarray, operands: tuple):
+    """Return a result and record it; for a 0-d one of arrays NumPy's scalar (Note [Scalars and 0-d arrays])."""
+    if kind is ARRAY and plan.recipe is None and cnp.PyArray_NDIM(data) == 0:
+        return cnp.PyArray_ToScalar(cnp.PyArray_DATA(data), data)
+    result: Handle = wrapped(kind, data, plan.word, None)
+    if plan.recipe is not None:
+        record(plan.recipe, result, operands, NOTHING)
+    return result
+
+
 # ---- elementwise
 
 
@@ -215,10 +247,7 @@ def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
         out = new_like(plan, a)
         run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), step, cython.NULL, 0, cnp.PyArray_BYTES(out),
             plan.result_size)  # fmt: skip
-    result: Handle = wrapped(kind, out, plan.word, None)
-    if plan.recipe is not None:
-        record(plan.recipe, result, (x,), NOTHING)
-    return result
+    return result_of(kind, plan, out, (x,) if plan.recipe is not None else NOTHING)
 
 
 @cython.cfunc
@@ -234,10 +263,7 @@ def binary(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     out: cnp.ndarray = pair(plan, x, y)
     if out is None:
         return None
-    result: Handle = wrapped(kind, out, plan.word, None)
-    if plan.recipe is not None:
-        record(plan.recipe, result, (x, y), NOTHING)
-    return result
+    return result_of(kind, plan, out, (x, y) if plan.recipe is not None else NOTHING)
 
 
 @cython.cfunc
@@ -271,7 +297,7 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
     shaped: cnp.ndarray = a if a is not None else b
     if a is None or b is None:
         number = y if b is None else x
-        if s1 < 0 or s2 < 0 or not store_number(plan, number, room):
+        if s1 < 0 or s2 < 0 or not is_number(number) or not store_number(plan, number, room):
             if plan.loop != cython.NULL and not takes_number(plan, number):
                 return None
             return called(plan, x if a is None else a, y if b is None else b)
@@ -502,10 +528,17 @@ def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cyt
         elif keepdims:
             dims[n] = 1
             n += 1
+    whole: cython.bint = axis is None and not keepdims
+    room: cython.double[2]
+    if kind is ARRAY and plan.recipe is None and n == 0:  # Note [Scalars and 0-d arrays]
+        fold(plan, cnp.PyArray_BYTES(a), cython.cast(cython.p_char, room), outer, count, inner, whole)
+        if plan.option == MEAN:
+            divide(plan, cython.cast(cython.p_char, room), 1, count)
+        return new_scalar(room, plan.dtype, None)
     out: cnp.ndarray = empty(plan.dtype, n, dims)
-    fold(plan, cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(out), outer, count, inner, axis is None and not keepdims)
+    fold(plan, cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(out), outer, count, inner, whole)
     if plan.option == MEAN:
-        divide(plan, out, count)
+        divide(plan, cnp.PyArray_BYTES(out), outer * inner, count)
     result: Handle = wrapped(kind, out, plan.word, None)
     if plan.recipe is not None:
         record(plan.recipe, result, (x,), (None if axis is None else (axis,), keepdims, None))
@@ -562,14 +595,14 @@ def sum_by_product(plan: Plan, source: cython.p_char, out: cython.p_char, count:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def divide(plan: Plan, out: cnp.ndarray, count: cython.Py_ssize_t) -> cython.int:
-    """Divide sums of float32 or float64 by the number of elements."""
+def divide(plan: Plan, out: cython.p_char, size: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
+    """Divide sums of float32 or float64 by the number of elements of each."""
     k: cython.Py_ssize_t
-    for k in range(cnp.PyArray_SIZE(out)):
+    for k in range(size):
         if plan.number == 2:
-            cython.cast(cython.p_float, cnp.PyArray_DATA(out))[k] /= cython.cast(cython.float, count)
+            cython.cast(cython.p_float, out)[k] /= cython.cast(cython.float, count)
         else:
-            cython.cast(cython.p_double, cnp.PyArray_DATA(out))[k] /= cython.cast(cython.double, count)
+            cython.cast(cython.p_double, out)[k] /= cython.cast(cython.double, count)
     return 0
 
 

@@ -352,8 +352,8 @@ def in_place(slot: Slot, functional: Slot, x: Handle, y):
         return or_new(slot.rules_of(type(x)).general(x, y), x, y, slot)
     if type(x) is ARRAY:
         a: cnp.ndarray = native(x)
-        if a is not None and cnp.PyArray_NDIM(a) == 0:  # Note [In-place operators of arrays]
-            return operate(functional, x, y)
+        if a is not None and cnp.PyArray_NDIM(a) == 0 and word_of(x) & RECORDED:
+            return operate(functional, x, y)  # Note [In-place operators of arrays]
     if update(table, x, y, cython.address(missed)):
         return x
     return or_new(followed(table, table.general(x, y), missed), x, y, slot)
@@ -394,15 +394,15 @@ def is_plain_state() -> cython.bint:
 
 
 def fresh(data):
-    """Return a new ``ndarray`` on a new NumPy array or scalar; None where the general way is to be taken."""
+    """Return a new ``ndarray`` on a new NumPy array, or NumPy's scalar; None where the general way is to be taken."""
     return on_native(data) if is_plain_state() else None
 
 
 @cython.cfunc
 def on_native(data):
-    """Return a new ``ndarray`` on a new NumPy array or scalar; None for another dtype than those of CPU tensors."""
+    """Return a new ``ndarray`` on a new NumPy array, or NumPy's scalar; None for a dtype that CPU tensors have not."""
     if type(data) is not NDARRAY:
-        data = np.asarray(data)
+        return data if data.dtype in WORDS else None  # Note [Scalars and 0-d arrays]
     descr: cnp.dtype = cython.cast(cnp.ndarray, data).descr
     place: cython.int = descr.type_num & 31
     word = WORD_OF[place] if DTYPES[place] is descr else WORDS.get(descr)

@@ -2,9 +2,10 @@
 
 Note [Elements are copies]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-An element of a NumPy array is a scalar: it does not change when the array does. Here it is a 0-d array, and a copy for
-the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two elements. ``x[0, ...]`` is a view in both.
-An index that is a 0-d array of an integer selects what the integer does, a view too, as it stands for a scalar.
+An element of a NumPy array is a scalar: it does not change when the array does. Where it is a 0-d array here (Note
+[Scalars and 0-d arrays]), it is a copy for the same reason, so that ``t = x[0]; x[0] = x[1]; x[1] = t`` exchanges two
+elements. ``x[0, ...]`` is a view in both. An index that is a 0-d array of an integer selects what the integer does, a
+view too, as it stands for a scalar.
 Guarded by ``tests/numpy/test_elements.py``.
 """
 
@@ -26,7 +27,7 @@ from ...dispatch.registry import registry
 from ...ops.builtin.indexing.getitem import getitem
 from ...ops.builtin.indexing.setitem import setitem
 from ...ops.builtin.shape.copying import cast as in_dtype
-from ..array_class import as_ndarrays, ndarray
+from ..array_class import as_ndarrays, as_scalars, ndarray
 from ..converting import operand
 
 __all__ = ["element_methods"]
@@ -48,11 +49,14 @@ def _getitem(self: Tensor, index: Any) -> Any:
         if "tensors of integers or bools" in str(error):
             raise IndexError(f"{error} arrays used as indices must be of integer (or boolean) type") from None
         raise
-    if not made._data.shape and made._storage is not None and not _has_ellipsis(index):
-        made = _clone(made)  # Note [Elements are copies]
     if made.__class__ is Tensor:
         made.__class__ = ndarray
-    return made
+    if made._data.shape or _has_ellipsis(index):
+        return made
+    found = as_scalars(made)
+    if found is made and made._storage is not None:  # Note [Elements are copies]
+        found = as_ndarrays(_clone(made))
+    return found
 
 
 def _has_ellipsis(index: Any) -> bool:

@@ -3,8 +3,9 @@
 Note [In-place operators of arrays]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``x += y`` writes into the memory of ``x``, as in NumPy, and raises an error if the result does not fit the dtype. A 0-d
-array is the exception: it stands for a NumPy scalar, which cannot be changed, so that ``x += y`` gives the
-name another array and ``total = x[0]; total += 1`` leaves ``x`` as it is. (``x[...] += 1`` writes into a 0-d array.)
+array where NumPy has a scalar (Note [Scalars and 0-d arrays]: it requires a gradient, or is used in a transform) is the
+exception. A scalar cannot be changed, so that ``x += y`` gives the name another array, and ``total = np.sum(x); total
++= 1`` leaves other names of the sum as they are. (``x[...] += 1`` writes into such an array.)
 Guarded by ``tests/numpy/test_array_class.py::test_in_place``.
 """
 
@@ -21,7 +22,7 @@ from ...core.tensor import Tensor, cpu_word
 from ...core.tensor_base import SLOT_NAMES
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
-from ..array_class import ndarray
+from ..array_class import is_scalar, ndarray
 from ..call_rules.quick_calls import is_ours, small_call
 from ..known import functions
 from ..namespace import universal
@@ -95,7 +96,7 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
     call = universal[name]
 
     def method(self: Any, other: Any) -> Any:
-        if not self._data.shape:
+        if not self._data.shape and not is_scalar(self):
             return call(self, other)
         if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
             return NotImplemented
@@ -106,7 +107,7 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
 
     def fast(self: Any, other: Any) -> Any:
         dtype = self._word & DTYPE_MASK
-        if dtype in _INEXACT and self._data.shape:
+        if dtype in _INEXACT and (self._data.shape or is_scalar(self)):
             kind = other.__class__
             if kind is float or kind is int:
                 return own(self, weak_tensor(other))

@@ -47,8 +47,9 @@ _UNARY: Final = """    if x.__class__ is ndarray:
                 except RuntimeError:  # Note [A context without warnings]
                     pass
                 else:
+                    if data.__class__ is not array: return data
                     made = new(ndarray)
-                    made._data = data if data.__class__ is array else asarray(data)
+                    made._data = data
                     made._word = result
                     made._storage = None
                     made._autograd = None
@@ -80,8 +81,9 @@ _BINARY: Final = """    k1, k2 = x1.__class__, x2.__class__
             except (RuntimeError, ValueError, OverflowError):
                 pass
             else:
+                if data.__class__ is not array: return data
                 made = new(ndarray)
-                made._data = data if data.__class__ is array else asarray(data)
+                made._data = data
                 made._word = result
                 made._storage = None
                 made._autograd = None

@@ -348,8 +348,10 @@ def _fresh_in_python(native: Any) -> Any:
     word = _WORDS.get(native.dtype)
     if word is None or get_state() is not None:
         return None
+    if native.__class__ is not np.ndarray:
+        return native  # Note [Scalars and 0-d arrays]
     made = new_handle(ndarray)
-    made._data = native if native.__class__ is np.ndarray else np.asarray(native)
+    made._data = native
     made._word = word
     made._storage = None
     made._autograd = None

@@ -28,6 +28,7 @@ __all__ = [
     "SUMS",
     "UNSAFE",
     "WIDE",
+    "ZERO_D",
     "as_numpys",
     "in_dtypes",
     "refuse_out",
@@ -51,6 +52,13 @@ SUMS: Final = frozenset([  # they compute in the common dtype of the operand and
 PLACES: Final = frozenset(["argmax", "argmin", "nanargmax", "nanargmin"])
 UNSAFE: Final = SUMS | PLACES | frozenset([  # reductions that cast their results to the dtype of any out=
     "mean", "nanmean", "var", "max", "amax", "min", "amin", "nanmax", "nanmin", "median", "nanmedian", "any", "all",
+])  # fmt: skip
+
+ZERO_D: Final = frozenset([  # functions whose 0-d results are arrays in NumPy too: Note [Scalars and 0-d arrays]
+    "array", "asarray", "astype", "block", "broadcast_to", "copy", "cov", "cross", "empty", "empty_like", "expand_dims",
+    "full", "full_like", "i0", "imag", "isin", "linalg.tensordot", "moveaxis", "ones", "ones_like", "real",
+    "real_if_close", "reshape", "resize", "roll", "select", "squeeze", "swapaxes", "tensordot", "tile", "transpose",
+    "where", "zeros", "zeros_like",
 ])  # fmt: skip
 
 
