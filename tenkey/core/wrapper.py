@@ -35,20 +35,20 @@ from ..dispatch.local_state import switched
 from ..dispatch.operator import Operator
 from .device import CPU, Device
 from .storage import Storage, contiguous_strides
-from .tensor import Tensor
+from .tensor import Tensor, from_host, with_class
 from .tensor_base import new_handle
 from .tree import parts_of
-from .word import REQUIRES_GRAD
+from .word import DTYPE_TRAIT, REQUIRES_GRAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from ..dispatch.registry import Registry
 
 __all__ = [
-    "Level", "Wrapper", "become", "classed", "innermost", "install_levels", "open_levels", "refreshed", "released",
-    "stand_in", "take_back", "wrap", "wrapper_classes",
+    "Level", "Wrapper", "become", "class_of", "classed", "from_scalar", "innermost", "install_levels", "is_kept",
+    "open_levels", "refreshed", "released", "stand_in", "take_back", "wrap", "wrapper_classes",
 ]  # fmt: skip
 
 _KEY: Final = DispatchKey.Batched.mask
@@ -353,6 +353,27 @@ def classed(x: _Kind, kind: type[Tensor]) -> _Kind:
 # ---- tensors that are wrappers temporarily
 
 _PARTS: Final = ("_data", "_word", "_storage", "_level", "_value", "_extra", "_apart")
+
+
+def is_kept(kind: type[Tensor]) -> bool:
+    """Return whether aliases and gradients have this class too: a subclass that has no handler."""
+    return kind is not Tensor and not issubclass(kind, Wrapper) and not kind._asks
+
+
+def class_of(leaves: Sequence[Any]) -> type[Tensor]:
+    """Return the class in which results are returned: the first of the leaves that has none of its own handlers."""
+    for leaf in leaves:
+        kind = leaf.stands_for if isinstance(leaf, Wrapper) else leaf.__class__
+        if kind is not Tensor and isinstance(leaf, Tensor) and is_kept(kind):
+            return kind
+    return Tensor
+
+
+def from_scalar(x: Any, leaves: Sequence[Any] = ()) -> Any:
+    """Return NumPy's scalar, a result of ``tenkey.numpy``, as a tensor in the class of the leaves; others as they are."""
+    if not isinstance(x, np.generic) or x.dtype not in DTYPE_TRAIT:
+        return x
+    return with_class(class_of(leaves), from_host(np.asarray(x)))
 
 
 def stand_in(x: Tensor) -> Tensor:

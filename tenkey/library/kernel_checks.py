@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.tensor import NoValuesError, Tensor, shares_storage, storage_of, version_of
 from ..core.tree import tensors_in
+from ..core.wrapper import from_scalar
 from ..dispatch.calling import codegen
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
@@ -103,6 +104,7 @@ class KernelChecks:
             return tuple([self._fit(item, e, f"{what}[{i}]") for i, (item, e) in enumerate(pairs)])
         if isinstance(kind, BaseType):
             if kind.name == "Tensor":
+                value = from_scalar(value)
                 if isinstance(value, Tensor):
                     if value._word & self.foreign:
                         self._wrong_device(value)

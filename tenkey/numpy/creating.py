@@ -27,7 +27,7 @@ from ..functions.creation import asarray as to_tensor
 from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
 from ..interop.numpy_order import in_order
-from .array_class import as_ndarray, as_ndarrays, ndarray
+from .array_class import as_ndarray, as_ndarrays, as_results, ndarray
 from .call_rules.quick_functions import quick_function
 from .converting import cast, in_float64, on_host, operand
 from .known import define, functions
@@ -273,6 +273,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     >>> tnp.astype(tnp.array([1.5, -2.5]), int)
     array([ 1, -2])
     """
+    if isinstance(x, np.generic):
+        return x.astype(dtype)
     if not isinstance(x, Tensor):
         raise TypeError(f"[numpy.astype] Input should be a NumPy array. It is of type {type(x)}.")
     made = as_ndarray(x).astype(dtype, copy=copy)
@@ -286,9 +288,8 @@ def _placed(made: Any, device: Any) -> Any:
     """Return what NumPy made of numbers as an array on a device."""
     if isinstance(made, tuple):
         return tuple([_placed(x, device) for x in made])
-    if not isinstance(made, (np.ndarray, np.generic)) or made.dtype not in DTYPE_TRAIT:
+    if not isinstance(made, np.ndarray) or made.dtype not in DTYPE_TRAIT:
         return made
-    made = np.asarray(made)
     return as_ndarrays(from_host(made, default_device() if device is None else to_device(device)))
 
 
@@ -327,7 +328,7 @@ def linspace(
 
     >>> import tenkey.numpy as tnp
     >>> tnp.linspace(0, 1, 5, retstep=True)
-    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array(0.25))
+    (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), np.float64(0.25))
     """
     num = operator.index(num)
     if not tensors_in((start, stop)):
@@ -339,7 +340,7 @@ def linspace(
     made = in_float64(tensor_linspace, (*ends, num), {"endpoint": bool(endpoint), "device": device})
     made = as_ndarrays(made)
     steps = num - 1 if endpoint else num
-    step = as_ndarrays((ends[1] - ends[0]) / steps) if steps > 0 else math.nan
+    step = as_results((ends[1] - ends[0]) / steps) if steps > 0 else math.nan
     if dtype is not None:
         exact = np.dtype(dtype).kind in "iu"
         made = functions["astype"](_find("floor")(made) if exact else made, dtype)

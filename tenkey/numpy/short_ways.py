@@ -34,6 +34,7 @@ _general_einsum: Final = functions["einsum"]
 _general_real: Final = functions["real"]
 _general_imag: Final = functions["imag"]
 _COMPLEX: Final = DTYPE_TRAIT[np.dtype("c8")] | DTYPE_TRAIT[np.dtype("c16")]
+_NUMBERS: Final = (bool, int, float, complex, np.generic)
 _where: Final = registry.find("tk::where").call
 
 
@@ -90,15 +91,17 @@ def einsum(subscripts: Any = None, *operands: Any, **options: Any) -> Any:
     return _general_einsum(subscripts, *operands, **options)
 
 
-def _is_window(val: Any) -> bool:
-    """Tell whether the parts of complex numbers are views of their memory."""
+def _has_parts(val: Any) -> bool:
+    """Return whether the parts are those of a number, or views of the memory of complex numbers."""
+    if isinstance(val, _NUMBERS):
+        return True
     if val.__class__ is not ndarray or not val._word & _COMPLEX or val._word & REQUIRES_GRAD:
         return False
     return val._data.__class__ is np.ndarray
 
 
 def real(val: Any) -> Any:
-    """Compute ``numpy.real``: a view of the array, unless it requires a gradient.
+    """Compute ``numpy.real``: a view of the array, unless it requires a gradient; of a number, its part.
 
     >>> import tenkey.numpy as tnp
     >>> x = tnp.array([1 + 2j, 3])
@@ -106,7 +109,7 @@ def real(val: Any) -> Any:
     >>> x
     array([7.+2.j, 3.+0.j])
     """
-    return val.real if _is_window(val) else _general_real(val)
+    return val.real if _has_parts(val) else _general_real(val)
 
 
 def imag(val: Any) -> Any:
@@ -116,7 +119,7 @@ def imag(val: Any) -> Any:
     >>> tnp.imag(tnp.array([1 + 2j, 3])), tnp.imag([1.0, 2.0])
     (array([2., 0.]), array([0., 0.]))
     """
-    return val.imag if _is_window(val) else _general_imag(val)
+    return val.imag if _has_parts(val) else _general_imag(val)
 
 
 def _replace(function: Any, general: Any) -> None:

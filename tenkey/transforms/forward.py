@@ -23,6 +23,7 @@ from ..autograd.tape.node import walk
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
+from ..core.wrapper import class_of
 from ..dispatch.local_state import current_state
 from ..ops.aliases import recording, spread
 from ..ops.builtin.creation import full_like, zeros_like
@@ -32,7 +33,6 @@ from .trace import (
     bare,
     check_function,
     check_outputs,
-    class_of,
     described,
     differentiable,
     in_class,
@@ -56,7 +56,7 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
 
     def run(level: Any) -> tuple[Any, list[tuple[Any, Any]], Any]:
         duals = [forward_ad.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
-        result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
+        result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux, duals)
         ends = flatten(result)
         check_outputs("jvp", ends)
         parts = []
@@ -140,10 +140,11 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     _check_tangents("linearize", primals, primals)
     kind = class_of(flatten(primals))
     run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
-    ends = flatten(run.output)
+    output, _ = split_aux("linearize", run.output, False, run.inputs)
+    ends = flatten(output)
     check_outputs("linearize", ends)
     elsewhere = run.elsewhere(ends)
-    output = run.free(run.output, keeps=elsewhere)
+    output = run.free(output, keeps=elsewhere)
     nodes = walk(*[plain.grad_fn for x in ends for plain in bare(x)])
     if any(isinstance(node, Context) and not node.operator_name.startswith("tk::") for node in nodes):
         return output, lambda *tangents: jvp(fn, primals, tangents)[1]  # a backward is written by a user

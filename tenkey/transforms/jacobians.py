@@ -8,12 +8,13 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
+from ..core.wrapper import class_of
 from ..ops.builtin.creation import eye
 from ..ops.builtin.shape.views import reshape, slice
 from .batching.mapping import vmap
 from .forward import jvp
 from .reverse import vjp
-from .trace import as_inputs, check_function, class_of, in_class, positions_of, refuse_input, refuse_output, with_chosen
+from .trace import as_inputs, check_function, in_class, positions_of, refuse_input, refuse_output, with_chosen
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 

@@ -18,6 +18,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..core.tree import flatten
 from ..core.word import REQUIRES_GRAD
+from ..core.wrapper import from_scalar
 from ..dispatch.local_state import current_state
 from .trace import Run, check_function, check_outputs, described, positions_of, split_aux, with_chosen
 
@@ -54,7 +55,7 @@ def _differentiated(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable
     def differentiate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         positions = positions_of(call, argnums, args)
         run = Run(call, fn, [args[i] for i in positions], with_chosen(fn, args, kwargs, positions))
-        value, aux = split_aux(call, run.output, has_aux)
+        value, aux = split_aux(call, run.output, has_aux, run.inputs)
         if not isinstance(value, Tensor) or value.shape != () or value.dtype.kind not in "fV":
             raise ValueError(
                 f"[{call}] Expected f to return a scalar tensor, got {described(value)}: sum it, or use vjp or jacrev "
@@ -100,13 +101,13 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
     ([1.0, 4.0], [2.0, 40.0])
     """
     run = Run("vjp", fn, list(primals), lambda chosen: fn(*chosen))
-    output, aux = split_aux("vjp", run.output, has_aux)
+    output, aux = split_aux("vjp", run.output, has_aux, run.inputs)
     ends = flatten(output)
     check_outputs("vjp", ends)
     elsewhere = run.elsewhere(ends)
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
-        given = flatten(cotangents)
+        given = [from_scalar(x, run.inputs) for x in flatten(cotangents)]
         if len(given) != len(ends):
             raise ValueError(
                 f"[vjp] got {len(given)} cotangents for {len(ends)} outputs: give them in the structure of the output."

@@ -22,14 +22,23 @@ from ..core.dtypes.names import default_complex, default_float
 from ..core.tensor import Tensor, from_host, storage_of, with_class
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
-from ..core.wrapper import Wrapper, classed, open_levels, refreshed, stand_in, wrapper_classes
+from ..core.wrapper import (
+    Wrapper,
+    classed,
+    from_scalar,
+    is_kept,
+    open_levels,
+    refreshed,
+    stand_in,
+    wrapper_classes,
+)
 from ..dispatch.local_state import current_state, get_state
 from ..ops.aliases import fresh, recording, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
-    "Run", "as_inputs", "bare", "check_function", "check_outputs", "class_of", "described", "differentiable",
-    "in_class", "positions_of", "refuse_input", "refuse_output", "split_aux", "with_chosen",
+    "Run", "as_inputs", "bare", "check_function", "check_outputs", "described", "differentiable", "in_class",
+    "positions_of", "refuse_input", "refuse_output", "split_aux", "with_chosen",
 ]  # fmt: skip
 
 
@@ -114,7 +123,7 @@ def with_chosen(
 def _alias(x: Tensor, run: int) -> Tensor:
     """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient, for a run."""
     state, levels, kind = get_state(), open_levels(), x.__class__
-    if state is None and not levels and not x._word & _UNUSUAL and (kind is Tensor or _is_kept(kind)):
+    if state is None and not levels and not x._word & _UNUSUAL and (kind is Tensor or is_kept(kind)):
         made = Tensor.detach(x)
         made._word |= REQUIRES_GRAD
         meta = made._autograd = AutogradMeta()
@@ -122,12 +131,7 @@ def _alias(x: Tensor, run: int) -> Tensor:
     else:
         made = fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
         mark_leaf(made, run)
-    return with_class(kind, made) if made.__class__ is Tensor is not kind and _is_kept(kind) else classed(made, kind)
-
-
-def _is_kept(kind: type[Tensor]) -> bool:
-    """Return whether aliases and gradients have this class too: a subclass that has no handler."""
-    return kind is not Tensor and not issubclass(kind, Wrapper) and not kind._asks
+    return with_class(kind, made) if made.__class__ is Tensor is not kind and is_kept(kind) else classed(made, kind)
 
 
 def in_class(x: Any, kind: type[Tensor]) -> Any:
@@ -139,21 +143,12 @@ def in_class(x: Any, kind: type[Tensor]) -> Any:
         return x if kind is Tensor else classed(stand_in(x), kind)
     if kind in wrapper_classes:
         kind = wrapper_classes[kind].stands_for
-    if kind is Tensor or x.__class__ is not Tensor or not _is_kept(kind):
+    if kind is Tensor or x.__class__ is not Tensor or not is_kept(kind):
         return x
     if x._word & REQUIRES_GRAD:
         return x.as_subclass(kind)
     storage_of(x)  # which the new handle shares
     return with_class(kind, x)
-
-
-def class_of(leaves: Sequence[Any]) -> type[Tensor]:
-    """Return the class in which results are returned: the first of the leaves that has none of its own handlers."""
-    for leaf in leaves:
-        kind = leaf.stands_for if isinstance(leaf, Wrapper) else leaf.__class__
-        if kind is not Tensor and isinstance(leaf, Tensor) and _is_kept(kind):
-            return kind
-    return Tensor
 
 
 def bare(x: Tensor) -> list[Tensor]:
@@ -280,12 +275,12 @@ class Run:
         return tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
 
 
-def split_aux(call: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """Return the output and the auxiliary output of a function."""
+def split_aux(call: str, result: Any, has_aux: bool, inputs: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the output of a function of these inputs, with tensors for NumPy's scalars, and the auxiliary output."""
     if not has_aux:
-        return result, None
+        return result if isinstance(result, Tensor) else tree_map(lambda x: from_scalar(x, inputs), result), None
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(
             f"[{call}] with has_aux=True the function returns a pair (output, aux), got {described(result)}."
         )
-    return result
+    return split_aux(call, result[0], False, inputs)[0], result[1]

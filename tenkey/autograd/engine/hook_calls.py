@@ -32,6 +32,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...core.wrapper import from_scalar
 from ..tape.node import Node, meta_of
 from .graph_task import GraphTask
 from .input_buffer import GradientTypeError, wrong_count
@@ -71,6 +72,7 @@ def _name(hook: Callable[..., Any]) -> str:
 def _checked(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: Tensor) -> Tensor:
     if result is None:
         return grad
+    result = from_scalar(result, (grad,))
     if not isinstance(result, Tensor) or result.shape != grad.shape or result.dtype != grad.dtype:
         is_tensor = isinstance(result, Tensor)
         got = f"a tensor of shape {result.shape}, dtype {result.dtype}" if is_tensor else repr(result)
@@ -105,6 +107,7 @@ def _replaced(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: 
         return None
     if grad is not None:
         return _checked(node, hook, nr, result, grad)
+    result = from_scalar(result)
     if not isinstance(result, Tensor):
         raise GradientTypeError(
             f"[{node.name()}] a hook returned {result!r} in place of the gradient of index {nr}: expected a "

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
+from ...core.wrapper import from_scalar
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
@@ -79,6 +80,9 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
 
     ``sender`` returned it as one of its ``results``; without a sender it was given by the user.
     """
+    given = grad
+    if not isinstance(grad, Tensor):
+        grad = from_scalar(grad)
     if not isinstance(grad, Tensor):
         name, index = _origin(node, grad, sender, results)
         got = type(grad).__name__
@@ -86,7 +90,6 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
             f"[{name}] got {got} as the gradient of index {index}: a gradient is a Tensor or None - expected Variable "
             f"or None (got {got})."
         )
-    given = grad
     wanted = node._input_meta(nr)
     if wanted is None:
         return grad

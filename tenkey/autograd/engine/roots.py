@@ -14,6 +14,7 @@ from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD
+from ...core.wrapper import from_scalar
 from ...dispatch.local_state import get_state
 from ...ops.builtin.creation import ones, ones_like
 from ...ops.declare import operator_of
@@ -137,7 +138,9 @@ def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
 
 def gradients_of(call: str, outputs: list[Any], given: Any) -> list[Any]:
     """Return the gradients given for the outputs, with None for those to be created."""
-    gradients = [None] * len(outputs) if given is None else leaves_of(call, given)
+    gradients = [None] * len(outputs)
+    if given is not None:
+        gradients = [from_scalar(one, outputs) for one in leaves_of(call, from_scalar(given))]
     if len(outputs) != len(gradients):
         raise RuntimeError(
             f"[{call}] got {len(outputs)} tensors and {len(gradients)} gradients: give one gradient for each tensor."

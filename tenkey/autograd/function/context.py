@@ -10,6 +10,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.tensor import Tensor
 from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
+from ...core.wrapper import from_scalar
 from ...ops.builtin.creation import zeros
 from ..engine.input_buffer import GradientTypeError
 from ..grad_mode import is_grad_enabled
@@ -91,18 +92,18 @@ class Context(Node):
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``backward``, which raises if they were changed in the meantime."""
         for tensor in tensors:
-            if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, Tensor):
+            if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, _SAVED):
                 raise self._wrong_tensor("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``jvp``, which finds them in ``saved_tensors``."""
-        if not all(tensor is None or isinstance(tensor, Tensor) for tensor in tensors):
+        if not all(tensor is None or isinstance(tensor, _SAVED) for tensor in tensors):
             raise self._wrong_tensor("save_for_forward", tensors)
         self._for_forward = tensors
 
     def _wrong_tensor(self, call: str, given: tuple[Any, ...]) -> TypeError:
-        index, bad = next((i, x) for i, x in enumerate(given) if x is not None and not isinstance(x, Tensor))
+        index, bad = next((i, x) for i, x in enumerate(given) if x is not None and not isinstance(x, _SAVED))
         got = type(bad).__name__
         return TypeError(
             f"[{self.name()}] {call} takes tensors and None, got {got}: it can only save variables, but argument "
@@ -170,7 +171,7 @@ class Context(Node):
 
     def _marked(self, call: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         for tensor in tensors:
-            if not isinstance(tensor, Tensor):
+            if not isinstance(tensor, _SAVED):
                 raise GradientTypeError(
                     f"[{self.name()}] {call} only accepts variable arguments, but got {type(tensor).__name__}: pass "
                     f"the tensors themselves, as in {call}(a, b)."
@@ -189,7 +190,7 @@ class Context(Node):
 
     def freeze(self, inputs: Any, outputs: list[Any]) -> None:
         """Turn the tensors saved by ``forward`` into saved values."""
-        to_save = self._to_save
+        to_save = tuple([from_scalar(tensor, inputs) for tensor in self._to_save])
         found = positions_of_intermediates(to_save, inputs, outputs)
         if found:
             self._intermediates = found
@@ -347,6 +348,7 @@ def record_single(context: Context, edges: tuple[Edge, ...], inputs: Sequence[An
         settle(own, output)
 
 
+_SAVED: Final = (Tensor, np.generic)  # NumPy's scalars are results of tenkey.numpy, and become tensors
 _SET_LAST: Final = {
     "device": UNSET, "dtype": UNSET, "shape": UNSET, "next_edges": None, "sequence_nr": None,
 }  # fmt: skip

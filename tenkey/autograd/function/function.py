@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from ...core.silence import silently
 from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
 from ...core.word import INFERENCE, REQUIRES_GRAD
-from ...core.wrapper import Wrapper, innermost
+from ...core.wrapper import Wrapper, from_scalar, innermost
 from ...dispatch.local_state import SILENT, get_state, set_state, switched
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
@@ -199,6 +201,16 @@ def _wants(value: Any) -> bool:
     return isinstance(value, Tensor) and bool(value._word & REQUIRES_GRAD)
 
 
+def _without_scalars(ctx: Context, args: tuple[Any, ...], items: list[Any]) -> list[Any]:
+    """Return the results with tensors for NumPy's scalars, also where the context refers to one of them."""
+    tensors = {id(item): from_scalar(item, args) for item in items if isinstance(item, np.generic)}
+    for name in ("_to_save", "_for_forward", "_not_differentiable"):
+        listed = getattr(ctx, name)
+        if listed:
+            setattr(ctx, name, tuple([tensors.get(id(x), x) for x in listed]))
+    return [tensors.get(id(item), item) for item in items]
+
+
 def _refuse_nested(ctx: Context, item: Any) -> None:
     """Refuse a result with nested tensors, which would silently have no gradient."""
     for leaf in tensors_in(item):
@@ -215,6 +227,8 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     ctx._input_positions = tuple([i for i, value in enumerate(args) if isinstance(value, Tensor)])
     single = not isinstance(output, (tuple, list))
     items = [output] if single else list(output)
+    if any(isinstance(item, np.generic) for item in items):
+        output = items = _without_scalars(ctx, args, items)
     if not any(isinstance(item, Tensor) for item in items):
         for item in items:
             _refuse_nested(ctx, item)

@@ -14,6 +14,7 @@ import numpy as np
 from ...core.silence import silently
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import REQUIRES_GRAD
+from ...core.wrapper import from_scalar
 
 __all__ = [
     "GradcheckError", "as_values", "components", "displaced", "distance", "from_array", "jacobians", "numerical",
@@ -81,7 +82,7 @@ def outputs_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     """Return the floating and complex tensors that the function returns."""
     result = fn(*inputs)
     listed = result if isinstance(result, (tuple, list)) else [result]
-    found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
+    found = [t for t in map(from_scalar, listed) if isinstance(t, Tensor) and t.dtype.kind in "fc"]
     if not found:
         raise ValueError(
             f"[gradcheck] the function returned {type(result).__name__}, no floating or complex tensor: there is "

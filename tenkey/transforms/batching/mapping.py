@@ -12,11 +12,11 @@ from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor, from_host
 from ...core.tree import broadcast_prefix, flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT
-from ...core.wrapper import classed
+from ...core.wrapper import class_of, classed, from_scalar
 from ...dispatch.keys import DispatchKey
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
-from ..trace import class_of, in_class
+from ..trace import in_class
 from . import function_rule as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
 from . import rules as _rules  # noqa: F401
 from .level import BatchLevel, move
@@ -169,6 +169,7 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
 
 def _output(level: BatchLevel, name: str, leaf: Any, dim: int | None) -> Any:
     """Return a result as seen outside, with the batch dimension at ``dim``."""
+    leaf = leaf if dim is None else from_scalar(leaf)
     if not isinstance(leaf, Tensor):
         if dim is None or leaf is None:
             return leaf
