@@ -370,7 +370,7 @@ def class_of(leaves: Sequence[Any]) -> type[Tensor]:
 
 
 def from_scalar(x: Any, leaves: Sequence[Any] = ()) -> Any:
-    """Return NumPy's scalar, a result of ``tenkey.numpy``, as a tensor in the class of the leaves; others as they are."""
+    """Return NumPy's scalar, as ``tenkey.numpy`` gives them, as a tensor in the class of the leaves; others stay."""
     if not isinstance(x, np.generic) or x.dtype not in DTYPE_TRAIT:
         return x
     return with_class(class_of(leaves), from_host(np.asarray(x)))

@@ -5,7 +5,7 @@ with NumPy's rules: with gradients, on any device. ``docs/numpy.md`` explains th
 
 >>> import tenkey.numpy as tnp
 >>> tnp.linspace(0, 1, 3), tnp.mean([1, 2, 3, 4])
-(array([0. , 0.5, 1. ]), array(2.5))
+(array([0. , 0.5, 1. ]), np.float64(2.5))
 """
 
 from typing import Any as _Any

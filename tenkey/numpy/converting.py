@@ -19,7 +19,7 @@ from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.errors import OutOfRangeError
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
-from .array_class import as_ndarrays, as_results, gives_scalars, ndarray
+from .array_class import as_results, gives_scalars, ndarray
 
 __all__ = [
     "cast", "from_numpy", "host_calls", "in_float64", "is_strict", "on_host", "operand", "operators_only", "write_out",

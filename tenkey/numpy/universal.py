@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..backends.cpu.fp_warnings import quietly, silenced
+from ..backends.cpu.fp_warnings import quietly
 from ..core.compiled.loading import extension
-from ..core.device import CPU, default_device
+from ..core.device import chosen_device
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
 from ..core.plans import make_table, new_plan, plan_of, refuse
@@ -34,7 +34,8 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
-from .array_class import as_ndarray, as_ndarrays, as_results, as_scalars, gives_scalars, ndarray
+from .array_class import as_ndarray, as_ndarrays, as_scalars, ndarray
+from .call_rules.native_calls import SCALARS
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
 from .converting import cast, is_strict, on_host, operand, write_out
@@ -44,8 +45,6 @@ from .own_functions.accumulating import apply_at, reduce_slices
 __all__ = ["ufunc", "universal_functions"]
 
 _NUMBERS: Final = (bool, int, float, complex)
-_SCALARS: Final = frozenset([*_NUMBERS, *[dtype.type for dtype in DTYPE_TRAIT if dtype.kind in "biufc"]])
-"""Numbers whose ufuncs NumPy computes: Note [Scalars and 0-d arrays]."""
 _COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
                    "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
@@ -55,9 +54,15 @@ _REDUCTIONS: Final = {
 }  # fmt: skip
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
 
-# The call of small arrays, then any call of arrays and numbers, then all others.
+# The call of numbers, then of small arrays, then any call of arrays and numbers, then all others.
 _TEMPLATE: Final = """def {name}({parameters}, /, {outs}**options):
-{join}{quick}{numbers}    try:
+{join}    if {alone} and out is None and not options and state() is None and chosen() is None:
+        try:
+            found = quietly(source, {names})
+            if found.__class__ in results: return found
+        except Exception:  # which the general way explains
+            pass
+{quick}{numbers}    try:
         word = {union}
     except AttributeError:
         return general(({names},), out, options)
@@ -114,6 +119,7 @@ class ufunc(_Callable):  # NumPy's name for it
             "general": self._general, "planned": self._planned, "weak": weak_tensor, "state": get_state,
             "known": self._shortcuts.get, "find": self._find_result, "source": source, "square": np.square,
             "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "new": new_handle,
+            "chosen": chosen_device, "scalars": SCALARS, "results": SCALARS | {tuple},
             "SMALL": SMALL, "WEAK_FLOAT": WEAK_FLOAT, "WEAK_INT": WEAK_INT,
         }  # fmt: skip
         several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []
@@ -128,6 +134,7 @@ class ufunc(_Callable):  # NumPy's name for it
             union=" | ".join(f"{x}._word" for x in names),
             numbers="".join(_NUMBER.format(x) for x in names) if source.nin > 1 else "",
             quick=quick_entry(source),
+            alone=" and ".join(f"{x}.__class__ in scalars" for x in names),
         )
         call = codegen.define(text, scope, f"<numpy.{name}>")
         planned = extension is not None and source.nin < 3 and source.nout == 1
@@ -194,15 +201,13 @@ class ufunc(_Callable):  # NumPy's name for it
     def _general(self, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
         """Compute for any operands and options."""
         source = self._numpy
-        if out is None and not options and _SCALARS.issuperset(map(type, operands)):
-            found = silenced(source, *operands) if gives_scalars() and default_device() is CPU else None
-            if isinstance(found, np.generic) and found.dtype in DTYPE_TRAIT:
-                return found
         if source.signature is not None and options.keys() & {"axes", "axis"} and "keepdims" not in options:
             rest = {k: v for k, v in options.items() if k not in ("axes", "axis")}
             axes = options.get("axes", [options.get("axis", -1)] * len(operands))
             made = _finished(moved_axes(partial(self, **rest), tuple([operand(x) for x in operands]), axes), operands)
-            return as_scalars(made) if out is None else write_out(source.__name__, made, out, True, "same_kind", operands)
+            if out is not None:
+                return write_out(source.__name__, made, out, True, "same_kind", operands)
+            return as_scalars(made)
         if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
             isinstance(out, tuple) and len(out) != source.nout
         ):

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["frames", "outcome", "same"]
+import tenkey.numpy as tnp
+
+__all__ = ["counterpart", "frames", "outcome", "same"]
+
+
+def counterpart(wanted: Any) -> type:
+    """Return the class that a result has if NumPy's is ``wanted``: Note [Scalars and 0-d arrays]."""
+    return tnp.ndarray if isinstance(wanted, np.ndarray) else type(wanted)
 
 
 def frames(call: Callable[[], Any]) -> int:

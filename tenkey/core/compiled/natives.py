@@ -25,6 +25,9 @@ cnp.import_array()
 
 DEEPEST = cython.declare(cython.int, 32)  # lists in lists
 
+FLOAT64 = cython.declare(type, np.float64)
+INT64 = cython.declare(type, np.int64)
+
 # the kinds of arguments
 ARRAY_ONLY = cython.declare(cython.char, b"a")
 ARRAY_OR_NUMBER = cython.declare(cython.char, b"~")
@@ -203,9 +206,9 @@ def is_known(entry: NativeEntry, word) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def is_number(value) -> cython.bint:
-    """Return whether a value is a Python number."""
+    """Return whether a value is a Python number, or one of NumPy's usual ones."""
     kind = type(value)
-    return kind is float or kind is int or kind is bool or kind is complex
+    return kind is float or kind is int or kind is bool or kind is complex or kind is FLOAT64 or kind is INT64
 
 
 @cython.cfunc

@@ -10,7 +10,6 @@ call in Python, and no plans.
 from types import MethodType
 
 import cython
-import numpy as np
 from cython.cimports import numpy as cnp
 from cython.cimports.cpython.contextvars import get_value_no_default
 from cython.cimports.cpython.object import Py_EQ, Py_GT, Py_LE, Py_LT, Py_NE

@@ -17,6 +17,7 @@ from ...dispatch.registry import registry
 from ...interop.numpy_fallback import run_numpy
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, ndarray
+from ..call_rules.native_calls import SCALARS
 from ..call_rules.quick_functions import quick_function
 from ..converting import from_numpy, on_host, operand
 from ..known import functions
@@ -226,8 +227,11 @@ def _array_ufunc(self: Any, source: np.ufunc, method: str, *inputs: Any, **optio
     call = universal.get(source.__name__)
     if call is None or call._numpy is not source:
         return Tensor.__array_ufunc__(self, source, method, *inputs, **options)
-    if any(is_foreign(x) for x in inputs):
-        return NotImplemented
+    for x in inputs:
+        if x.__class__ not in _USUAL and is_foreign(x):
+            return NotImplemented
+    if method == "__call__" and not options:  # as of a scalar and an array
+        return call(*inputs)
     return getattr(call, method)(*inputs, **options)
 
 
@@ -240,6 +244,7 @@ def _array_function(self: Any, func: Any, types: Any, args: tuple[Any, ...], kwa
     return on_host(func, args, kwargs) if ours is None else ours(*args, **kwargs)
 
 
+_USUAL: Final = SCALARS | {ndarray, Tensor, np.ndarray}
 _CONVERSIONS: Final = frozenset([np.atleast_1d, np.atleast_2d, np.atleast_3d])
 """NumPy functions whose results stay NumPy arrays: libraries call them before compiled code (``scipy.optimize``)."""
 _sources: dict[Any, Any] = {}

@@ -19,7 +19,7 @@ class Flat:
     >>> x = tnp.zeros((2, 2))
     >>> x.flat[1:] = [1, 2]
     >>> x.tolist(), next(x.flat)
-    ([[0.0, 1.0], [2.0, 1.0]], array(0.))
+    ([[0.0, 1.0], [2.0, 1.0]], np.float64(0.0))
     """
 
     __slots__ = ("_base", "index")

@@ -12,19 +12,21 @@ from typing import Any, Final
 import numpy as np
 
 from ...backends.cpu.fp_warnings import quietly, silenced
+from ...core.word import DTYPE_TRAIT
 
-__all__ = ["LARGE", "NATIVE", "only_numbers"]
+__all__ = ["LARGE", "NATIVE", "SCALARS", "only_numbers"]
 
 _Array = np.ndarray[Any, Any]
-_PLAIN: Final = frozenset([bool, int, float, complex])
+SCALARS: Final = frozenset([bool, int, float, complex, *[dtype.type for dtype in DTYPE_TRAIT if dtype.kind in "biufc"]])
+"""Python's numbers and NumPy's: Note [Scalars and 0-d arrays]."""
 _LISTS: Final = frozenset([list, tuple])
 LARGE: Final = 1 << 14
 """The number of elements of a new array above which operators fill it, on all threads."""
 
 
 def only_numbers(items: Any) -> bool:
-    """Tell whether a sequence, or one of sequences, holds nothing but Python numbers."""
-    return _PLAIN.issuperset(map(type, items)) or (
+    """Return whether a sequence, or one of sequences, holds nothing but numbers."""
+    return SCALARS.issuperset(map(type, items)) or (
         _LISTS.issuperset(map(type, items)) and all(map(only_numbers, items))
     )
 

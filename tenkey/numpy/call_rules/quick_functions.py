@@ -7,7 +7,7 @@ definition what NumPy gives, and for small arrays the way through the dispatcher
 the entries of the functions of the table begin with a call of the NumPy function on the native arrays. A line names the
 expression and the operators that the general way calls. The expression is computed if
 
-- its operands are of the class ``ndarray`` (or Python numbers, where ``~`` follows the name), small in sum, and
+- its operands are of the class ``ndarray`` (or numbers, where ``~`` follows the name), small in sum, and
 - all arguments that do not occur in it have their default, and
 - the union of the operands' words is known: on the CPU, numbers, nothing else, and the package's own kernels handle
   calls of the operators with it. A registration for one of the operators clears this knowledge.
@@ -43,13 +43,12 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...interop.numpy_functions import numpys
 from ..array_class import ndarray
-from .native_calls import LARGE, NATIVE, only_numbers
+from .native_calls import LARGE, NATIVE, SCALARS, only_numbers
 from .quick_calls import SMALL, is_ours
 
 __all__ = ["Quick", "lazily", "native_entry", "quick_function", "quick_lines", "quick_of", "quick_table"]
 
 _PLAIN: Final = base_word("cpu")
-_NUMBERS: Final = frozenset([bool, int, float, complex])
 
 # NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
 # view: the result shares the memory of the first operand where NumPy shares it; raw: it is not an array;
@@ -186,7 +185,7 @@ def quick_lines(
             marks[found] = marks.get(found) or mark or own
     scope: dict[str, Any] = {
         "known": _Known(quick), "ndarray": ndarray, "fresh": _fresh,
-        "view": _view, "each": _each, "novalue": np._NoValue, "numbers": _NUMBERS,
+        "view": _view, "each": _each, "novalue": np._NoValue, "numbers": SCALARS,
         "only_numbers": only_numbers,
     }  # fmt: skip
     tests: list[str] = []

@@ -81,7 +81,7 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
 
     >>> import tenkey.numpy as tnp
     >>> list(tnp.ndenumerate([5, 7]))
-    [((0,), array(5)), ((1,), array(7))]
+    [((0,), np.int64(5)), ((1,), np.int64(7))]
     """
     array = functions["asarray"](arr)
     for index in np.ndindex(*array.shape):

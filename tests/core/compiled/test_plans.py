@@ -54,6 +54,8 @@ def _outcome(call: Callable[[], Any]) -> Any:
         result = call()
     except (TypeError, ValueError, OverflowError) as error:
         return type(error)
+    if isinstance(result, np.generic):  # a 0-d array in a mode: Note [Scalars and 0-d arrays]
+        result = tnp.asarray(result)
     if isinstance(result, tk.Tensor):
         values = np.where(np.isnan(result.numpy()), np.nan, result.numpy())  # the sign of nan is not defined
         return type(result), result.dtype, result.shape, values.tobytes()
