@@ -20,7 +20,6 @@ import numpy as np
 
 from ..backends.cpu.fp_warnings import quietly
 from ..core.compiled.loading import extension
-from ..core.device import chosen_device
 from ..core.dtypes import names as dtypes
 from ..core.lift import weak_tensor
 from ..core.plans import make_table, new_plan, plan_of, refuse
@@ -56,7 +55,7 @@ _SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
 
 # The call of numbers, then of small arrays, then any call of arrays and numbers, then all others.
 _TEMPLATE: Final = """def {name}({parameters}, /, {outs}**options):
-{join}    if {alone} and out is None and not options and state() is None and chosen() is None:
+{join}    if {alone} and out is None and not options and state() is None:
         try:
             found = quietly(source, {names})
             if found.__class__ in results: return found
@@ -119,7 +118,7 @@ class ufunc(_Callable):  # NumPy's name for it
             "general": self._general, "planned": self._planned, "weak": weak_tensor, "state": get_state,
             "known": self._shortcuts.get, "find": self._find_result, "source": source, "square": np.square,
             "quietly": quietly, "ndarray": ndarray, "array": np.ndarray, "new": new_handle,
-            "chosen": chosen_device, "scalars": SCALARS, "results": SCALARS | {tuple},
+            "scalars": SCALARS, "results": SCALARS | {tuple},
             "SMALL": SMALL, "WEAK_FLOAT": WEAK_FLOAT, "WEAK_INT": WEAK_INT,
         }  # fmt: skip
         several = [f"out{i + 1}" for i in range(source.nout)] if source.nout > 1 else []

@@ -401,7 +401,7 @@ def fresh(data):
 def on_native(data):
     """Return a new ``ndarray`` on a new NumPy array, or NumPy's scalar; None for a dtype that CPU tensors have not."""
     if type(data) is not NDARRAY:
-        return data if data.dtype in WORDS else None  # Note [Scalars and 0-d arrays]
+        return data if cnp.PyArray_CheckScalar(data) and data.dtype in WORDS else None  # Note [Scalars and 0-d arrays]
     descr: cnp.dtype = cython.cast(cnp.ndarray, data).descr
     place: cython.int = descr.type_num & 31
     word = WORD_OF[place] if DTYPES[place] is descr else WORDS.get(descr)

@@ -286,7 +286,7 @@ def native_entry(
         known.entries.append(entry)
         entry.serve(
             function, "".join(kinds), "a" if further == "@" else further,
-            _least(function, parameters[: len(kinds)]) if found[1] else 1,
+            _least(function if found[1] else None, parameters[: len(kinds)]),
             [p.name for p, kind in zip(parameters, kinds) if kind == "."],
             known if quick.operators else None, _PLAIN if "new" in quick.modes else None,
             sys.maxsize if "view" in quick.modes else SMALL, LARGE if "few" in quick.modes else 0,
@@ -300,15 +300,20 @@ def native_entry(
     return made
 
 
-def _least(method: Callable[..., Any], parameters: list[inspect.Parameter]) -> int:
-    """Return how many arguments a call must have, because the method of NumPy's arrays has other defaults."""
+def _least(method: Callable[..., Any] | None, parameters: list[inspect.Parameter]) -> int:
+    """Return how many arguments a call must have, because other calls mean something else.
+
+    These are calls of ``where`` without values, and those in which a method of NumPy's arrays has another default.
+    """
     theirs: dict[str, Any] = {}
-    with contextlib.suppress(ValueError):  # before NumPy 2.4
-        theirs = {p.name: p.default for p in inspect.signature(method).parameters.values()}
+    if method is not None:
+        with contextlib.suppress(ValueError):  # before NumPy 2.4
+            theirs = {p.name: p.default for p in inspect.signature(method).parameters.values()}
     least = 1
     for i, p in enumerate(parameters):
         default = theirs.get(p.name)  # which has the same meaning in all of them
-        if p.default is not p.empty and p.default != (None if default is p.empty else default):
+        differs = p.default is not p.empty and p.default != (None if default is p.empty else default)
+        if p.default is np._NoValue or (method is not None and differs):
             least = i + 1
     return least
 

@@ -45,9 +45,9 @@ ACCEPTED: list[tuple[str, Any]] = [
     (".", (1, 2)), (".", np.float64(1)), (".", "f4"), ("@", []),
 ]  # fmt: skip
 REFUSED: list[tuple[str, Any]] = [
-    ("a", 1), ("a", V), ("a", tk.ones(2)), ("a", None), ("~", "1"), ("~", np.float64(1)), ("~", tk.ones(())), ("#", X),
+    ("a", 1), ("a", V), ("a", tk.ones(2)), ("a", None), ("~", "1"), ("~", np.float32(1)), ("~", tk.ones(())), ("#", X),
     ("#", "1"), ("#", None), ("@", X), ("@", [X, 1]), ("@", [tk.ones(2)]), ("@", iter([X])), ("[", [X]),
-    ("[", [1, None]), ("[", "12"), ("[", [[1], ["2"]]), ("[", [np.float64(1)]), ("!", b"ij"), ("!", None),
+    ("[", [1, None]), ("[", "12"), ("[", [[1], ["2"]]), ("[", [np.float32(1)]), ("!", b"ij"), ("!", None),
     (".", X), (".", tk.ones(2)),
 ]  # fmt: skip
 
@@ -146,6 +146,8 @@ def test_exceptions() -> None:
         _entry("a", function=interrupted)[0](X)
     assert _entry("a", function=wrong)[0](X) == "general"
     assert _entry("a", function=lambda x: np.array(["text"]))[0](X) == "general"  # no dtype of tensors
+    assert _entry("a", function=lambda x: (x, x))[0](X) == "general"
+    assert type(_entry("a", function=lambda x: np.float32(2))[0](X)) is np.float32
 
 
 def test_arrays_that_are_taken_away_by_the_call() -> None:
@@ -194,6 +196,12 @@ def test_wrong_shapes_of_zeros(shape: Any) -> None:
         np.zeros(shape)
     with pytest.raises(wanted.type):
         tnp.zeros(shape)
+
+
+def test_calls_that_mean_something_else_without_an_argument() -> None:
+    (places,) = tnp.where(X > 1)
+    assert places.tolist() == [1, 2]
+    assert tnp.copy(tnp.asarray(np.asfortranarray(M))).strides == np.copy(np.asfortranarray(M)).strides
 
 
 def test_entries_are_methods_and_have_names() -> None:
