@@ -109,7 +109,13 @@ def fits(made: Any, kind: ast.expr) -> bool:
         return type(made) is tuple and len(made) == len(items) and all(map(fits, made, items))
     name = ast.unparse(kind)
     if name.endswith("Result"):
-        return isinstance(made, tuple) and type(made).__name__ == name and all(type(x) is tnp.ndarray for x in made)
+        return (
+            isinstance(made, tuple)
+            and type(made).__name__ == name
+            and all(isinstance(x, (tnp.ndarray, np.generic)) for x in made)
+        )
+    if name == "ndarray" and isinstance(made, np.generic):
+        return True  # to type checkers, NumPy's scalars are arrays (docs/numpy.md)
     known = {"ndarray": tnp.ndarray, "_bool": bool, "bool": bool, "int": int, "float": float, "str": str}
     return name == "Any" or (made is None if name == "None" else type(made) is known[name])
 

@@ -29,8 +29,8 @@ from cython.cimports.tenkey.core.compiled.recording import record, window
 cnp.import_array()
 
 NOTHING = cython.declare(tuple, ())
-INT64 = cython.declare(type, np.int64)
 FLOAT64 = cython.declare(type, np.float64)
+INT64 = cython.declare(type, np.int64)
 REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
 LARGEST = cython.declare(cython.Py_ssize_t, 1 << 12)  # elements that an index reads or writes
 

@@ -51,8 +51,8 @@ def _getitem(self: Tensor, index: Any) -> Any:
         raise
     if made.__class__ is Tensor:
         made.__class__ = ndarray
-    if made._data.shape or _has_ellipsis(index):
-        return made
+    if not isinstance(made, Tensor) or made._data.shape or _has_ellipsis(index):
+        return made  # a handler may return anything
     found = as_scalars(made)
     if found is made and made._storage is not None:  # Note [Elements are copies]
         found = as_ndarrays(_clone(made))
