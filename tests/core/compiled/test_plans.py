@@ -275,3 +275,18 @@ def test_without_the_core_results_are_the_same() -> None:
         for flag in ("1", "0")
     ]  # fmt: skip
     assert texts[0] == texts[1] != ""
+
+
+@pytest.mark.parametrize("module", [tk, tnp], ids=["tk", "tenkey.numpy"])
+def test_parts_are_assigned_to_overlapping_parts(module: Any) -> None:
+    """NumPy 2.4 gets ``x[::2] = x[:6]`` wrong, so the core leaves arrays that share memory to Python."""
+    for length in (8, 12, 64, 1000):
+        for _ in range(4):
+            x = module.asarray(np.arange(float(length)))
+            part = x[: length // 2]
+            x[::2] = part
+            assert x[::2].tolist() == list(range(length // 2))
+            other = module.asarray(np.arange(float(length)))
+            window = other[1:]
+            other[:-1] = window
+            assert other.tolist() == [*range(1, length), length - 1]
