@@ -134,6 +134,8 @@ def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
 def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the counterpart of a NumPy function with any of NumPy's arguments."""
     row = row_of(name)
+    if name in ("squeeze", "transpose") and args and isinstance(args[0], np.generic):
+        return source(*args, **kwargs)  # by the scalar's own method
     if name in _JOINING and not kwargs.keys() - {"axis"} and kwargs.get("axis", 0) is not None:
         made = _joined(row, args, kwargs)
         if made is not None:

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ..dispatch.registry import registry
 from ..ops.builtin.linalg.einsum import einsum_operator
-from .array_class import ndarray
+from .array_class import as_results, ndarray
 from .call_rules.quick_functions import quick_function
 from .namespace import functions  # which are filled from the table there
 
@@ -85,9 +84,7 @@ def einsum(subscripts: Any = None, *operands: Any, **options: Any) -> Any:
                 made = einsum_operator(subscripts, operands)
             except (TypeError, ValueError):  # which the general function explains
                 return _general_einsum(subscripts, *operands)
-            if made.__class__ is Tensor:
-                made.__class__ = ndarray
-            return made
+            return as_results(made, operands)
     return _general_einsum(subscripts, *operands, **options)
 
 

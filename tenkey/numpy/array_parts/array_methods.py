@@ -16,7 +16,7 @@ from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
 from ...interop.numpy_fallback import run_numpy
 from ...interop.numpy_order import in_order
-from ..array_class import as_ndarray, as_ndarrays, ndarray
+from ..array_class import as_ndarray, as_ndarrays, is_scalar, ndarray
 from ..call_rules.native_calls import SCALARS
 from ..call_rules.quick_functions import quick_function
 from ..converting import from_numpy, on_host, operand
@@ -104,8 +104,8 @@ def _of_number(name: str) -> Callable[..., Any]:
 
 
 def _python_round(self: Any, ndigits: int | None = None) -> Any:
-    """Round as Python does: to an int, or to digits; arrays of several elements have ``x.round()``."""
-    if self._data.shape:
+    """Round as Python does: to an int, or to digits; arrays other than those for a scalar have ``x.round()``."""
+    if self._data.shape or is_scalar(self):
         raise TypeError("type ndarray doesn't define __round__ method: use x.round(decimals).")
     return round(Tensor.item(self)) if ndigits is None else functions["round"](self, ndigits)
 

@@ -76,7 +76,7 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
         given, value = value, operand(value, weak=True)
         if not isinstance(value, Tensor):
             raise TypeError(f"[setitem] an array of dtype {self.dtype} takes numbers, got {shown(given)}.")
-        sequence = isinstance(given, (list, tuple)) and word & _NUMBERS
+        sequence = isinstance(given, (list, tuple, range)) and word & _NUMBERS
         if sequence and value.ndim > (ndim := _selected_ndim(self, index)):
             number = ndim == 0 and self.dtype.kind != "f" and not _has_ellipsis(index)  # for which NumPy calls int()
             raise (TypeError if number else ValueError)(

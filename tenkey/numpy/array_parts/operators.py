@@ -22,7 +22,7 @@ from ...core.tensor import Tensor, cpu_word
 from ...core.tensor_base import SLOT_NAMES
 from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.registry import registry
-from ..array_class import is_scalar, ndarray
+from ..array_class import as_scalars, is_scalar, ndarray
 from ..call_rules.quick_calls import is_ours, small_call
 from ..known import functions
 from ..namespace import universal
@@ -85,7 +85,7 @@ def _comparison(name: str) -> Callable[..., Any]:
             if isinstance(other, _OTHERS):
                 if name not in ("equal", "not_equal"):
                     return NotImplemented
-                return functions["full"](self.shape, unequal)
+                return as_scalars(functions["full"](self.shape, unequal))
         return call(self, other)
 
     return method

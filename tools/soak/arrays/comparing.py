@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy
 
 import tenkey as tk
+import tenkey.numpy as tnp
 
 __all__ = ["difference"]
 
@@ -49,7 +50,8 @@ def compare(expected: Any, found: Any) -> tuple[str, str]:
                 return outcome
         return "", ""
     if isinstance(expected, numpy.ndarray | numpy.generic):
-        if not isinstance(found, tk.Tensor | numpy.ndarray | numpy.generic):
+        other = type(found) is tnp.ndarray if isinstance(expected, numpy.generic) else isinstance(found, numpy.generic)
+        if other or not isinstance(found, tk.Tensor | numpy.ndarray | numpy.generic):
             return "wrong type", f"{expected!r:.200} in NumPy; {found!r:.200} here"
         return _arrays(numpy.asarray(expected), numpy.asarray(found))
     if isinstance(expected, float | complex) and isinstance(found, type(expected)):

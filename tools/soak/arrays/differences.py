@@ -24,8 +24,6 @@ _ZEROS = r"[-+( ]0(\.0)?\D.* in NumPy; .*[-+( ]0(\.0)?\D.* here"
 _UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
-    Difference("round", "wrong error", "doesn't define __round__ .* no error here", "0-d arrays stand for numbers"),
-    Difference(r"\] = range", "wrong error", "^TypeError.*ValueError", "an error of the shape"),
     Difference(r"\[.*\] = ", "wrong error", r"\[setitem\] an array of dtype \S+ takes numbers, got ", _OBJECTS),
     Difference(r"10\*\*30|2\*\*6[34]|2\*\*70", "wrong error", "OutOfRangeError.* here", _OBJECTS),
     Difference(
@@ -39,7 +37,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"Index\(", "wrong error", r"dtype\('O'\).*no error here", _OBJECTS),
     Difference(r"\[.*\] [^ ]*= |out=|, v\d+\)$", "wrong error", "read-only.* no error here", "nothing is written"),
     Difference(r"\.sort\(\)", "wrong error", "read-only.* no error here", "nothing is written"),
-    Difference(r"\] = [[(]", "wrong error", "^no error in NumPy; ValueError", "fault: the truth of a list"),
+    Difference(r"\] = [\[(]", "wrong error", "^no error in NumPy; ValueError", "fault: the truth of a list"),
     Difference(r"v\d+ \S+= ", "wrong error", "^ValueError.*read-only.* no error here", "nothing is written"),
     Difference(
         r"fill\(|\] \S*= ", "wrong error", "^no error in NumPy; ReadOnlyError.*single memory location",
@@ -69,7 +67,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"(int|float)\(", "wrong error", r"^TypeError.*ValueError\('\[item\]", "fault: should be a TypeError"),
     Difference(r"(float|int)\(", "wrong error", "not 'complex'.*no error here", "fault: float of a complex number"),
     Difference(r"(Int|Float)Number", "wrong dtype", "", _SUBCLASSES),
-    Difference(r"(Int|Float)Number", "wrong error", "not supported for the input types.*no error here", _SUBCLASSES),
+    Difference(r"(Int|Float)Number", "wrong error", "(not supported for|Cannot cast).*no error here", _SUBCLASSES),
     Difference(r"[<>]=? |[!=]= |np\.(less|greater|equal|not_e)", "wrong value", "np.True_|np.False_|uint64", _UNSIGNED),
     Difference(r"1j|complex64", "wrong error", "^no error.*complex number cannot be written", "fault: into bools"),
     Difference(r"1j|complex64", "wrong error", "^no error.*dtype complex.* cannot be written", "fault: into tensors"),
