@@ -53,7 +53,7 @@ _SUPPRESSIONS: Final = """
 
 def build(tree: Path, sanitizers: Sequence[str]) -> None:
     """Compile the core of the tree with the sanitizers, which may be none, and with what their reports need."""
-    flags = "-fno-omit-frame-pointer -g -O1"
+    flags = "-fno-omit-frame-pointer -g -O1 -UNDEBUG -fno-wrapv"  # overflows of signed numbers are faults
     if sanitizers:
         flags += f" -fsanitize={','.join(sanitizers)}"
     if "undefined" in sanitizers:
