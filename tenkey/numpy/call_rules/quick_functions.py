@@ -305,9 +305,9 @@ def _least(method: Callable[..., Any] | None, parameters: list[inspect.Parameter
 
     These are calls of ``where`` without values, and those in which a method of NumPy's arrays has another default.
     """
-    theirs: dict[str, Any] = {}
+    theirs = {p.name: p.default for p in parameters if p.name != "order"}
     if method is not None:
-        with contextlib.suppress(ValueError):  # before NumPy 2.4
+        with contextlib.suppress(ValueError):  # before NumPy 2.4, in which the order of copies alone differs
             theirs = {p.name: p.default for p in inspect.signature(method).parameters.values()}
     least = 1
     for i, p in enumerate(parameters):

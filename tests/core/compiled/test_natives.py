@@ -190,7 +190,7 @@ def test_zeros(shape: Any) -> None:
     assert not made.numpy().any()
 
 
-@pytest.mark.parametrize("shape", [-1, (3, -1), 1 << 70, (1 << 40, 1 << 40), (2, 2.0), "3", None], ids=str)
+@pytest.mark.parametrize("shape", [-1, (3, -1), 1 << 70, (1 << 40, 1 << 40), (2, 2.0), "3"], ids=str)
 def test_wrong_shapes_of_zeros(shape: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as wanted:
         np.zeros(shape)
