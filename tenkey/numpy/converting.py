@@ -130,7 +130,7 @@ def _values(x: Tensor, name: str) -> Any:
 
 
 def from_numpy(result: Any, device: Any = CPU) -> Any:
-    """Return what NumPy computed with ``ndarray`` in place of its arrays, and of scalars where these need one."""
+    """Convert NumPy's results: arrays to ``ndarray``, and scalars to 0-d arrays unless they may stay scalars."""
     scalars = device is CPU and gives_scalars()
 
     def convert(value: Any) -> Any:

@@ -2,8 +2,8 @@
 # cython: auto_pickle=False, cdivision=True
 """Functions whose small calls NumPy's own functions compute (Note [Quick calls of functions]).
 
-The arguments are passed on as they are, with native arrays in the place of arrays. They are held by variables while
-NumPy's function runs, because it may run code of users, which may take the native arrays away.
+An entry passes its arguments on, with the native array of each array. Variables hold the native arrays while NumPy's
+function runs, because it may run code of users, which may take them away.
 """
 
 import cython
@@ -98,7 +98,7 @@ def called(
 
 @cython.cfunc
 def computed(entry: NativeEntry, args: cython.pointer(cython.pointer(PyObject)), count: cython.Py_ssize_t, names):
-    """Return the result of NumPy's function, or None where the call in Python is to be taken."""
+    """Return the result of NumPy's function, or None to leave the call to Python."""
     given: cython.pointer(PyObject)[8]
     keywords: cython.Py_ssize_t = 0 if names is None else len(cython.cast(tuple, names))
     k: cython.Py_ssize_t
@@ -206,7 +206,7 @@ def is_known(entry: NativeEntry, word) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def is_number(value) -> cython.bint:
-    """Return whether a value is a Python number, or one of NumPy's usual ones."""
+    """Return whether a value is a Python number, a float64 or an int64."""
     kind = type(value)
     return kind is float or kind is int or kind is bool or kind is complex or kind is FLOAT64 or kind is INT64
 
