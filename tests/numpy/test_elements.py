@@ -65,17 +65,19 @@ def test_gradients_of_elements() -> None:
     assert a.grad.tolist() == [6.0, 4.0, 1.0]
 
 
-@each("dtype", ["f4", "f8", "c16", "i8", "u1"])
+@each("dtype", ["f4", "f8", "c16", "i8", "u1", "?"])
 @each(
     ("index", "value"),
     [
         (0, [1.5]), (-1, (1,)), ((1, 1), [1]), ((slice(None), 0), [[1, 2]]), (np.int64(0), [[1, 1]]), (0, []),
         (0, [1, 1]), ((0, ...), [1]), ((0, None), [[1, 2]]), ([0, 1], [[1, 2]]), ((0, [0, 1]), [[1, 2]]),
         (slice(None), [[1, 2]]), (0, (1, 2)), (..., [[[1, 2]]]),
+        (np.array(0), [1]), ((1, np.array(1)), [1, 2]), (0, [0]), ((1, 1), [[]]),
     ],
 )  # fmt: skip
 def test_sequences_in_the_place_of_elements(dtype: str, index: Any, value: Any) -> None:
-    """Those that are deeper than what the index selects are refused, as by NumPy, and nothing is written."""
+    """Those that are deeper than what the index selects are refused, as by NumPy; an element that is a bool takes
+    the truth of any object."""
     for shape in ((2,), (2, 2)):
         arrays = np.zeros(shape, dtype), tnp.zeros(shape, dtype)
         errors = []

@@ -76,9 +76,12 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
         given, value = value, operand(value, weak=True)
         if not isinstance(value, Tensor):
             raise TypeError(f"[setitem] an array of dtype {self.dtype} takes numbers, got {shown(given)}.")
-        sequence = isinstance(given, (list, tuple, range)) and word & _NUMBERS
-        if sequence and value.ndim > (ndim := _selected_ndim(self, index)):
-            number = ndim == 0 and self.dtype.kind != "f" and not _has_ellipsis(index)  # for which NumPy calls int()
+        ndim = _selected_ndim(self, index) if value.ndim else math.inf
+        element = ndim == 0 and not _has_ellipsis(index)
+        if element and not word & _NUMBERS:  # NumPy asks an object for its truth
+            value = operand(bool(given), weak=True)
+        elif isinstance(given, (list, tuple, range)) and value.ndim > ndim:
+            number = element and self.dtype.kind != "f"  # for which NumPy calls int()
             raise (TypeError if number else ValueError)(
                 f"[setitem] setting an array element with a sequence: {shown(given)} has {value.ndim} dimensions, and "
                 f"what the index selects has {ndim}: give numbers for the elements, or select more of them."
@@ -93,10 +96,14 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
 
 
 def _selected_ndim(self: Tensor, index: Any) -> float:
-    """Return the number of dimensions of what an index without arrays selects, and infinity for other indexes."""
+    """Return the number of dimensions of what a basic index selects, and infinity for other indexes."""
     items = index if index.__class__ is tuple else (index,)
-    basic = all(item.__class__ in _BASIC or isinstance(item, np.integer) for item in items)
+    basic = all(item.__class__ in _BASIC or isinstance(item, np.integer) or _is_number(item) for item in items)
     return _tensor_getitem(self, index).ndim if basic else math.inf
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (Tensor, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
 
 
 def _iter(self: Tensor) -> Iterator[Any]:
