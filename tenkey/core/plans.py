@@ -361,7 +361,7 @@ def install_calls(quietly: Callable[..., Any], words: Mapping[np.dtype, int] | N
     )
     _core.operations.configure(quietly, storage_of, known)
     _core.recording.configure(weak_tensor, version_of, CPU)
-    _core.slots.configure(state_variable, known)
+    _core.slots.configure(known)
 
 
 if _core is not None:

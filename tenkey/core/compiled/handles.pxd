@@ -139,9 +139,31 @@ cdef extern from *:
     #define TENKEY_SOURCE_HASH ""
     #endif
     #define TENKEY_NO_WORD 0xFFFFFFFFFFFFFFFFULL
+
+    /* A number from 0 to 2**64 - 2 in C; NO_WORD for anything else. */
+    static CYTHON_INLINE unsigned long long tenkey_bits(PyObject* number) {
+        if (number == NULL || !PyLong_CheckExact(number)) return TENKEY_NO_WORD;
+        unsigned long long bits = PyLong_AsUnsignedLongLong(number);
+        if (bits == TENKEY_NO_WORD) PyErr_Clear(); /* of OverflowError: no other code has run */
+        return bits;
+    }
+    /* The dispatch word of a handle; NO_WORD where it has more than 64 bits or is not an int. */
+    #define tenkey_word(x) tenkey_bits(TENKEY_FIELDS(x)[1])
+
+    /* 0 in the state in which nothing is special, 1 in `silent`, in which nothing is recorded, 2 in others. */
+    static CYTHON_INLINE int tenkey_state(PyObject* variable, PyObject* silent) {
+        PyObject* found = NULL;
+        if (PyContextVar_Get(variable, NULL, &found) < 0) return -1;
+        int kind = found == NULL || found == Py_None ? 0 : found == silent ? 1 : 2;
+        Py_XDECREF(found);
+        return kind;
+    }
     """
     const char* TENKEY_SOURCE_HASH
     const unsigned long long NO_WORD "TENKEY_NO_WORD"
+    unsigned long long bits_of "tenkey_bits" (object number) noexcept
+    unsigned long long word_of "tenkey_word" (Handle x) noexcept
+    int state_kind "tenkey_state" (object variable, object silent) except -1
 
 cdef extern from "numpy/ufuncobject.h":  # numpy's own declarations of NumPy 2.5 omit `types`
     ctypedef struct Ufunc "PyUFuncObject":
@@ -149,10 +171,6 @@ cdef extern from "numpy/ufuncobject.h":  # numpy's own declarations of NumPy 2.5
         const char* types
         cnp.PyUFuncGenericFunction* functions
         void** data
-
-cdef extern from "Python.h":
-    unsigned long long long_bits "PyLong_AsUnsignedLongLong" (object number) noexcept
-    void PyErr_Clear()
 
 cdef class Handle:
     cdef object _data, _word, _storage, _autograd
@@ -178,19 +196,6 @@ cdef class Plan:
     cdef void* context
     cdef long waits
 
-cdef inline unsigned long long bits_of(number) noexcept:
-    """Return a number from 0 to 2**64 - 2 in C; NO_WORD for anything else."""
-    if type(number) is not int:
-        return NO_WORD
-    cdef unsigned long long bits = long_bits(number)
-    if bits == NO_WORD:
-        PyErr_Clear()  # of OverflowError: no other code has run
-    return bits
-
-cdef inline unsigned long long word_of(Handle x) noexcept:
-    """Return the dispatch word; NO_WORD where it has more than 64 bits or is not an int."""
-    return bits_of(tenkey_get(x, 1))
-
 cdef inline cnp.ndarray native(Handle x):
     """Return the array of a CPU tensor, or None. Compare its dtype with that of the plan before a loop runs."""
     data = tenkey_get(x, 0)
@@ -204,9 +209,30 @@ cdef class Table:
     cdef public object general, reflected, learn
     cdef object float64_word
     cdef Plan find(self, unsigned long long key)
-    cdef Plan usable(self, unsigned long long* key)
+    cdef Plan searched(self, unsigned long long* key)
 
 cdef type TENSOR, ARRAY, NDARRAY, STORAGE
-cdef object SILENT
+cdef object STATE, SILENT
 cdef unsigned long long RECORDED, WEAK, FLOAT, INT
+
+cdef inline unsigned long long own_word(Handle x) noexcept:
+    """Return what an operand of the class of a call adds to the union of words; NO_WORD where no plan covers it."""
+    cdef unsigned long long bits = word_of(x)
+    return NO_WORD if bits & WEAK else bits  # a number that is a tensor already has another dtype
+
+cdef inline Plan usable(Table table, unsigned long long* key):
+    """Return the plan for a call in the present state, or None; then ``key`` is to be learned, or is NO_WORD.
+
+    Where recording is off and nothing else is special, the words count without their gradients.
+    """
+    cdef int state = state_kind(STATE, SILENT)
+    if state == 2:
+        key[0] = NO_WORD
+    elif state == 1 and key[0] != NO_WORD:
+        key[0] &= ~RECORDED
+    cdef Plan plan = table.latest
+    if plan is None or plan.key != key[0] or plan.kind == 0:
+        return table.searched(key)
+    return plan
+
 cdef Py_ssize_t slot_at(type kind, str name) except -1

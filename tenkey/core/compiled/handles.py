@@ -26,7 +26,6 @@ import os
 import cython
 import numpy as np
 from cython.cimports import numpy as cnp
-from cython.cimports.cpython.contextvars import get_value_no_default
 
 cnp.import_array()
 cnp.import_ufunc()
@@ -36,7 +35,7 @@ ARRAY = type(None)
 NDARRAY = np.ndarray
 STORAGE = type(None)
 SILENT = None
-STATE = cython.declare(object, None)
+STATE = None
 NOTHING = cython.declare(tuple, ())
 RECORDED = 0
 WEAK = 0
@@ -144,26 +143,12 @@ class Table:
         return self.latest
 
     @cython.cfunc
-    def usable(self, key: cython.p_ulonglong) -> Plan:
-        """Return the plan for a call in the present state, or None; then ``key`` is to be learned, or is NO_WORD.
-
-        Where recording is off and nothing else is special, the words count without their gradients.
-        """
-        state = get_value_no_default(STATE)
-        if state is not None:
-            if state is not SILENT:
-                key[0] = NO_WORD
-                return None
-            if key[0] != NO_WORD:
-                key[0] &= ~RECORDED
+    def searched(self, key: cython.p_ulonglong) -> Plan:
+        """Return the plan for a union of words as ``usable`` does, where the latest one is another one or refused."""
         if key[0] == NO_WORD:
             return None
-        plan: Plan = self.latest
-        if plan is None or plan.key != key[0]:
-            plan = self.find(key[0])
-            if plan is None:
-                return None
-        if plan.kind == 0:  # refused; some are asked for again, when a kernel may have been compiled
+        plan: Plan = self.find(key[0])
+        if plan is not None and plan.kind == 0:  # refused; some are asked for again: a kernel may have been compiled
             plan.waits -= 1
             if plan.waits != 0:
                 key[0] = NO_WORD

@@ -20,11 +20,18 @@ cdef extern from *:
 
 cdef extern from *:
     """
-    /* Let a new array share the memory of another one. NumPy's function looks for the owner, which is mostly this one. */
+    /* Let a new array share the memory of another one. NumPy's function looks for the owner: mostly this one, or its base. */
     static CYTHON_INLINE int tenkey_share(PyObject* made, PyObject* a) {
-        Py_INCREF(a);
-        if (PyArray_BASE((PyArrayObject*)a) != NULL) return PyArray_SetBaseObject((PyArrayObject*)made, a);
-        ((PyArrayObject_fields*)made)->base = a;
+        PyObject* base = PyArray_BASE((PyArrayObject*)a);
+        PyObject* owner = a;
+        if (base != NULL && !(PyArray_FLAGS((PyArrayObject*)a) & NPY_ARRAY_OWNDATA) && PyArray_CheckExact(base)
+            && PyArray_BASE((PyArrayObject*)base) == NULL) {
+            owner = base;
+            base = NULL;
+        }
+        Py_INCREF(owner);
+        if (base != NULL) return PyArray_SetBaseObject((PyArrayObject*)made, owner);
+        ((PyArrayObject_fields*)made)->base = owner;
         return 0;
     }
     """

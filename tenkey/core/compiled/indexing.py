@@ -19,7 +19,9 @@ from cython.cimports.tenkey.core.compiled.handles import (
     Plan,
     Table,
     native,
+    own_word,
     tenkey_get,
+    usable,
     word_of,
     wrapped,
 )
@@ -178,7 +180,7 @@ def subscript(table: Table, takes: Table, x: Handle, index, missed: cython.p_ulo
     if type(index) is kind or isinstance(index, Handle):
         return taken(takes, x, index, missed)
     missed[0] = word_of(x)
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -241,7 +243,7 @@ def selected_by(table: Table, x: Handle, index, missed: cython.p_ulonglong) -> c
     own: cython.ulonglong = word_of(x)
     other: cython.ulonglong = word_of(cython.cast(Handle, index))
     missed[0] = NO_WORD if own == NO_WORD or other == NO_WORD else own | other
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         if missed[0] != NO_WORD and table.learn is not None:
             table.learn(missed[0])
@@ -312,7 +314,7 @@ def assign(table: Table, puts: Table, x: Handle, index, value, missed: cython.p_
         target = a
     else:
         missed[0] = key
-        plan: Plan = table.usable(missed)
+        plan: Plan = usable(table, missed)
         if plan is None:
             return False
         missed[0] = NO_WORD
@@ -375,7 +377,7 @@ def reshaped(table: Table, kind: type, x, shape, missed: cython.p_ulonglong):
         if dims[k] < -1:
             return None
     missed[0] = operand_word(kind, x, table)
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -405,8 +407,8 @@ def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
     """Compute ``x.T``, or return None."""
     if type(x) is not kind:
         return None
-    missed[0] = operand_word(kind, x, table)
-    plan: Plan = table.usable(missed)
+    missed[0] = own_word(cython.cast(Handle, x))
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD

@@ -21,12 +21,13 @@ from cython.cimports.tenkey.core.compiled.handles import (
     RECORDED,
     STORAGE,
     TENSOR,
-    WEAK,
     Handle,
     Plan,
     Table,
     native,
+    own_word,
     tenkey_get,
+    usable,
     word_of,
     wrapped,
 )
@@ -69,8 +70,7 @@ def operand_word(kind: type, x, table: Table) -> cython.ulonglong:
     """Return what an operand adds to the union of words; NO_WORD for one that no plan covers."""
     own: type = type(x)
     if own is kind or (own is ARRAY and kind is TENSOR):
-        bits: cython.ulonglong = word_of(cython.cast(Handle, x))
-        return NO_WORD if bits & WEAK else bits  # a number that is a tensor already has another dtype
+        return own_word(cython.cast(Handle, x))
     if own is float:
         return FLOAT
     if own is int:
@@ -228,7 +228,7 @@ def result_of(kind: type, plan: Plan, data: cnp.ndarray, operands: tuple):
 def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
     """Compute one operand."""
     missed[0] = operand_word(kind, x, table) if isinstance(x, Handle) else NO_WORD
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -256,7 +256,7 @@ def binary(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     key: cython.ulonglong = operand_word(kind, x, table)
     other: cython.ulonglong = operand_word(kind, y, table)
     missed[0] = NO_WORD if key == NO_WORD or other == NO_WORD else key | other
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -350,7 +350,7 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
     key: cython.ulonglong = word_of(x)
     other: cython.ulonglong = operand_word(kind, y, table)
     missed[0] = NO_WORD if key == NO_WORD or other == NO_WORD else key | other
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return False
     missed[0] = NO_WORD
@@ -430,7 +430,7 @@ def select(table: Table, condition, x, y, missed: cython.p_ulonglong):
     if k1 == NO_WORD or k2 == NO_WORD or k3 == NO_WORD:
         return None
     missed[0] = k1 | k2 | k3
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -485,7 +485,7 @@ def reduce(table: Table, kind: type, x, axis, keepdims: cython.bint, missed: cyt
     missed[0] = operand_word(kind, x, table) if isinstance(x, Handle) else NO_WORD
     if axis is not None and type(axis) is not int:
         missed[0] = NO_WORD
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD
@@ -617,7 +617,7 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     if k1 == NO_WORD or k2 == NO_WORD:
         return None
     missed[0] = k1 | k2
-    plan: Plan = table.usable(missed)
+    plan: Plan = usable(table, missed)
     if plan is None:
         return None
     missed[0] = NO_WORD

@@ -1,5 +1,5 @@
 # Declarations of recording.py; see there.
-from tenkey.core.compiled.handles cimport Handle, Plan, Recipe
+from tenkey.core.compiled.handles cimport Handle, Plan, Recipe, STORAGE, tenkey_get, wrapped
 
 cdef extern from *:
     """
@@ -17,5 +17,14 @@ cdef extern from *:
     long long tenkey_next_call() noexcept
 
 cdef node_of(edge)
-cdef window(Plan plan, type kind, Handle x, data, tuple extras)
 cdef int record(Recipe recipe, Handle result, tuple operands, tuple options) except -1
+
+cdef inline window(Plan plan, type kind, Handle x, data, tuple extras):
+    """Return a view of a tensor (Note [Views share a version counter])."""
+    root = tenkey_get(x, 2)
+    if root is None or type(root) is STORAGE:
+        root = x
+    cdef Handle result = wrapped(kind, data, plan.word, root)
+    if plan.recipe is not None:
+        record(plan.recipe, result, (x,), extras)
+    return result

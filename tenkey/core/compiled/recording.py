@@ -13,7 +13,6 @@ from cython.cimports.tenkey.core.compiled.handles import (
     RECORDED,
     STORAGE,
     Handle,
-    Plan,
     Recipe,
     slot_at,
     tenkey_get,
@@ -21,7 +20,6 @@ from cython.cimports.tenkey.core.compiled.handles import (
     tenkey_read,
     tenkey_write,
     word_of,
-    wrapped,
 )
 
 cnp.import_array()
@@ -77,18 +75,6 @@ def configure_recording(no_edge, leaf_edge, output_meta, view_meta, tensor_meta,
     META_NODE, META_EDGE = slot_at(output_meta, "node"), slot_at(output_meta, "edge")
     VIEW_OWN, VIEW_ROOT = slot_at(view_meta, "own"), slot_at(view_meta, "root")
     VIEW_DATA, VIEW_AT = slot_at(view_meta, "data"), slot_at(view_meta, "at")
-
-
-@cython.cfunc
-def window(plan: Plan, kind: type, x: Handle, data, extras: tuple):
-    """Return a view of a tensor (Note [Views share a version counter])."""
-    root = tenkey_get(x, 2)
-    if root is None or type(root) is STORAGE:
-        root = x
-    result: Handle = wrapped(kind, data, plan.word, root)
-    if plan.recipe is not None:
-        record(plan.recipe, result, (x,), extras)
-    return result
 
 
 @cython.cfunc

@@ -11,18 +11,20 @@ from types import MethodType
 
 import cython
 from cython.cimports import numpy as cnp
-from cython.cimports.cpython.contextvars import get_value_no_default
 from cython.cimports.cpython.object import Py_EQ, Py_GT, Py_LE, Py_LT, Py_NE
 from cython.cimports.tenkey.core.compiled.handles import (
     ARRAY,
     NDARRAY,
     NO_WORD,
     RECORDED,
+    SILENT,
+    STATE,
     STORAGE,
     TENSOR,
     Handle,
     Table,
     native,
+    state_kind,
     tenkey_get,
     word_of,
     wrapped,
@@ -32,7 +34,6 @@ from cython.cimports.tenkey.core.compiled.operations import binary, product, red
 
 cnp.import_array()
 
-STATE = cython.declare(object, None)
 WORDS = cython.declare(dict, {})
 DTYPES = cython.declare(list, [None] * 32)  # by their numbers
 WORD_OF = cython.declare(list, [0] * 32)
@@ -119,10 +120,10 @@ FURTHER = {"square": SQUARE, "take": TAKE, "put": PUT, "T": REVERSED}
 """Tables that slots use beside their own: squares for ``x**2``, selection by arrays of indices; and that of ``x.T``."""
 
 
-def configure(state, words):
-    """Receive the variable of the local state, and the words of CPU tensors by dtype."""
-    global STATE, WORDS
-    STATE, WORDS = state, words
+def configure(words):
+    """Receive the words of CPU tensors by dtype."""
+    global WORDS
+    WORDS = words
     for dtype, word in words.items():
         DTYPES[dtype.num & 31], WORD_OF[dtype.num & 31] = dtype, word
 
@@ -389,7 +390,7 @@ def number_of(x: Handle):
 @cython.exceptval(check=False)
 def is_plain_state() -> cython.bint:
     """Return whether no mode, transform or setting of recording is active."""
-    return get_value_no_default(STATE) is None
+    return state_kind(STATE, SILENT) == 0
 
 
 def fresh(data):
