@@ -20,7 +20,7 @@ graph, a device or the value of a sample, so the result is a 0-d array if it req
 has a dtype that NumPy lacks, or is computed while a transform, a mode or a trace is active. HIPS autograd decides in
 the same way. Under ``no_grad`` results require no gradient. Functions that return 0-d arrays in NumPy (``reshape``,
 ``where``; ``ZERO_D`` in ``result_rules.py``) return them here. The compiled core applies the rule in ``result_of``,
-``reduce`` and ``subscript``. Guarded by ``tests/numpy/test_scalars.py``.
+``of_number``, ``reduce`` and ``subscript``. Guarded by ``tests/numpy/test_scalars.py``.
 """
 
 from __future__ import annotations

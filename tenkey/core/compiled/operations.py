@@ -227,6 +227,8 @@ def result_of(kind: type, plan: Plan, data: cnp.ndarray, operands: tuple):
 @cython.cfunc
 def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
     """Compute one operand."""
+    if table.float64_word is not None and (type(x) is float or type(x) is FLOAT64):
+        return of_number(table, x, missed)
     missed[0] = operand_word(kind, x, table) if isinstance(x, Handle) else NO_WORD
     plan: Plan = usable(table, missed)
     if plan is None:
@@ -248,6 +250,23 @@ def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
         run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), step, cython.NULL, 0, cnp.PyArray_BYTES(out),
             plan.result_size)  # fmt: skip
     return result_of(kind, plan, out, (x,) if plan.recipe is not None else NOTHING)
+
+
+@cython.cfunc
+def of_number(table: Table, x, missed: cython.p_ulonglong):
+    """Compute the scalar that NumPy's rules give for a number of 64 bits: Note [Scalars and 0-d arrays]."""
+    missed[0] = table.float64_word
+    plan: Plan = usable(table, missed)
+    if plan is None:
+        return None
+    missed[0] = NO_WORD
+    if plan.loop == cython.NULL or plan.type != cnp.NPY_DOUBLE or plan.result_size > 16:
+        return None
+    value: cython.double = x
+    room: cython.double[2]
+    run(plan, 1, cython.cast(cython.p_char, cython.address(value)), plan.size, cython.NULL, 0,
+        cython.cast(cython.p_char, room), plan.result_size)  # fmt: skip
+    return new_scalar(room, plan.dtype, None)
 
 
 @cython.cfunc
