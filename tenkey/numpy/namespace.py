@@ -96,9 +96,10 @@ def _strong(value: Any) -> Any:
 def _common(name: str, values: list[Any]) -> list[Any]:
     """Return the operands in NumPy's common dtype where their dtypes differ."""
     if name in _CONDITIONS:
-        rest = values[1:]
-        alike = _common("", rest)
-        return values if alike is rest else [values[0], *alike]
+        first = values[:1]
+        if name == "where" and isinstance(first[0], (int, float, complex, np.number, Tensor)):
+            first = [cast(operand(first[0]), np.dtype(bool))]  # takes no part in promotion
+        return [*first, *_common("", values[1:])]
     if name == "einsum":  # beside the operands there are text and lists of integers
         listed = not isinstance(values[0] if values else "", str)
         places = range(0, len(values) - len(values) % 2, 2) if listed else range(1, len(values))

@@ -65,6 +65,11 @@ def test_gradients_of_elements() -> None:
     assert a.grad.tolist() == [6.0, 4.0, 1.0]
 
 
+class _Index:
+    def __index__(self) -> int:
+        return 1
+
+
 @each("dtype", ["f4", "f8", "c16", "i8", "u1", "?"])
 @each(
     ("index", "value"),
@@ -72,7 +77,8 @@ def test_gradients_of_elements() -> None:
         (0, [1.5]), (-1, (1,)), ((1, 1), [1]), ((slice(None), 0), [[1, 2]]), (np.int64(0), [[1, 1]]), (0, []),
         (0, [1, 1]), ((0, ...), [1]), ((0, None), [[1, 2]]), ([0, 1], [[1, 2]]), ((0, [0, 1]), [[1, 2]]),
         (slice(None), [[1, 2]]), (0, (1, 2)), (..., [[[1, 2]]]),
-        (np.array(0), [1]), ((1, np.array(1)), [1, 2]), (0, [0]), ((1, 1), [[]]),
+        (np.array(0), [1]), ((1, np.array(1)), [1, 2]), (0, [0]), ((1, 1), [[]]), (_Index(), [1, 2]),
+        (..., np.ones((1, 1, 2, 2))), (slice(0, 0), np.ones((2, 0))), (slice(0, 0), np.ones((2, 0, 2))),
     ],
 )  # fmt: skip
 def test_sequences_in_the_place_of_elements(dtype: str, index: Any, value: Any) -> None:

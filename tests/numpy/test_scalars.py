@@ -78,6 +78,8 @@ CALLS = (
     "np.full(3, w[0])", "np.arange(n[0])", "np.zeros((I64, I64))", "np.sum(m, axis=I64)", "np.repeat(v, I64)",
     "np.linspace(v[0], 2, 3)", "m[I64]", "m[:, I64]", "m[I64:]", "np.isscalar(v[0])", "np.insert(w, I64, F32)",
     "np.array([[I64, I64], n[:2]])", "np.outer(F32, w)", "np.dot(F32, w)", "np.max([v[0], F32])",
+    "[1, 2] * i", "i * (1, 2)", "np.where(C128, 2, n)", "np.where(2.5j, F32, w)", "np.where(0.5, True, n)",
+    "np.fmax(np.array(np.nan), np.nan * 1j)", "np.fmin([np.nan * 1j], [np.nan])",
 )  # fmt: skip
 
 

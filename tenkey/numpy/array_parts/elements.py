@@ -91,19 +91,23 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
     elif value._word & WEAK_MASK and value._word & WEAK_TRAIT[complex] and self.dtype.kind != "c":
         raise TypeError(f"[setitem] a complex number cannot be written into an array of dtype {self.dtype}.")
     if isinstance(value, Tensor) and value.ndim > len(self.shape):  # NumPy drops leading axes of length 1
-        value = value.reshape(value.shape[value.ndim - max(_tensor_getitem(self, index).ndim, 0) :])
+        surplus = value.ndim - max(_tensor_getitem(self, index).ndim, 0)
+        if all(n == 1 for n in value.shape[:surplus]):
+            value = value.reshape(value.shape[surplus:])
     _tensor_setitem(self, index, value)
 
 
 def _selected_ndim(self: Tensor, index: Any) -> float:
     """Return the number of dimensions of what a basic index selects, and infinity for other indexes."""
     items = index if index.__class__ is tuple else (index,)
-    basic = all(item.__class__ in _BASIC or isinstance(item, np.integer) or _is_number(item) for item in items)
+    basic = all(item.__class__ in _BASIC or _is_number(item) for item in items)
     return _tensor_getitem(self, index).ndim if basic else math.inf
 
 
 def _is_number(item: Any) -> bool:
-    return isinstance(item, (Tensor, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
+    if isinstance(item, (Tensor, np.ndarray)):
+        return item.ndim == 0 and item.dtype.kind in "iu"
+    return not isinstance(item, (bool, np.bool)) and hasattr(item, "__index__")
 
 
 def _iter(self: Tensor) -> Iterator[Any]:

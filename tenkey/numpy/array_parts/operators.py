@@ -50,15 +50,11 @@ def is_foreign(x: Any) -> bool:
 
 
 def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
-    call, repeats = universal[name], name == "multiply"
+    call = universal[name]
 
     def method(self: Any, other: Any) -> Any:
-        kind = other.__class__
-        if kind not in _USUAL:
-            if is_foreign(other) or isinstance(other, _OTHERS):
-                return NotImplemented
-            if repeats and (kind is list or kind is tuple) and not self._data.shape and self.dtype.kind in "iu":
-                return NotImplemented  # an element is a number, by which Python repeats the sequence: [0] * x.max()
+        if other.__class__ not in _USUAL and (is_foreign(other) or isinstance(other, _OTHERS)):
+            return NotImplemented
         return call(other, self) if reflected else call(self, other)
 
     return method

@@ -34,7 +34,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         if not skips_nan:
             return found
         isnan, where = _tk("isnan"), _tk("where")
-        return where(isnan(x1), x2, where(isnan(x2), x1, found))
+        return where(isnan(x2), x1, where(isnan(x1), x2, found))
 
     return compute
 

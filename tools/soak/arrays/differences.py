@@ -51,6 +51,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"10\*\*30|2\*\*6[34]|2\*\*70", "wrong error", "^OverflowError.*no error here", _OBJECTS),
     Difference(r"np\.(fm|m)(ax|in)|max\(|min\(|sort\(", "wrong value", _ZEROS, "either of two zeros"),
     Difference(r"np\.dot|@|matmul", "wrong value", _ZEROS, "the sign of a zero of BLAS"),
+    Difference(r"np\.dot|@|matmul", "wrong value", r"\(-?[\d.]+j\) in NumPy; .*\(-0[-+]", "as above, without 0"),
     Difference(r"dot\(", "wrong value", r"[ (]-?0\.0\D.* in NumPy; .*nan.* here", "BLAS takes 0 times inf for 0"),
     Difference(r"\*\* ", "wrong value", _ZEROS, "the sign of a zero in a power of a complex number"),
     Difference(
@@ -77,7 +78,10 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"@= ", "wrong error", "^ValueError..inplace matrix.*no error here", "fault: @= of one dimension"),
     Difference(r"\['a', 'b'\]", "wrong error", "^no error", "fault: comparisons with texts are all False in NumPy"),
     Difference(r"inf|nan", "wrong error", "^OverflowError.*ValueError.*not an int", "fault: an OverflowError"),
-    Difference(r"\[.* > 0\] = ", "wrong error", "^TypeError.*boolean array indexing", "a ValueError here"),
+    Difference(r"\] = ", "wrong error", "^TypeError.*boolean array indexing", "a ValueError here"),
+    Difference(r"\] = ", "wrong error", r"^no error.*a mask selects the shape \(0,\)", "nothing is written"),
+    Difference(r"\] = AsArray", "wrong error", "^TypeError.*AsArray'\"\\).*no error here", "elements take 0-d arrays"),
+    Difference(r"signbit", "wrong value", "", "the sign of nan"),
     Difference(r"axis=", "wrong error", "^no error.*IndexError.*of 0 dim", "fault: axes 0 and -1 of a 0-d array"),
 )  # fmt: skip
 

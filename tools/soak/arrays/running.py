@@ -185,6 +185,7 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
                 with contextlib.suppress(Exception):
                     exec(code, scope)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its jobs in the background ignore it
     before = signal.signal(signal.SIGALRM, handler)
     lost = ""
     try:

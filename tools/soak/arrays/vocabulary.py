@@ -49,7 +49,7 @@ def tensor(values: Any) -> Any:
 
 def slope_of_squares(x: Any) -> Any:
     """Return the gradient of the sum of ``x * x``, recorded by tk."""
-    leaf = x.detach().clone().requires_grad_()
+    leaf = (x if isinstance(x, tk.Tensor) else tk.numpy.asarray(x)).detach().clone().requires_grad_()
     tk.sum(leaf * leaf).backward()
     return leaf.grad
 

@@ -237,7 +237,7 @@ def fmax(T: Any, x1: Any, x2: Any) -> Any:
     >>> tk.fmax(tk.asarray([1.0, float("nan")]), 0.5).tolist()
     [1.0, 0.5]
     """
-    return s.where(s.isnan(x1), x2, s.where(s.isnan(x2), x1, s.maximum(x1, x2)))
+    return s.where(s.isnan(x2), x1, s.where(s.isnan(x1), x2, s.maximum(x1, x2)))
 
 
 @elementwise(promote=ORDERED)
@@ -247,7 +247,7 @@ def fmin(T: Any, x1: Any, x2: Any) -> Any:
     >>> tk.fmin(tk.asarray([1.0, float("nan")]), 0.5).tolist()
     [0.5, 0.5]
     """
-    return s.where(s.isnan(x1), x2, s.where(s.isnan(x2), x1, s.minimum(x1, x2)))
+    return s.where(s.isnan(x2), x1, s.where(s.isnan(x1), x2, s.minimum(x1, x2)))
 
 
 @elementwise()
