@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -271,6 +272,28 @@ def test_in_place_operators_of_0d_arrays() -> None:
 
 
 # ---- functions that return scalars
+
+
+@each("dtype", [*"?bhilBHILefdFD"])
+@each("name", ["add", "sub", "mul", "truediv", "pow", "lt", "or_", "iadd", "isub", "imul", "ifloordiv", "ipow", "ior"])
+def test_operators_with_scalars_of_all_dtypes(dtype: str, name: str) -> None:
+    """Results and dtypes are NumPy's, of the third call too, which has a plan."""
+    call = getattr(operator, name)
+    for code in "?bhilBHILefdFD":
+        scalar = np.array(3 - 2j if code in "FD" else 3).astype(code)[()]
+        for _ in range(3):
+            found: list[Any] = []
+            for module in (np, tnp):
+                with np.errstate(all="ignore"):
+                    try:
+                        found.append(np.asarray(call(module.array([1, 2, 3], dtype), scalar)))
+                    except (TypeError, ValueError):
+                        found.append(None)
+            its, mine = found
+            assert (its is None) is (mine is None), code
+            if its is not None:
+                assert mine.dtype == its.dtype, code
+                np.testing.assert_allclose(mine, its, rtol=1e-3 if its.dtype == "f2" else 1e-6, err_msg=code)
 
 
 def test_functions_that_do_not_depend_on_their_input() -> None:

@@ -38,6 +38,7 @@ cnp.import_ufunc()
 
 NOTHING = cython.declare(tuple, ())
 FLOAT64 = cython.declare(type, np.float64)
+FLOATING = cython.declare(type, np.floating)
 EXACT = cython.declare(object, 1 << 53)  # ints up to here are exact as float64, so that float32 rounds them once
 REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError))
 
@@ -125,8 +126,8 @@ def store_number(plan: Plan, number, room: cython.p_double) -> cython.bint:
     value: cython.double
     whole: cython.longlong
     is_int: cython.bint = type(number) is int or type(number) is INT64
-    if form == 0 or (form == 3 and not is_int):
-        return False
+    if form == 0 or (form == 3 and not is_int) or not (is_number(number) or isinstance(number, FLOATING)):
+        return False  # float(number) would drop the imaginary part
     try:
         if form == 3:
             whole = number
