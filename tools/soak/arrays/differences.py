@@ -19,6 +19,7 @@ class Difference(NamedTuple):
 
 _OBJECTS = "there are no arrays of objects, to which NumPy converts such operands and values (docs/numpy.md)"
 _SEVERAL = "the call breaks several rules, and NumPy names another one first"
+_EMPTY = "NumPy takes an array of another library without elements for indices, a mask too"
 _SUBCLASSES = "fault: instances of classes derived from int and float are weak, and strong in NumPy"
 _ZEROS = r"[-+( ]0(\.0)?\D.* in NumPy; .*[-+( ]0(\.0)?\D.* here"
 _UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
@@ -82,6 +83,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\] = ", "wrong error", r"^no error.*a mask selects the shape \(0,\)", "nothing is written"),
     Difference(r"\] = AsArray", "wrong error", "^TypeError.*AsArray'\"\\).*no error here", "elements take 0-d arrays"),
     Difference(r"signbit", "wrong value", "", "the sign of nan"),
+    Difference(r"\[v\d+ ", "wrong (error|shape)", r"^IndexError.*boolean.*no error here|\(0,\) in NumPy; \(", _EMPTY),
+    Difference(r"fill\(", "wrong error", "read-only.* no error here", "x.squeeze() can be x itself in NumPy"),
     Difference(r"where", "wrong error", "^OverflowError.*ValueError.*broadcast together", _SEVERAL),
     Difference(
         r"out=v\d+\[:-1\]", "wrong value", "", "a view of what NumPy copies: conversion gives elements their own places"
