@@ -376,7 +376,7 @@ class TestStreams:
         buffer = x.array.buffer
         backend.record_stream(buffer, backend.stream_now)  # its own: nothing to wait for
         for stream in (other, third, other):
-            backend.record_stream(buffer, stream)
+            x.record_stream(stream)
         assert other.done == []
         del x
         y = new(100, name="streams")

@@ -274,6 +274,28 @@ def test_in_place_operators_of_0d_arrays() -> None:
 # ---- functions that return scalars
 
 
+@each("convert", [float, int])
+def test_complex_numbers_have_no_real_value(convert: Callable[[Any], Any]) -> None:
+    for module in (np, tnp):
+        with pytest.raises(TypeError, match="complex"):
+            convert(module.array(1j))
+
+
+@each("shapes", [((5,), (5,)), ((2, 3), (3,)), ((3,), ()), ((3, 3), (3, 3)), ((3,), (3, 3))])
+def test_matrix_products_in_place(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """The second operand is a matrix, and nothing is written otherwise."""
+    found = []
+    for module in (np, tnp):
+        x, y = (module.ones(shape) * 2 for shape in shapes)
+        if len(shapes[1]) < 2:
+            with pytest.raises(ValueError, match=r"inplace matrix|enough dimensions"):
+                x @= y
+        else:
+            x @= y
+        found.append(np.asarray(x))
+    np.testing.assert_array_equal(*found)
+
+
 @each("dtype", [*"?bhilBHILefdFD"])
 @each("name", ["add", "sub", "mul", "truediv", "pow", "lt", "or_", "iadd", "isub", "imul", "ifloordiv", "ipow", "ior"])
 def test_operators_with_scalars_of_all_dtypes(dtype: str, name: str) -> None:

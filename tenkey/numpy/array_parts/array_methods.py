@@ -73,22 +73,13 @@ def _place(self: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _real_item(self: Any, what: str) -> Any:
-    """Return the only element for ``float(x)`` and ``int(x)``, with NumPy's errors and warnings."""
+    """Return the only element for ``float(x)`` and ``int(x)``, with NumPy's errors."""
     if self._data.size != 1:
         raise TypeError(
             f"[{what}] only 0-dimensional arrays can be converted to Python scalars, got shape {self.shape}: index the "
             "array first."
         )
-    value = Tensor.item(self)
-    if value.__class__ is complex:
-        _warn_of_imaginary_part(stacklevel=4)
-        return value.real
-    return value
-
-
-def _warn_of_imaginary_part(stacklevel: int) -> None:
-    text = "Casting complex values to real discards the imaginary part"
-    warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=stacklevel)
+    return Tensor._real_item(self, what)
 
 
 def _of_number(name: str) -> Callable[..., Any]:
@@ -171,7 +162,8 @@ def _astype(
         return self.numpy().astype(wanted)
     source = self
     if self.dtype.kind == "c" and wanted.kind not in "cb":
-        _warn_of_imaginary_part(stacklevel=3)
+        text = "Casting complex values to real discards the imaginary part"
+        warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
         source = _find("real")(self)
     return as_ndarrays(in_order(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
 

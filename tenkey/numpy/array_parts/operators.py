@@ -96,6 +96,11 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
             return call(self, other)
         if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
             return NotImplemented
+        if name == "matmul" and np.ndim(other) < 2:
+            raise ValueError(
+                f"[matmul] inplace matrix multiplication (x @= y) requires two dimensions of y, got {np.ndim(other)}: "
+                "write x = x @ y."
+            )
         return call(self, other, out=self)
 
     if own is None:

@@ -173,6 +173,19 @@ def test_a_buffer_becomes_part_of_the_graph() -> None:
     assert values_of(x.grad).tolist() == [6.0, 6.0]
 
 
+@pytest.mark.parametrize("change", [lambda y: y.sign_(), lambda y: y.fill_(2.0), lambda y: y.copy_(tk.ones(3))])
+def test_values_that_become_constants(change: Callable[[Tensor], Any]) -> None:
+    """The history ends with a node whose gradient is zero, as in PyTorch; its only output is number 0."""
+    x = tk.tensor([1.5, -2.0, 3.0], requires_grad=True)
+    y = x * 2.0
+    change(y)
+    assert y.requires_grad
+    assert y.output_nr == 0
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_the_old_value_keeps_its_history() -> None:
     x = leaf([1.0, 2.0])
     y = x * 2.0
