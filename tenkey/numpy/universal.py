@@ -210,7 +210,7 @@ class ufunc(_Callable):  # NumPy's name for it
         if options.keys() - {"where", "casting", "order", "dtype", "subok"} or (
             isinstance(out, tuple) and len(out) != source.nout
         ):
-            return on_host(source, operands, {**options, "out": out} if out is not None else options)
+            return on_host(source, operands, options if out is None else {**options, "out": out})
         for x in operands:  # xarray's arrays hold arrays of ours
             if not isinstance(x, _COMMON) and getattr(x, "__array_ufunc__", None) is not None:
                 theirs = x.__array_ufunc__(
@@ -221,7 +221,7 @@ class ufunc(_Callable):  # NumPy's name for it
         alone = all(isinstance(x, _NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
         values = tuple([operand(x, weak=not alone) for x in operands])
         if any(not isinstance(x, Tensor) for x in values):  # NumPy explains what it does not take
-            return on_host(source, operands, options)
+            return on_host(source, operands, options if out is None else {**options, "out": out})
         dtype = options.get("dtype")
         where = options.get("where", True)
         if dtype is not None:

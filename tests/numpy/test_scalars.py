@@ -281,6 +281,23 @@ def test_complex_numbers_have_no_real_value(convert: Callable[[Any], Any]) -> No
             convert(module.array(1j))
 
 
+def test_results_that_are_objects_do_not_fit_into_an_array() -> None:
+    """``x += value`` and ``out=`` raise NumPy's error where the class of the value computes anything at all."""
+
+    class Value:
+        def __radd__(self, other: Any) -> str:
+            return "text"
+
+    for module in (np, tnp):
+        x = module.ones(3)
+        assert (x + Value()).tolist() == ["text"] * 3
+        with pytest.raises(TypeError, match=r"Cannot cast ufunc 'add' output"):
+            module.add(x, Value(), out=x)
+        with pytest.raises(TypeError, match=r"Cannot cast ufunc 'add' output"):
+            x += Value()
+        assert x.tolist() == [1.0] * 3
+
+
 @each("shapes", [((5,), (5,)), ((2, 3), (3,)), ((3,), ()), ((3, 3), (3, 3)), ((3,), (3, 3))])
 def test_matrix_products_in_place(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     """The second operand is a matrix, and nothing is written otherwise."""
