@@ -75,7 +75,7 @@ def _direct(
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
         size = a.size
-        if axis is None and size < limit and dtype is None and not keepdims:
+        if axis is None and 1 < size < limit and dtype is None and not keepdims:  # of one, -0.0 would stay
             data = empty((), wanted)  # not the scalar that NumPy returns: its conversion takes longer
             try:
                 quietly((a if a.ndim == 1 else a.ravel()).dot, ones[size], data)
