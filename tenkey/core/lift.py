@@ -221,7 +221,8 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(lifted)
     arguments = operator.tensor_arguments
     lists = [_is_list(argument) for argument in arguments]
-    given = [value if many and _is_several(value) else (value,) for value, many in zip(values, lists)]
+    # a list is read once: conversions run code of the user, which can append to it
+    given = [tuple(value) if many and _is_several(value) else (value,) for value, many in zip(values, lists)]
     items = [item for several in given for item in several]
     strong = [item for item in items if _is_array(item)]
     alone: tuple[type, ...] = ()  # of which numbers to make tensors that are not weak
@@ -238,12 +239,12 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return _strong(operator, value) if isinstance(value, alone) else _lift_one(value)
 
     lifted = []
-    for i, (argument, value, many) in enumerate(zip(arguments, values, lists)):
+    for i, (argument, value, several, many) in enumerate(zip(arguments, values, given, lists)):
         exact = i > 0 and Tag.EXACT_SEQUENCES in operator.tags
         if argument.is_mutable and not isinstance(value, np.ndarray):
             lifted.append(value)
         elif many:
-            lifted.append(_joined(operator, [convert(v, exact) for v in value]) if _is_several(value) else value)
+            lifted.append(_joined(operator, [convert(v, exact) for v in several]) if _is_several(value) else value)
         else:
             lifted.append(convert(value, exact))
     return tuple(lifted)

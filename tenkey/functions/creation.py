@@ -344,7 +344,7 @@ def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number]
     else:
         return obj
     result: list[Any] = []
-    for item in obj:
+    for item in tuple(obj):  # code of the user, which runs below, can append to it
         if isinstance(item, (list, tuple)):
             result.append(_plain(item, function, found, depth + 1))
         elif isinstance(item, Tensor):

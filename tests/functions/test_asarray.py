@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import copy
 import ctypes
 import decimal
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,25 @@ def test_python_numbers_that_a_dtype_cannot_hold() -> None:
 def test_refusals(source: Any, text: str) -> None:
     with pytest.raises(TypeError, match=text):
         tk.asarray(source)
+
+
+@pytest.mark.parametrize("call", [tk.asarray, tk.concat, tk.stack])
+def test_a_sequence_that_grows_while_it_is_read(call: Callable[[Any], Any]) -> None:
+    """Code of the user runs for each item, and the loop over the items ends."""
+    items: list[Any] = []
+
+    class Growing(tuple[float, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[float]:
+            assert len(items) < 100, "it does not end"
+            items.append(self)
+            return super().__iter__()
+
+    items += [Growing((1.0, 2.0)), Growing((3.0, 4.0))]
+    with contextlib.suppress(TypeError, ValueError):
+        call(items)
+    assert len(items) > 2
 
 
 def test_a_sequence_that_contains_itself() -> None:

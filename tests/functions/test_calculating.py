@@ -154,6 +154,16 @@ def _complex(shape: tuple[int, ...]) -> np.ndarray:
     return z
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((2, 0), 0), ((0, 2), -1), ((2, 0, 3), (0, 2))])
+def test_extremes_of_no_complex_numbers(shape: tuple[int, ...], axis: Any) -> None:
+    """Along axes that are not empty, the result has no elements either."""
+    for keepdims in (False, True):
+        want = np.max(np.zeros(shape, "c16"), axis=axis, keepdims=keepdims)
+        assert complex_extreme(tk.zeros(shape, dtype="complex128"), axis, keepdims=keepdims).shape == want.shape
+    with pytest.raises(ValueError, match="no elements"):
+        complex_extreme(tk.zeros(shape, dtype="complex128"), shape.index(0))
+
+
 def test_the_order_of_complex_numbers() -> None:
     for z in (_complex((4, 6)), _complex((4, 6)) * 0 + RNG.integers(0, 3, (4, 6)) * (1 - 1j)):
         x = tk.asarray(z)

@@ -155,9 +155,11 @@ def complex_extreme(x: Tensor, axis: Any = None, *, keepdims: bool = False, smal
     else:
         axes = tuple([checked_axis(name, a, x.ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))])
     rest = [i for i in range(x.ndim) if i not in axes]
-    joined = reshape(permute_dims(x, (*rest, *axes)), (*[x.shape[i] for i in rest], -1)) if x.size else x
+    shape = tuple([1 if i in axes else n for i, n in enumerate(x.shape)] if keepdims else [x.shape[i] for i in rest])
     refuse_empty(name, x.shape, axis)
+    if not x.size:
+        return reshape(x, shape)
+    joined = reshape(permute_dims(x, (*rest, *axes)), (*[x.shape[i] for i in rest], -1))
     place = complex_place(joined, -1, keepdims=True, smallest=smallest)
     found = take_along_axis(joined, place, axis=-1)
-    shape = [1 if i in axes else n for i, n in enumerate(x.shape)] if keepdims else [x.shape[i] for i in rest]
-    return reshape(found, tuple(shape))
+    return reshape(found, shape)

@@ -96,10 +96,10 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
             return call(self, other)
         if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
             return NotImplemented
-        if name == "matmul" and np.ndim(other) < 2:
+        if name == "matmul" and (np.ndim(other) < 2 or np.shape(other)[-1] != self.shape[-1]):
             raise ValueError(
-                f"[matmul] inplace matrix multiplication (x @= y) requires two dimensions of y, got {np.ndim(other)}: "
-                "write x = x @ y."
+                f"[matmul] inplace matrix multiplication (x @= y) requires a matrix y with as many columns as x, got "
+                f"shapes {self.shape} and {np.shape(other)}: write x = x @ y."
             )
         return call(self, other, out=self)
 
