@@ -283,6 +283,18 @@ def test_without_the_core_results_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("module", [tk, tnp], ids=["tk", "tenkey.numpy"])
+def test_parts_are_added_to_overlapping_parts(module: Any) -> None:
+    """The operands count as they were, in calls that have a plan too."""
+    for change in (operator.iadd, operator.isub, operator.imul):
+        for target, source in ((np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[:], np.s_[:])):
+            for _ in range(3):
+                x, expected = module.arange(1.0, 30.0), np.arange(1.0, 30.0, dtype=module.arange(1.0).numpy().dtype)
+                expected[target] = change(expected[target].copy(), expected[source].copy())
+                x[target] = change(x[target], x[source])
+                np.testing.assert_array_equal(np.asarray(x), expected)
+
+
+@pytest.mark.parametrize("module", [tk, tnp], ids=["tk", "tenkey.numpy"])
 def test_parts_are_assigned_to_overlapping_parts(module: Any) -> None:
     """NumPy 2.4 gets ``x[::2] = x[:6]`` wrong, so the core leaves arrays that share memory to Python."""
     for length in (8, 12, 64, 1000):
