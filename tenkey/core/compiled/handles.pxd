@@ -209,7 +209,7 @@ cdef class Table:
     cdef public object general, reflected, learn
     cdef object float64_word
     cdef Plan find(self, unsigned long long key)
-    cdef Plan searched(self, unsigned long long* key)
+    cdef Plan search(self, unsigned long long* key)
 
 cdef type TENSOR, ARRAY, NDARRAY, STORAGE
 cdef object STATE, SILENT
@@ -232,7 +232,7 @@ cdef inline Plan usable(Table table, unsigned long long* key):
         key[0] &= ~RECORDED
     cdef Plan plan = table.latest
     if plan is None or plan.key != key[0] or plan.kind == 0:
-        return table.searched(key)
+        return table.search(key)
     return plan
 
 cdef Py_ssize_t slot_at(type kind, str name) except -1

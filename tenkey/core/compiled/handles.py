@@ -143,8 +143,8 @@ class Table:
         return self.latest
 
     @cython.cfunc
-    def searched(self, key: cython.p_ulonglong) -> Plan:
-        """Return the plan for a union of words as ``usable`` does, where the latest one is another one or refused."""
+    def search(self, key: cython.p_ulonglong) -> Plan:
+        """Find a plan for ``usable`` when the latest plan does not match or is refused."""
         if key[0] == NO_WORD:
             return None
         plan: Plan = self.find(key[0])

@@ -98,7 +98,7 @@ def called(
 
 @cython.cfunc
 def computed(entry: NativeEntry, args: cython.pointer(cython.pointer(PyObject)), count: cython.Py_ssize_t, names):
-    """Return the result of NumPy's function, or None to leave the call to Python."""
+    """Call NumPy's function; return None if the call must run in Python."""
     given: cython.pointer(PyObject)[8]
     keywords: cython.Py_ssize_t = 0 if names is None else len(cython.cast(tuple, names))
     k: cython.Py_ssize_t

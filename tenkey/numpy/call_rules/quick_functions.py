@@ -254,7 +254,7 @@ def quick_lines(
 # ---- entries in the compiled core
 
 _IN_ORDER: Final = frozenset(["einsum"])
-"""Functions of ``NATIVE`` that take the arguments and defaults of NumPy's functions."""
+"""Functions in ``NATIVE`` with the same arguments and defaults as NumPy's."""
 _ONE_CALL: Final = re.compile(r"(?:(\w+)\.)?(\w+)\(([^()]*)\)")
 
 
@@ -262,7 +262,7 @@ def native_entry(
     general: Callable[..., Any], quick: Quick,
     signature: Callable[[], tuple[list[inspect.Parameter], Iterable[str], Iterable[str]]],
 ) -> Any:  # fmt: skip
-    """Return an entry in the compiled core if the line is a single call of NumPy's function, else ``general``.
+    """Make an entry in the compiled core if the line is a single NumPy call; otherwise return ``general``.
 
     ``signature()`` gives the parameters, and which of them are arrays and lists of arrays. The entry passes arguments
     on in their order, so it serves no calls if the line has another order, or constants.
@@ -303,7 +303,7 @@ def native_entry(
 def _least(method: Callable[..., Any] | None, parameters: list[inspect.Parameter]) -> int:
     """Return how many arguments a call must have, because other calls mean something else.
 
-    ``where`` without values is another function, and methods of NumPy's arrays may have other defaults.
+    ``where(condition)`` does something else, and methods of NumPy's arrays may have different defaults.
     """
     theirs = {p.name: p.default for p in parameters if p.name != "order"}
     if method is not None:
