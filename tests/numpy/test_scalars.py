@@ -313,6 +313,28 @@ def test_matrix_products_in_place(shapes: tuple[tuple[int, ...], tuple[int, ...]
     np.testing.assert_array_equal(*found)
 
 
+def test_operands_that_compute_ufuncs_replace_the_array() -> None:
+    class Own:
+        def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+            return ufunc.__name__, method
+
+    for module in (np, tnp):
+        x = module.ones((2, 2))
+        x @= Own()
+        assert x == ("matmul", "__call__")
+
+
+@each("text", ["text", b"text"])
+@each("value", [2, 2.0, True, [2]])
+def test_text_is_not_repeated_by_an_array(text: Any, value: Any) -> None:
+    for module in (np, tnp):
+        x = module.array(value)
+        for call in (lambda x: x * text, lambda x: text * x, lambda x: operator.imul(x, text)):
+            with pytest.raises(TypeError, match=r"multiply"):
+                call(x)
+        np.testing.assert_array_equal(np.asarray(x), value)
+
+
 @each("dtype", [*"?bhilBHILefdFD"])
 @each("name", ["add", "sub", "mul", "truediv", "pow", "lt", "or_", "iadd", "isub", "imul", "ifloordiv", "ipow", "ior"])
 def test_operators_with_scalars_of_all_dtypes(dtype: str, name: str) -> None:

@@ -49,11 +49,18 @@ def is_foreign(x: Any) -> bool:
     return getattr(x, "__array_ufunc__", np.ndarray.__array_ufunc__) is None or hasattr(x, "__array_priority__")
 
 
+def _has_own_ufuncs(x: Any) -> bool:
+    """Return whether an operand's own class computes ufuncs, so that its shape says nothing of the result."""
+    found = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return found is not np.ndarray.__array_ufunc__ and not isinstance(x, (Tensor, np.generic))
+
+
 def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
     call = universal[name]
+    others = _OTHERS[1:] if name == "multiply" else _OTHERS  # text would repeat itself by a 0-d array
 
     def method(self: Any, other: Any) -> Any:
-        if other.__class__ not in _USUAL and (is_foreign(other) or isinstance(other, _OTHERS)):
+        if other.__class__ not in _USUAL and (is_foreign(other) or isinstance(other, others)):
             return NotImplemented
         return call(other, self) if reflected else call(self, other)
 
@@ -96,7 +103,8 @@ def _in_place(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
             return call(self, other)
         if other.__class__ is not ndarray and (is_foreign(other) or isinstance(other, _OTHERS)):
             return NotImplemented
-        if name == "matmul" and (np.ndim(other) < 2 or np.shape(other)[-1] != self.shape[-1]):
+        has_shape = name == "matmul" and not _has_own_ufuncs(other)
+        if has_shape and (np.ndim(other) < 2 or np.shape(other)[-1] != self.shape[-1]):
             raise ValueError(
                 f"[matmul] inplace matrix multiplication (x @= y) requires a matrix y with as many columns as x, got "
                 f"shapes {self.shape} and {np.shape(other)}: write x = x @ y."

@@ -498,6 +498,10 @@ class TestDepth:
         finally:
             gc.enable()
 
+    @pytest.mark.skipif(
+        sys.version_info[:2] == (3, 13),
+        reason="Python 3.13 counts levels, not bytes: a chain of tuples crashes as well",
+    )
     def test_a_deep_graph_is_freed_on_a_small_stack(self) -> None:
         before = threading.stack_size(256 * 1024)
         try:
