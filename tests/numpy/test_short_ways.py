@@ -120,6 +120,18 @@ def test_where() -> None:
     failures.check()
 
 
+@pytest.mark.parametrize("length", [3, 5000])
+def test_where_wraps_ints_around(length: int) -> None:
+    """Small and large calls give the same, for ints that do not fit into the dtype too."""
+    for dtype, number in itertools.product(["i1", "u1", "i4", "u8", "f2", "f4"], [-129, -1, 0, 127, 128, 300, 2**40]):
+        given = [np.arange(length) % 2 == 0, np.ones(length, dtype)]
+        with np.errstate(over="ignore"):
+            wanted = np.where(given[0], number, given[1])
+            found = tnp.where(tnp.array(given[0]), number, tnp.array(given[1]))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,jk", "ij,ij", "ij,kj->ikj", "ii", "ij,j->i", "ij,jk,k"])
 def test_einsum(text: str) -> None:
     for dtype in ("f8", "c8", "i4", "f2"):
