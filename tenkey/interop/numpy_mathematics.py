@@ -100,13 +100,19 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
     return _tk("linalg.pinv")(_of_lower(a) if hermitian else a, rtol=given)
 
 
+_EIG_IS_COMPLEX: Final = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+
+
 def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return NumPy's ``eig`` or ``eigvals``: real results for real numbers without complex eigenvalues."""
+    """Return ``eig`` or ``eigvals`` of the NumPy that is installed.
+
+    Before NumPy 2.5, results are real for real numbers without complex eigenvalues.
+    """
 
     def function(a: Any) -> Any:
         found = call(a)
         values = found[0] if isinstance(found, tuple) else found
-        if a.dtype.kind == "c" or bool(_tk("any")(_tk("imag")(values) != 0)):
+        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(_tk("any")(_tk("imag")(values) != 0)):
             return found
         real = _tk("real")
         return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)

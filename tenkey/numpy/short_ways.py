@@ -27,6 +27,7 @@ _BY_KIND: Final = {
     int: frozenset([trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iufc"]),
 }
 """The words of arrays whose dtype a Python number of this kind takes."""
+_WRAPS: Final = np.lib.NumpyVersion(np.__version__) < "2.5.0"  # later, ints must fit into the dtype of the array
 _SIGNED: Final = frozenset([trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "ifc"])
 _PRODUCTS: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f4", "f8", "c8", "c16")])
 _general_where: Final = functions["where"]
@@ -47,8 +48,8 @@ def _fit(x: Any, y: Any) -> bool:
     word = x._word & _MASK
     if y.__class__ is ndarray:
         return word == y._word & _MASK and not word & WEAK_MASK
-    if y.__class__ is int and not (-128 if word in _SIGNED else 0) <= y < 128:  # the general function wraps it around
-        return False
+    if _WRAPS and y.__class__ is int and not (-128 if word in _SIGNED else 0) <= y < 128:
+        return False  # the general function wraps it around
     return word in _BY_KIND.get(y.__class__, ())
 
 
