@@ -28,7 +28,11 @@ _BY_KIND: Final = {
 }
 """The words of arrays whose dtype a Python number of this kind takes."""
 _WRAPS: Final = np.lib.NumpyVersion(np.__version__) < "2.5.0"  # later, ints must fit into the dtype of the array
-_SIGNED: Final = frozenset([trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "ifc"])
+_LIMITS: Final = {
+    trait: (np.iinfo if dtype.kind in "iu" else np.finfo)(dtype)
+    for dtype, trait in DTYPE_TRAIT.items()
+    if dtype.kind in "iufc"
+}
 _PRODUCTS: Final = frozenset([DTYPE_TRAIT[np.dtype(name)] for name in ("f4", "f8", "c8", "c16")])
 _general_where: Final = functions["where"]
 _general_einsum: Final = functions["einsum"]
@@ -48,9 +52,9 @@ def _fit(x: Any, y: Any) -> bool:
     word = x._word & _MASK
     if y.__class__ is ndarray:
         return word == y._word & _MASK and not word & WEAK_MASK
-    if _WRAPS and y.__class__ is int and not (-128 if word in _SIGNED else 0) <= y < 128:
-        return False  # the general function wraps it around
-    return word in _BY_KIND.get(y.__class__, ())
+    if word not in _BY_KIND.get(y.__class__, ()):
+        return False
+    return not _WRAPS or y.__class__ is not int or bool(_LIMITS[word].min <= y <= _LIMITS[word].max)
 
 
 def where(condition: Any, x: Any = _NO_VALUE, y: Any = _NO_VALUE) -> Any:

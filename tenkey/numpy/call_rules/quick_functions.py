@@ -303,7 +303,7 @@ def native_entry(
 def _least(method: Callable[..., Any] | None, parameters: list[inspect.Parameter]) -> int:
     """Return how many arguments a call must have, because other calls mean something else.
 
-    ``where(condition)`` does something else, and methods of NumPy's arrays may have different defaults.
+    ``where(condition)`` finds the nonzero elements, and a method may have another default than the function.
     """
     theirs = {p.name: p.default for p in parameters if p.name != "order"}
     if method is not None:
