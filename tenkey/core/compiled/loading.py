@@ -38,6 +38,7 @@ class Extension(NamedTuple):
     natives: Any
     operations: Any
     recording: Any
+    reductions: Any
     slots: Any
 
 

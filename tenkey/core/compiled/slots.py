@@ -30,7 +30,8 @@ from cython.cimports.tenkey.core.compiled.handles import (
     wrapped,
 )
 from cython.cimports.tenkey.core.compiled.indexing import assign, reshaped, reversed_axes, subscript
-from cython.cimports.tenkey.core.compiled.operations import binary, product, reduce, select, unary, update
+from cython.cimports.tenkey.core.compiled.operations import binary, product, select, unary, update
+from cython.cimports.tenkey.core.compiled.reductions import reduce
 
 cnp.import_array()
 
