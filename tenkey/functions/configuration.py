@@ -111,12 +111,12 @@ def _processor() -> Iterator[Finding]:
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
     yield Finding("processor", name)
     try:
-        from ..backends.llvm import machine_code
+        from ..backends.llvm.processor import has_feature, host
 
-        name, _ = machine_code.host()
+        name, _ = host()
     except (ImportError, OSError):  # the section on the compiler says why
         return
-    known = [one for one in _FEATURES if machine_code.has_feature(one)]
+    known = [one for one in _FEATURES if has_feature(one)]
     yield Finding("compiled for", name)
     yield Finding("vector instructions", " ".join(known) or "none that are used")
 

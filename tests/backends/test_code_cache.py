@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tenkey.backends.llvm import code_cache, complaints
+from tenkey.backends.llvm import code_cache, complaints, processor
 
 _POSIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are those of POSIX")
 _IMAGE = bytes(range(256)) * 20
@@ -91,13 +91,14 @@ def test_names_depend_on_everything_that_kernels_depend_on(cache: Path, monkeypa
     def environment(**changes: bytes) -> bytes:
         with monkeypatch.context() as patch:
             for name, value in changes.items():
-                patch.setattr(code_cache, name, lambda value=value: value)
+                module = processor if name == "description" else code_cache
+                patch.setattr(module, name, lambda value=value: value)
             code_cache.environment.cache_clear()
             return code_cache.environment()
 
     usual = environment()
     assert usual == environment()
-    for part in ("_processor", "_llvm", "_sources"):
+    for part in ("description", "_llvm", "_sources"):
         assert environment(**{part: b"another"}) != usual
     code_cache.environment.cache_clear()
     assert code_cache._name("add") != code_cache._name("add ")
@@ -171,21 +172,21 @@ def test_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cpuinfo"
     monkeypatch.delenv("TENKEY_CPU", raising=False)
 
-    def processor(text: str) -> bytes:
+    def described(text: str) -> bytes:
         path.write_text(text)
         with monkeypatch.context() as patch:
-            patch.setattr(code_cache, "_CPUINFO", str(path))
-            return code_cache._processor()
+            patch.setattr(processor, "_CPUINFO", str(path))
+            return processor.description()
 
-    usual = processor(_CPUINFO.format(2000, "avx512f"))
+    usual = described(_CPUINFO.format(2000, "avx512f"))
     assert usual.startswith(b"vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nflags")
     assert b"AnotherVendor" not in usual
-    assert processor(_CPUINFO.format(3999, "avx512f")) == usual
-    assert processor(_CPUINFO.format(2000, "")) != usual
-    assert processor("") == processor("a list\nwithout an end") != usual  # LLVM's name of it
+    assert described(_CPUINFO.format(3999, "avx512f")) == usual
+    assert described(_CPUINFO.format(2000, "")) != usual
+    assert described("") == described("a list\nwithout an end") != usual  # LLVM's name of it
 
     lines = set(Path("/proc/cpuinfo").read_text().split("\n"))
-    assert lines.issuperset(code_cache._processor().decode().split("\n"))
+    assert lines.issuperset(processor.description().decode().split("\n"))
 
 
 def test_the_environment_is_found_without_llvm() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenkey.backends.cpu.loops.elementwise_driver import elementwise
-from tenkey.backends.llvm import llvm_library, machine_code
+from tenkey.backends.llvm import llvm_library, machine_code, processor
 from tenkey.backends.llvm.compiled import _translated
 from tenkey.backends.llvm.llvm_library import _DECLARED, Library, library
 
@@ -55,13 +55,14 @@ def test_both_ways_compile_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(library(), Library)
 
     def compiled() -> list[bytes]:
-        for one in (machine_code.host, machine_code._context, machine_code._machine):
+        for one in (processor.host, machine_code._context, machine_code._machine):
             one.cache_clear()
         return [machine_code.object_code(text, brief=k == 1, cold=k == 2, vectorize=k == 3) for k in range(4)]
 
     ours = compiled()
     theirs = Library(None)
-    monkeypatch.setattr(machine_code, "library", lambda: theirs)
+    for module in (machine_code, llvm_library):  # the second for ``processor``
+        monkeypatch.setattr(module, "library", lambda: theirs)
     assert compiled() == ours
     assert len({*ours}) > 2
     monkeypatch.undo()

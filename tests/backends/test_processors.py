@@ -14,10 +14,10 @@ from tenkey.backends.llvm.llvm_library import library
 _LEVELS = {"x86-64-v2": "sse4.2", "x86-64-v3": "fma", "x86-64-v4": "avx512f"}
 _REPORT = """
 import hashlib
-from tenkey.backends.llvm import code_cache, machine_code
-name, _ = machine_code.host()
+from tenkey.backends.llvm import code_cache, machine_code, processor
+name, _ = processor.host()
 module = "define float @f(float %x) {\\n%y = fmul contract float %x, %x\\n%z = fadd contract float %y, %x\\n"
-print(name, *[feature for feature in ("sse4.2", "fma", "avx512f") if machine_code.has_feature(feature)])
+print(name, *[feature for feature in ("sse4.2", "fma", "avx512f") if processor.has_feature(feature)])
 print("vfmadd" in machine_code.assembly(module + "ret float %z\\n}"))
 print(hashlib.sha256(code_cache.environment()).hexdigest())
 """
@@ -48,7 +48,7 @@ def test_levels_leave_out_instructions() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-v5", "znver9"])
 def test_a_level_that_is_unknown(level: str) -> None:
-    program = "from tenkey.backends.llvm import complaints, machine_code as m; print(m.host()[0]); complaints.utter()"
+    program = "from tenkey.backends.llvm import complaints, processor as m; print(m.host()[0]); complaints.utter()"
     environment = {**os.environ, "TENKEY_CPU": level}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == library().text("GetHostCPUName")
@@ -61,3 +61,11 @@ def test_every_level_keeps_the_bounds(level: str) -> None:
     if level in _possible():
         tests = ["tests/backends/test_expressions.py", "-k", "instructions or roots or conversions or 16_bits"]
         _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", _LEVELS)
+@pytest.mark.parametrize("what", ["product", "reduction", "scan", "sorting", "gathering"])
+def test_every_level_computes_right(level: str, what: str) -> None:
+    if level in _possible():
+        _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/backends/test_{what}_loops.py")

@@ -35,7 +35,7 @@ from ..llvm.value_types import of_dtype
 from .fp_warnings import quietly, silenced
 from .kernels import Specialized, check
 from .loops.moves.strided_copies import copied
-from .loops.products import ALL_WIDTHS, MOST_PLACES, PLACE_BYTES, matrix_product, widths_of
+from .loops.products import MOST_PLACES, PLACE_BYTES, all_widths, matrix_product, tile_size, widths_of
 from .pool import STATE, get_num_threads
 from .pool.state_block import HELPERS, RUN, block
 
@@ -51,6 +51,7 @@ THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with
 FEW: Final = 256  # rows of the first matrix up to which a larger second one is read where it is
 FEWER: Final = 24  # the same where rows of the second one lie whole pages apart: they displace each other from caches
 PAGE: Final = 4096  # bytes
+MANY: Final = 5  # vectors of columns, from which on all numbers of them have one loop
 TURNED_COLUMNS: Final = 512  # columns up to which a transposed first matrix is turned by each panel on its own
 _NONE: Final = np.empty(0, np.uint8)
 
@@ -137,7 +138,7 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     packs = b.strides[-1] != b.itemsize or (
         inner * columns * b.itemsize > IN_CACHE and rows > (FEW if b.strides[-2] % PAGE else FEWER)
     )
-    loop = _loop(a.dtype.char, widths_of(-(-columns * a.itemsize // 64)), packs or turns)
+    loop = _loop(a.dtype.char, min(-(-columns * a.itemsize // 64), MANY), packs or turns)
     if loop is None:
         return None
     out = allocate((*shape, rows, columns), a.dtype)
@@ -151,11 +152,13 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 @cache
-def _loop(char: str, widths: tuple[int, ...], copies: bool) -> Callable[..., Any] | None:
-    """Return the loop of the dtype with this character, or None where code cannot be compiled."""
+def _loop(char: str, vectors: int, copies: bool) -> Callable[..., Any] | None:
+    """Return the loop for a dtype and so many vectors of columns, or None where code cannot be compiled."""
     try:
-        return compiled(matrix_product, T=of_dtype(np.dtype(char)), WIDTHS=widths, COPIES=copies)
-    except UnavailableError:
+        tile = tile_size()
+        statics = {"TILE": tile, "WIDTHS": widths_of(vectors, tile[1]), "COPIES": copies}
+        return compiled(matrix_product, T=of_dtype(np.dtype(char)), **statics)
+    except (UnavailableError, ImportError, OSError):
         return None
 
 
@@ -163,8 +166,10 @@ def cases(dtypes: tuple[np.dtype, ...]) -> Iterator[Case]:
     """Yield the kernels to be compiled ahead: Note [Kernels that are compiled ahead]."""
     for dtype in dtypes:
         if dtype.name in ("float32", "float64") or dtype.kind in "iu":
-            for widths, copies in product(ALL_WIDTHS, (False, True)):
-                yield Case("tk::matmul", matrix_product, {"T": of_dtype(dtype), "WIDTHS": widths, "COPIES": copies})
+            tile = tile_size()
+            for widths, copies in product(all_widths(tile[1]), (False, True)):
+                statics = {"T": of_dtype(dtype), "TILE": tile, "WIDTHS": widths, "COPIES": copies}
+                yield Case("tk::matmul", matrix_product, statics)
 
 
 KERNELS: Final = {"tk::matmul": Specialized(matmul_kernel)}

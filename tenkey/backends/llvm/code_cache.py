@@ -43,6 +43,7 @@ from typing import Final
 
 from ..._util.cache_folder import cache_folder, is_private_file
 from ..._util.lazy_import import file_of_package
+from . import processor
 from .complaints import complain
 
 try:
@@ -61,8 +62,6 @@ _KEPT: Final = 0.75  # of the limit, when files are deleted
 _LOOK_EVERY: Final = 32  # stored kernels
 _DAY: Final = 86400.0
 _SETTLED: Final = 5.0  # seconds
-_CPUINFO: Final = "/proc/cpuinfo"
-_FIELDS: Final = (b"vendor_id", b"cpu family", b"model", b"flags")
 SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool", "cpu/thresholds")
 """What compiled code is made from: packages and modules in ``tenkey/backends``."""
 
@@ -196,21 +195,7 @@ def _name(key: str, made_by: bytes | None = None) -> str:
 def environment() -> bytes:
     """Return what all kernels depend on: the system, the processor, LLVM, and the sources of the compiler."""
     head = f"{sys.platform} {struct.calcsize('P')} {object.__basicsize__} {sys.byteorder}".encode()
-    return b"\0".join([_MAGIC, head, _processor(), _llvm(), _sources()])
-
-
-def _processor() -> bytes:
-    """Return the model and the instructions of the processor, or the level that ``TENKEY_CPU`` names."""
-    known = sys.platform == "linux" and os.uname().machine == "x86_64"  # elsewhere, LLVM is needed in any case
-    if known and not os.environ.get("TENKEY_CPU"):
-        with suppress(OSError), open(_CPUINFO, "rb", buffering=0) as file:
-            first, end, _ = file.read(1 << 14).partition(b"\n\n")  # the processors are alike
-            lines = [line for line in first.split(b"\n") if line.split(b"\t")[0] in _FIELDS]
-            if end and len(lines) == len(_FIELDS):
-                return b"\n".join(lines)
-    from . import machine_code
-
-    return " ".join(machine_code.host()).encode()
+    return b"\0".join([_MAGIC, head, processor.description(), _llvm(), _sources()])
 
 
 def _llvm() -> bytes:

@@ -6,48 +6,18 @@ LLVM is loaded by this module only, and only if something must be compiled; kern
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from .complaints import complain
 from .llvm_library import library
+from .processor import has_feature, host
 
-__all__ = [
-    "HALF_CONVERSIONS", "assembly", "has_feature", "host", "needs_half_conversions", "object_code", "version",
-]  # fmt: skip
+__all__ = ["HALF_CONVERSIONS", "assembly", "needs_half_conversions", "object_code", "version"]
 
 _COLD, _USUAL = 0, 2  # how much the code generator does
 _BRIEF: Final = ("SROA", "SimplifyCFG", "InstCombine", "LoopRotate", "InstCombine")
 _QUICK: Final = _BRIEF[:2]
-_V2: Final = "+cx16,+popcnt,+sahf,+sse3,+sse4.1,+sse4.2,+ssse3"
-_V3: Final = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
-_V4: Final = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
-_LEVELS: Final = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
-"""The levels of the x86-64 psABI, which are names of processors in LLVM, and their features."""
-
-
-@cache
-def host() -> tuple[str, str]:
-    """Return LLVM's name of the processor to compile for, and its features: ``+sse2,-avx512f,...``.
-
-    It is this processor, or the level of x86-64 that ``TENKEY_CPU`` names, if this processor has all its features.
-    """
-    llvm = library()
-    llvm.InitializeNativeTarget()
-    llvm.InitializeNativeAsmPrinter()
-    name, features = llvm.text("GetHostCPUName"), llvm.text("GetHostCPUFeatures")
-    level = os.environ.get("TENKEY_CPU", "")
-    if not level:
-        return name, features
-    known = set(features.split(","))
-    possible = {one: has for one, has in _LEVELS.items() if known.issuperset(has.split(","))}
-    if level in possible:
-        return level, possible[level]
-    suitable = ", ".join(possible) or "unset"
-    complain(f"TENKEY_CPU is {level!r}, and must be {suitable} on this processor: it is ignored.")
-    return name, features
 
 
 @cache
@@ -72,12 +42,6 @@ def _machine(level: int) -> tuple[Any, bytes, bytes]:
     if not machine:
         raise RuntimeError("LLVM cannot create a target machine")
     return machine, triple, llvm.text("CopyStringRepOfTargetData", llvm.CreateTargetMachineData(machine)).encode()
-
-
-@cache
-def has_feature(name: str) -> bool:
-    """Return whether the processor has a feature, by LLVM's name for it, such as ``avx512f``."""
-    return f"+{name}" in host()[1].split(",")
 
 
 def version() -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
+from ...llvm.processor import has_feature
 from ...llvm.values import body, emit
 
 __all__ = ["reciprocal_root", "use_instructions"]
@@ -36,8 +37,6 @@ def _fills_register(x: Any) -> bool:
     """Tell whether the instructions exist for a value: a vector of 64 bytes, on a processor with AVX-512."""
     if not isinstance(x, Value) or x.type.kind != "f" or x.type.lanes * x.type.scalar.size != 64:
         return False
-    from ...llvm.machine_code import has_feature  # code is being translated, so LLVM is needed anyway
-
     return has_feature("avx512f")
 
 

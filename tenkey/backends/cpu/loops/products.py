@@ -2,14 +2,18 @@
 
 Note [A tile of registers]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-A tile of 8 rows and 3 vectors of the result stays in 24 of the 32 vector registers while k runs over the inner axis:
-per step 3 loads of B, 8 broadcast loads of A and 24 multiply-adds. Columns that do not fill 3 vectors are computed by
-tiles of 2 vectors or one, rows that do not fill a tile twice: a row that is missing is the last one again. The last
-vector is masked. Each row of A has a pointer of its own: where rows were one step apart, LLVM reached a row from the
-one before by an addition, a chain as long as the multiply-adds.
+A tile of the result stays in registers while k runs over the inner axis. Vectors have 64 bytes. With AVX-512, a tile
+of 8 rows and 3 vectors takes 24 of 32 registers: per step 3 loads of B, 8 broadcast loads of A and 24 multiply-adds.
+Columns that do not fill 3 vectors are computed by tiles of 2 vectors or one. Where a vector takes several registers, a
+tile is one vector wide: with AVX2, 6 rows take 12 of 16 registers, with SSE 3 rows. There, masked loads are slow, or,
+for integers, a branch for each element, so that the last columns have a tile of their own. Rows that do not fill a tile
+are computed by one of half the height: a row that is missing is the last one again. Each row of A has a pointer of its
+own: where rows were one step apart, LLVM reached a row from the one before by an addition, a chain as long as the
+multiply-adds.
 A sum runs in the order of k, whatever the number of threads. Limit: two multiply-adds of 64 bytes per cycle and core,
 120 float32 per ns where nothing but multiply-adds is executed. Measured in one thread on a busy machine, 96 rows and 48
-columns: 95 to 98 for k = 256, 98 to 102 for k = 512.
+columns: 95 to 98 for k = 256, 98 to 102 for k = 512. With AVX2 (Zen 3) a product of 512 x 512 matrices makes 43 per ns
+and thread, OpenBLAS 47; with tiles of 8 rows and 3 vectors, whose sums did not fit the registers, it made 16.
 
 Note [A large product]
 ~~~~~~~~~~~~~~~~~~~~~~
@@ -60,13 +64,14 @@ from ...llvm import (
     void,
     zeros,
 )
+from ...llvm.processor import fuses, has_feature, is_x86
 from ..pool.region import parallel
 from .moves.runs import transpose_tile
 
-__all__ = ["ALL_WIDTHS", "MOST_PLACES", "PLACE_BYTES", "matrix_product", "widths_of"]
+__all__ = ["MOST_PLACES", "PLACE_BYTES", "all_widths", "matrix_product", "tile_size", "widths_of"]
 
 UNROLLED = 4  # steps of k between two steps of the pointers, for the tallest tiles
-TALL = 8  # rows of a tile, or half of them for the rows that remain
+WIDE_TILE = (8, 3)  # most rows and vectors of a tile with AVX-512: Note [A tile of registers]
 DEEP = 512  # most steps of k in one go: a strip of 3 vectors has 96 KB
 PANEL = 16  # most vectors of columns of a panel: 512 KB of B, a part of a core's second-level cache
 PANEL_BYTES = PANEL * 64 * DEEP
@@ -78,25 +83,31 @@ AHEAD = 16  # rows of B that are fetched ahead
 TASK = 1 << 19  # multiply-adds that are worth a task: 5 us at 100 multiply-adds per ns
 
 
+def tile_size() -> tuple[int, int]:
+    """Return the most rows and vectors of a tile on this processor."""
+    if has_feature("avx512f"):
+        return WIDE_TILE
+    return (6, 1) if has_feature("avx") or not is_x86() else (3, 1)
+
+
 def _multiply_add(a: Value, b: Value, c: Value) -> Value:
-    return fma(a, b, c) if a.type.is_float else a * b + c
+    return fma(a, b, c) if a.type.is_float and fuses() else a * b + c
 
 
 @loop(inline=False)
 def tile(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, R, V,
+    columns: i64, more: i1, *, T, TILE, R, V, FULL,
 ) -> void:  # fmt: skip
     """Compute up to R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes."""
     L = lanes_of(T)
-    mask = first_lanes(columns - (V - 1) * L, L)
-    masks = (None,) * (V - 1) + (mask,)
+    masks = (None,) * V if FULL else (None,) * (V - 1) + (first_lanes(columns - (V - 1) * L, L),)
     rows_of_tile = [minimum(rows - 1, r) for r in unroll(R)]  # a row that is missing is the last one again
     left = tuple([element_address(a, a_step, rows_of_tile[r]) for r in unroll(R)])
     out = tuple([element_address(c, c_step, rows_of_tile[r]) for r in unroll(R)])
     total = [zeros(T, L) for _ in unroll(R * V)]
     k = 0
-    for U in unroll((UNROLLED, 1) if R == TALL and V > 1 else (1,)):
+    for U in unroll((UNROLLED, 1) if TILE[0] == R and (V > 1 or TILE[1] == 1) else (1,)):
         while k + U <= inner:
             for u in unroll(U):
                 right = [load(b + v * L, L, mask=masks[v]) for v in unroll(V)]
@@ -118,28 +129,37 @@ def tile(
 @loop(inline=False)
 def strip(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, V,
+    columns: i64, more: i1, *, T, TILE, V, FULL,
 ) -> void:  # fmt: skip
-    """Compute up to V vectors of columns of all rows."""
-    for row in range(0, rows, TALL):
+    """Compute up to V vectors of columns of all rows; exactly V where they are FULL."""
+    ROWS = TILE[0]
+    for row in range(0, rows, ROWS):
         left, out, height = element_address(a, a_step, row), element_address(c, c_step, row), rows - row
-        if height > TALL // 2:
-            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, R=TALL, V=V)
+        if height > ROWS // 2:
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS, V=V,
+                 FULL=FULL)  # fmt: skip
         else:
-            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, R=TALL // 2, V=V)
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS // 2, V=V,
+                 FULL=FULL)  # fmt: skip
 
 
-ALL_WIDTHS = ((1,), (2,), (3,), (3, 2, 1))
+def all_widths(most: int) -> tuple[tuple[int, ...], ...]:
+    """Return the combinations of widths of strips for tiles of at most so many vectors."""
+    return ((1,), (2,), (3,), (3, 2, 1)) if most == 3 else ((1,),)
 
 
-def widths_of(vectors: int) -> tuple[int, ...]:
+def widths_of(vectors: int, most: int) -> tuple[int, ...]:
     """Return the widths of the strips of a result that has so many vectors of columns."""
+    if most == 1:
+        return (1,)
     return (vectors,) if vectors <= 3 else (2,) if vectors == 4 else (3, 2, 1)
 
 
 @loop
-def width_of_strip(columns: i64, *, L) -> i64:
+def width_of_strip(columns: i64, *, L, MOST) -> i64:
     """Return how many vectors of columns come next: 3, but 2 and 2 in place of 3 and 1."""
+    if MOST == 1:
+        return i64(1)
     vectors = (columns + (L - 1)) // L
     return minimum(2 if vectors == 4 else 3, vectors)
 
@@ -147,20 +167,23 @@ def width_of_strip(columns: i64, *, L) -> i64:
 @loop
 def product(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, packed: i1, more: i1, *, T, WIDTHS, COPIES,
+    columns: i64, packed: i1, more: i1, *, T, TILE, WIDTHS, COPIES,
 ) -> void:  # fmt: skip
     """Compute one product, strip by strip, or add it with ``more``; the strips of B may be packed."""
     L = lanes_of(T)
     column = 0
     while column < columns:
         left = columns - column
-        vectors = WIDTHS[0] if len(WIDTHS) == 1 else width_of_strip(left, L=L)
+        vectors = WIDTHS[0] if len(WIDTHS) == 1 else width_of_strip(left, L=L, MOST=TILE[1])
         right, step = b + column, b_step
         if COPIES and packed:
             right, step = b + column * inner, vectors * (L * T.size)
         for V in unroll(WIDTHS):
             if vectors == V:
-                strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, T=T, V=V)
+                for FULL in unroll((False,) if TILE[1] > 1 else (False, True)):
+                    if TILE[1] > 1 or (left >= V * L) == FULL:
+                        strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, T=T, TILE=TILE,
+                              V=V, FULL=FULL)  # fmt: skip
         column += vectors * L
 
 
@@ -199,16 +222,16 @@ def copy_elements(
 
 
 @loop
-def pack(to: pointer(T), b: pointer(i8), down: i64, along: i64, rows: i64, columns: i64, *, T) -> void:
+def pack(to: pointer(T), b: pointer(i8), down: i64, along: i64, rows: i64, columns: i64, *, T, MOST) -> void:
     """Copy strips of columns of B, each row by row; columns that B lacks become zeros."""
     L = lanes_of(T)
     W = min(L, 16)
     while columns > 0:
-        vectors = width_of_strip(columns, L=L)
+        vectors = width_of_strip(columns, L=L, MOST=MOST)
         wide = vectors * L
         row = 0
         if along == T.size:
-            for V in unroll((3, 2, 1)):
+            for V in unroll(range(MOST, 0, -1)):
                 if vectors == V:
                     mask = first_lanes(columns - (V - 1) * L, L)
                     while row < rows:
@@ -269,7 +292,7 @@ def turn(to: pointer(T), step: i64, a: pointer(i8), down: i64, along: i64, rows:
 
 
 @loop
-def block(block_data: pointer(i8), start: i64, stop: i64, *, T, WIDTHS, COPIES) -> void:
+def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, COPIES) -> void:
     """Compute blocks of rows of panels of columns of matrices, for one slice of k: Note [A large product]."""
     fields = cast(block_data, pointer(i64))
     a, b, c = cast(fields[0], array), cast(fields[1], array), cast(fields[2], array)
@@ -298,7 +321,7 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T, WIDTHS, COPIES) 
         left_step = a_down
         if COPIES and packs:
             if tags[0] != panel:
-                pack(panel_copy, cast(right, pointer(i8)), down, along, deep, width, T=T)
+                pack(panel_copy, cast(right, pointer(i8)), down, along, deep, width, T=T, MOST=TILE[1])
                 tags[0] = panel
             right = panel_copy
         if COPIES and turns:
@@ -307,7 +330,7 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T, WIDTHS, COPIES) 
                 turn(block_copy, left_step, cast(left, pointer(i8)), a_down, a_along, height, deep, T=T)
                 tags[1] = matrix * blocks + task % blocks
             left = block_copy
-        product(left, left_step, right, down, out, sc[dc - 2], height, deep, width, packs, k > 0, T=T,
+        product(left, left_step, right, down, out, sc[dc - 2], height, deep, width, packs, k > 0, T=T, TILE=TILE,
                 WIDTHS=WIDTHS, COPIES=COPIES)  # fmt: skip
     if COPIES:
         atomic_or(free, i64(1) << place)
@@ -316,14 +339,14 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T, WIDTHS, COPIES) 
 @loop(brief=True, cold=True)
 def matrix_product(
     pool: pointer(i8), a: array, b: array, c: array, buffer: array, places: i64, packs: i1, turns: i1,
-    *, T, WIDTHS, COPIES,
+    *, T, TILE, WIDTHS, COPIES,
 ) -> void:  # fmt: skip
     """Write products of matrices into ``c``, which has the broadcast shape and row-major matrices.
 
     The elements of rows must be adjacent in A, unless it ``turns`` them, and in B, unless it ``packs`` them. For these
     the buffer has ``PLACE_BYTES`` for each of the ``places``, of which there is one for each thread, and 64 bytes.
-    Compiled is only what is needed: ``WIDTHS`` has the widths of the strips (`widths_of`), and ``COPIES`` tells whether
-    anything is packed or turned.
+    Compiled is only what is needed: ``WIDTHS`` has the widths of the strips (`widths_of`), ``TILE`` the size of a tile
+    (`tile_size`), and ``COPIES`` tells whether anything is packed or turned.
     """
     L = lanes_of(T)
     dims = ndim(c)
@@ -341,7 +364,7 @@ def matrix_product(
     wide = (vectors + panels - 1) // panels
     panels = (vectors + wide - 1) // wide
     blocks = maximum((rows + (SHORT - 1)) // SHORT, minimum(wanted // panels, rows // 8))
-    tall = ((rows + blocks - 1) // blocks + 7) & -8
+    tall = ((rows + blocks - 1) // blocks + (TILE[0] - 1)) // TILE[0] * TILE[0]
     blocks = (rows + tall - 1) // tall
     fields = stack(i64, 13)
     fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), (i64(1) << places) - 1
@@ -357,6 +380,6 @@ def matrix_product(
             for place in range(places):
                 tags = cast(fields[4] + place * PLACE_BYTES, pointer(i64))
                 tags[0], tags[1] = -1, -1
-        task = function_pointer(block, T=T, WIDTHS=WIDTHS, COPIES=COPIES)
+        task = function_pointer(block, T=T, TILE=TILE, WIDTHS=WIDTHS, COPIES=COPIES)
         parallel(pool, task, cast(fields, pointer(i8)), count, chunk)
         k += deep
