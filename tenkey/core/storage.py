@@ -11,6 +11,7 @@ and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_sha
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from .device import Device
 
-__all__ = ["HostMemory", "Storage", "StridedArray", "contiguous_strides", "is_contiguous"]
+__all__ = ["HostMemory", "Storage", "StridedArray", "contiguous_strides", "is_contiguous", "memory_order"]
 
 
 class HostMemory(np.ndarray):
@@ -131,3 +132,26 @@ class StridedArray:
     def window(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> StridedArray:
         """Return another window on the same buffer; ``strides`` and ``offset`` are in bytes."""
         return StridedArray(self.buffer, shape, self.dtype, self.device, strides, offset, self.owner)
+
+
+@lru_cache(maxsize=1024)
+def memory_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes, those of the largest strides first, and the permutation that undoes this order.
+
+    An axis of stride 0 is compared with no other: it stays where it is, as in NumPy's iterators.
+
+    >>> memory_order((8, 400, 80))
+    ((1, 2, 0), (2, 0, 1))
+    >>> memory_order((0, 8, 400))
+    ((0, 2, 1), (0, 2, 1))
+    """
+    order: list[int] = []
+    for axis in range(len(strides) - 1, -1, -1):  # insertion, since this is no total order
+        place = 0
+        for k, other in enumerate(order):
+            if strides[axis] and strides[other]:
+                if abs(strides[axis]) >= abs(strides[other]):
+                    break
+                place = k + 1
+        order.insert(place, axis)
+    return tuple(order), tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.storage import is_contiguous
+from ..core.storage import is_contiguous, memory_order
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD
 from ..ops.builtin.shape.copying import clone
@@ -20,26 +20,10 @@ def _axes(x: Tensor, order: str | None) -> tuple[int, ...]:
     if name == "F" or (name == "A" and _is_column_major(data)):
         return axes[::-1]
     if name == "K":
-        return _kept(data.strides)
+        return memory_order(data.strides)[0]
     if name not in ("C", "A"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return axes
-
-
-def _kept(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes by falling stride; those with stride 0, whose place says nothing, stay where they are."""
-    order: list[int] = []  # from the fastest axis
-    for axis in reversed(range(len(strides))):
-        place = len(order)
-        for i in reversed(range(len(order))):
-            other = strides[order[i]]
-            if not strides[axis] or not other:
-                continue
-            if other <= strides[axis]:
-                break
-            place = i
-        order.insert(place, axis)
-    return tuple(order[::-1])
 
 
 def _is_column_major(data: Any) -> bool:
@@ -57,7 +41,11 @@ def in_order(x: Tensor, order: str | None, like: Tensor | None = None) -> Tensor
     """
     if (like is None or like is x) and (order is None or str(order).upper() == "K"):
         return x
-    axes = _axes(x if like is None else like, order)
+    like = x if like is None else like
+    if order is None or str(order).upper() == "K":  # NumPy's copies have axes of stride 0 last
+        axes = tuple(sorted(range(like.ndim), key=lambda axis: -abs(like._data.strides[axis])))
+    else:
+        axes = _axes(like, order)
     if axes == tuple(sorted(axes)):
         return x if x.is_contiguous else clone(x)
     turned = permute_dims(x, axes)

@@ -91,7 +91,7 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     """Return a tensor in the dtype: itself if it has it. Raises OverflowError for Python ints that do not fit."""
     if x._word & WEAK_MASK:
         return from_host(np.array(x._data.item(), dtype))
-    return x if x.dtype == dtype else x.astype(dtype)
+    return x if x.dtype == dtype else Tensor.astype(x, dtype)  # laid out as for a ufunc, not as by x.astype
 
 
 def on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,28 @@ def test_flat() -> None:
     assert x.tolist() == [[5, 5, 5], [5, 5, 5]]
     with pytest.raises(IndexError):
         x.flat[0, 1]
+
+
+@pytest.mark.parametrize("name", ["add", "reciprocal", "exp2", "floor_divide"])
+def test_results_lie_in_memory_as_numpy_lays_them(name: str) -> None:
+    """Axes of stride 0 stay where they are; the others are in the order of their strides."""
+    x = np.arange(64 * 64).reshape(64, 64) % 7 + 1
+    for axes in itertools.permutations((8, 512, 0)):
+        lengths = [64 if stride else 3 for stride in axes]
+        view = np.lib.stride_tricks.as_strided(x, lengths, axes)
+        operands = (view,) if name in ("reciprocal", "exp2") else (view, 3)
+        want = getattr(np, name)(*operands)
+        got = getattr(tnp, name)(*[tnp.asarray(operand) for operand in operands])
+        assert got.strides == want.strides, axes
+
+
+def test_copies_of_broadcast_arrays_lie_in_memory_as_numpy_lays_them() -> None:
+    """Axes of stride 0 come last in copies; ``ravel`` leaves them where they are."""
+    x = np.arange(64 * 64).reshape(64, 64)
+    for axes in itertools.permutations((8, 512, 0)):
+        lengths = [64 if stride else 3 for stride in axes]
+        view = np.lib.stride_tricks.as_strided(x, lengths, axes)
+        its = tnp.asarray(view)
+        for call in (lambda v: v.astype("f4"), lambda v: v.copy("K"), lambda v: _module(v).zeros_like(v)):
+            assert call(its).strides == call(view).strides, axes
+        np.testing.assert_array_equal(its.ravel("K"), view.ravel("K"))

@@ -22,7 +22,7 @@ from .loops import random_draws
 from .programs.program import Program, compute_into, program_of
 from .thresholds import FEW_CONVERTED, LIGHT_LIMIT_BYTES
 
-__all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "wrap"]
+__all__ = ["KERNELS", "WORDS", "Specialized", "check", "convert_into", "own_error", "quiet_copy", "wrap"]
 
 WORDS: Final[dict[np.dtype, int]] = {}
 """Words of CPU tensors by dtype, added when a dtype first occurs."""
@@ -66,12 +66,21 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
         out = allocate_like(data, dtype)
         if _converted(out, data):
             return wrap(out)
-    try:
-        made = quietly(data.astype, dtype)
-    except RuntimeError:  # Note [A context without warnings]
-        made = silenced(data.astype, dtype)
+    made = quiet_copy(data, dtype)
     word = WORDS.get(dtype)
     return wrap(made) if word is None else make_tensor(made, word)
+
+
+def quiet_copy(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return a copy of an array in another dtype, without warnings, laid out as results of ufuncs are in NumPy."""
+    if a.ndim > 1 and 0 in a.strides:  # NumPy's astype moves these axes behind the others
+        made = allocate_like(a, dtype)
+        silenced(np.copyto, made, a, "unsafe")
+        return made
+    try:
+        return quietly(a.astype, dtype)  # type: ignore[no-any-return]
+    except RuntimeError:  # Note [A context without warnings]
+        return silenced(a.astype, dtype)  # type: ignore[no-any-return]
 
 
 def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:

@@ -199,8 +199,8 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
                 arrived += 1
                 continue
             printed = [function for error, function in unraisable if isinstance(error, _Interrupt)]
-            # A finalizer has no caller, so Python names it. NumPy drops what __index__ raises.
-            if any(map(callable, printed)) or "in __index__" in place:
+            # A finalizer has no caller, so Python names it. NumPy drops what __index__ and __buffer__ raise.
+            if any(map(callable, printed)) or "in __index__" in place or "in _buffer\n" in place:
                 arrived += 1
             else:
                 lost = f"the statements went on after what was raised in\n{place}Python printed it for: {printed}"

@@ -17,7 +17,7 @@ from ....dispatch.calling import codegen
 from ....dispatch.operator import Operator
 from ....ops.shapes import broadcast_shapes
 from ..fp_warnings import quietly, silenced
-from ..kernels import own_error
+from ..kernels import own_error, quiet_copy
 from ..thresholds import SHORT_ROW, TILED_ROWS
 from .program import Program
 
@@ -37,12 +37,7 @@ def common_shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
 
 def quiet_cast(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return an array as another dtype, without warnings."""
-    if a.dtype == dtype:
-        return a
-    try:
-        return quietly(a.astype, dtype)  # type: ignore[no-any-return]
-    except RuntimeError:  # Note [A context without warnings]
-        return silenced(a.astype, dtype)  # type: ignore[no-any-return]
+    return a if a.dtype == dtype else quiet_copy(a, dtype)
 
 
 # The kernels for small calls have one form; they differ in how they load arrays, when they leave the call to the

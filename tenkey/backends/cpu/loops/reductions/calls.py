@@ -14,11 +14,12 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
+from .....core.storage import memory_order
 from .....dispatch.registry import registry
 from .....ops.declare.facets import ArgReduce, ArgScan, Reduce, Scan
 from .....ops.scalar import trace
 from .....ops.shapes import normalize_axes
-from ....allocation.host import allocate, memory_order
+from ....allocation.host import allocate
 from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
 from ...pool import STATE
