@@ -477,7 +477,9 @@ def fits(array: np.ndarray, read_only: bool = False) -> bool:
 def from_host(array: np.ndarray, device: Device = CPU) -> Tensor:
     """Return a tensor of a NumPy array on a device; on the CPU it shares the memory if tensors can."""
     plain = np.ndarray.view(array, np.ndarray)
-    made = make_tensor(plain if fits(plain) else plain.copy(), cpu_word(plain.dtype))
+    if not fits(plain):  # a copy keeps the order of the axes, so that results have the layout that NumPy gives them
+        plain = plain.copy("C" if 0 in plain.strides else "K")
+    made = make_tensor(plain, cpu_word(plain.dtype))
     return made if device is CPU else registry.find("tk::to_device").call(made, device)
 
 

@@ -155,3 +155,11 @@ def test_copies_of_broadcast_arrays_lie_in_memory_as_numpy_lays_them() -> None:
         for call in (lambda v: v.astype("f4"), lambda v: v.copy("K"), lambda v: _module(v).zeros_like(v)):
             assert call(its).strides == call(view).strides, axes
         np.testing.assert_array_equal(its.ravel("K"), view.ravel("K"))
+
+
+def test_copies_of_arrays_with_negative_strides_keep_the_order_of_axes() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1)[::-1, :, ::-1]
+    its = tnp.asarray(x)
+    assert its.strides == tuple(map(abs, x.strides))
+    assert tnp.tanh(its).strides == np.tanh(x).strides
+    assert tnp.shares_memory(its, its.transpose(1, 2, 0).reshape(-1))
