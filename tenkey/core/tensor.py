@@ -466,6 +466,11 @@ def fits(array: np.ndarray, read_only: bool = False) -> bool:
     return True
 
 
+def fitting_copy(array: np.ndarray) -> np.ndarray:
+    """Return a copy that fits a tensor; its axes keep their order, so that results lie in memory as in NumPy."""
+    return array.copy("C" if 0 in array.strides else "K")
+
+
 # Note [Arrays are exchanged as views]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 # Everyone who holds an ndarray can change its dtype, shape, strides and flags, and a subclass has behaviour of its own
@@ -477,9 +482,7 @@ def fits(array: np.ndarray, read_only: bool = False) -> bool:
 def from_host(array: np.ndarray, device: Device = CPU) -> Tensor:
     """Return a tensor of a NumPy array on a device; on the CPU it shares the memory if tensors can."""
     plain = np.ndarray.view(array, np.ndarray)
-    if not fits(plain):  # a copy keeps the order of the axes, so that results have the layout that NumPy gives them
-        plain = plain.copy("C" if 0 in plain.strides else "K")
-    made = make_tensor(plain, cpu_word(plain.dtype))
+    made = make_tensor(plain if fits(plain) else fitting_copy(plain), cpu_word(plain.dtype))
     return made if device is CPU else registry.find("tk::to_device").call(made, device)
 
 

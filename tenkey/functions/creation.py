@@ -15,7 +15,7 @@ from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import device_exchange, dlpack
 from ..core.exchange.interfaces import read_interface
-from ..core.tensor import Tensor, cpu_word, fits, make_tensor
+from ..core.tensor import Tensor, cpu_word, fits, fitting_copy, make_tensor
 from ..core.tensor_base import new_handle
 from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, tensor_dtype
@@ -264,8 +264,10 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
         raise ValueError(_NO_COPY.format(function=function, why=f"making a tensor of a {type(obj).__name__}"))
     if given != dtype:
         array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
-    elif not fits(array) or (copy and has_dtype):
+    elif copy and has_dtype:
         array = array.copy()
+    elif not fits(array):
+        array = fitting_copy(array)
     elif has_dtype:
         array = array.view()  # Note [Arrays are exchanged as views]
     if array.dtype is not dtype:  # the other one of two equal NumPy dtypes

@@ -163,3 +163,4 @@ def test_copies_of_arrays_with_negative_strides_keep_the_order_of_axes() -> None
     assert its.strides == tuple(map(abs, x.strides))
     assert tnp.tanh(its).strides == np.tanh(x).strides
     assert tnp.shares_memory(its, its.transpose(1, 2, 0).reshape(-1))
+    assert tnp.transpose(x).strides == tuple(map(abs, x.T.strides))
