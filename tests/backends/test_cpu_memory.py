@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import pickle
 import platform
@@ -271,15 +272,17 @@ def test_the_default_keeps_a_quarter_of_the_memory() -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limits are those of the GNU C library")
-def test_steps_do_not_touch_new_pages() -> None:
+@pytest.mark.parametrize(("shape", "count"), [((64, 400), 60), ((1024, 1024), 25)])
+def test_steps_do_not_touch_new_pages(shape: tuple[int, int], count: int) -> None:
+    """Steps that keep 6 and 100 MB."""
     program = """
 import resource
 import numpy as np
 import tenkey as tk
 
 def step():
-    x, kept = tk.ones((64, 400)), []
-    for _ in range(60):
+    x, kept = tk.ones(SHAPE), []
+    for _ in range(COUNT):
         x = x * 1.0
         kept.append(x)
 
@@ -290,5 +293,25 @@ for _ in range(10):
     step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
+    program = program.replace("SHAPE", str(shape)).replace("COUNT", str(count))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 2000  # of 15,000 pages of results
+    assert int(done.stdout) < 2000  # of 15,000 and 250,000 pages of results
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only the GNU C library can be asked")
+def test_empty_cache_returns_what_the_c_library_keeps() -> None:
+    program = """
+import tenkey as tk
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+kept = [tk.ones((1024, 1024)) for _ in range(25)]
+del kept
+before = resident()
+tk.backends.empty_cache()
+print(before - resident())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 90_000_000
