@@ -31,6 +31,7 @@ import numpy as np
 
 import tenkey as tk
 from tenkey import _names
+from tenkey.core.exchange.pickling import buffer
 from tenkey.core.plans import special_methods
 from tenkey.core.tensor import Tensor
 
@@ -114,6 +115,7 @@ def _methods_stub() -> str:
     """Return the stub of the members that are added to Tensor after its definition."""
     every = {**special_methods(), **vars(Tensor)}
     members = {name: value for name, value in sorted(every.items()) if _is_attached(name, value)}
+    members.pop("__buffer__", None)
     stub = Stub(members, "Members that operator declarations and the layers above core add to Tensor.")
     stub.lines += ["", "class TensorMethods:"]
     for name, value in members.items():
@@ -132,6 +134,9 @@ def _methods_stub() -> str:
         else:
             parameters, result = function_signature(value, method=True)
             stub.define(name, parameters, result, value.__doc__, module=value.__module__, indent="    ")
+    stub.plain.add("sys")
+    stub.lines += ["", "    if sys.version_info >= (3, 12):"]  # so that the text does not depend on the interpreter
+    stub.define("__buffer__", ["self", "flags: int"], "memoryview", buffer.__doc__, indent=" " * 8)
     return stub.text()
 
 

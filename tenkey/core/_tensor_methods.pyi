@@ -2,6 +2,7 @@
 """Members that operator declarations and the layers above core add to Tensor."""
 
 import numpy as np
+import sys
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
@@ -1019,3 +1020,7 @@ class TensorMethods:
         """Return ``x * log(other)``, which is 0 where ``x`` is. See ``tk.special.xlogy``."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""
+
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: _int) -> memoryview:
+            """Return the memory for ``memoryview(x)`` and ``bytes(x)``, from Python 3.12 on (before: ``x.numpy()``)."""

@@ -153,7 +153,7 @@ def _sweep(make: Calls, step: int = 1) -> list[tuple[Any, dict[str, Any]]]:
         tk.sum(x * x).backward()
         assert x.grad is not None
         assert x.grad.tolist() == [2.0, 2.0, 2.0]
-    assert number > 3  # compiled calls have few places
+    assert number > step  # a call has a place; compiled ones may have no other
     return left
 
 

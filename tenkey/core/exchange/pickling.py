@@ -13,7 +13,7 @@ from ..device import META, to_device
 from ..tensor import Tensor, add_methods, from_host, with_class
 from ..word import REQUIRES_GRAD
 
-__all__ = ["rebuild", "refuse_non_leaf"]
+__all__ = ["buffer", "rebuild", "refuse_non_leaf"]
 
 
 class _Shape(NamedTuple):
@@ -87,11 +87,11 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return made
 
 
-def _buffer(self: Tensor, flags: int) -> memoryview:
+def buffer(self: Tensor, flags: int) -> memoryview:
     """Return the memory for ``memoryview(x)`` and ``bytes(x)``, from Python 3.12 on (before: ``x.numpy()``)."""
     return self._to_numpy("__buffer__").__buffer__(flags)  # type: ignore[attr-defined, unused-ignore, no-any-return]
 
 
 add_methods(__reduce_ex__=_reduce_ex, __copy__=_copy, __deepcopy__=_deepcopy)
 if sys.version_info >= (3, 12):
-    add_methods(__buffer__=_buffer)
+    add_methods(__buffer__=buffer)

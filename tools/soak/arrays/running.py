@@ -200,7 +200,7 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
                 continue
             printed = [function for error, function in unraisable if isinstance(error, _Interrupt)]
             # A finalizer has no caller, so Python names it. NumPy drops what __index__ and __buffer__ raise.
-            if any(map(callable, printed)) or "in __index__" in place or "in _buffer\n" in place:
+            if any(map(callable, printed)) or "in __index__" in place or "in buffer\n" in place:
                 arrived += 1
             else:
                 lost = f"the statements went on after what was raised in\n{place}Python printed it for: {printed}"
