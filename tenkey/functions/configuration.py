@@ -111,7 +111,7 @@ def _processor() -> Iterator[Finding]:
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
     yield Finding("processor", name)
     try:
-        from ..backends.llvm.processor import has_feature, host
+        from ..backends.processor import has_feature, host
 
         name, _ = host()
     except (ImportError, OSError):  # the section on the compiler says why

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tenkey.backends.llvm import code_cache, complaints, processor
+from tenkey.backends import processor
+from tenkey.backends.llvm import code_cache, complaints
 
 _POSIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are those of POSIX")
 _IMAGE = bytes(range(256)) * 20

@@ -15,7 +15,7 @@ from tenkey.backends.cpu.loops.expressions import LIBRARY, ScalarLoop, Unsupport
 from tenkey.backends.cpu.loops.pointwise_loop import lanes_for, pointwise
 from tenkey.backends.cpu.loops.scalar_functions import scalar_functions
 from tenkey.backends.llvm import address_of, f64
-from tenkey.backends.llvm.processor import has_feature
+from tenkey.backends.processor import has_feature
 from tenkey.dispatch import registry
 from tenkey.ops import scalar as s
 from tenkey.ops.scalar import variable

@@ -67,7 +67,7 @@ from tenkey.backends.llvm import (
 )
 from tenkey.backends.llvm.array_fields import supported
 from tenkey.backends.llvm.compiled import module_text
-from tenkey.backends.llvm.processor import has_feature
+from tenkey.backends.processor import has_feature
 
 SCALARS = {"i8": i8, "i16": i16, "i32": i32, "i64": i64, "u8": u8, "u16": u16, "u32": u32, "u64": u64}
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tenkey.backends import processor
 from tenkey.backends.cpu.loops.elementwise_driver import elementwise
-from tenkey.backends.llvm import llvm_library, machine_code, processor
+from tenkey.backends.llvm import llvm_library, machine_code
 from tenkey.backends.llvm.compiled import _translated
 from tenkey.backends.llvm.llvm_library import _DECLARED, Library, library
 

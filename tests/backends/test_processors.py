@@ -14,7 +14,8 @@ from tenkey.backends.llvm.llvm_library import library
 _LEVELS = {"x86-64-v2": "sse4.2", "x86-64-v3": "fma", "x86-64-v4": "avx512f"}
 _REPORT = """
 import hashlib
-from tenkey.backends.llvm import code_cache, machine_code, processor
+from tenkey.backends import processor
+from tenkey.backends.llvm import code_cache, machine_code
 name, _ = processor.host()
 module = "define float @f(float %x) {\\n%y = fmul contract float %x, %x\\n%z = fadd contract float %y, %x\\n"
 print(name, *[feature for feature in ("sse4.2", "fma", "avx512f") if processor.has_feature(feature)])
@@ -48,7 +49,12 @@ def test_levels_leave_out_instructions() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-v5", "znver9"])
 def test_a_level_that_is_unknown(level: str) -> None:
-    program = "from tenkey.backends.llvm import complaints, processor as m; print(m.host()[0]); complaints.utter()"
+    program = """
+from tenkey.backends import processor
+from tenkey.backends.llvm import complaints
+print(processor.host()[0])
+complaints.utter()
+"""
     environment = {**os.environ, "TENKEY_CPU": level}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == library().text("GetHostCPUName")

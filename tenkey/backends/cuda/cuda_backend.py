@@ -34,7 +34,7 @@ from .kernels.products import matmul
 from .kernels.reduction import reduction
 from .kernels.scan import scan
 from .kernels.scatter import scatter
-from .kernels.sweeps import sweeping
+from .kernels.sweeps.sweeping import sweeping
 from .libraries.library_operators import Libraries
 from .libraries.site import Place
 from .memory.device_memory import POOLS, CudaMemory

@@ -43,7 +43,7 @@ from typing import Final
 
 from ..._util.cache_folder import cache_folder, is_private_file
 from ..._util.lazy_import import file_of_package
-from . import processor
+from .. import processor
 from .complaints import complain
 
 try:
@@ -62,7 +62,7 @@ _KEPT: Final = 0.75  # of the limit, when files are deleted
 _LOOK_EVERY: Final = 32  # stored kernels
 _DAY: Final = 86400.0
 _SETTLED: Final = 5.0  # seconds
-SOURCES: Final = ("llvm", "libm", "cpu/loops", "cpu/pool", "cpu/thresholds")
+SOURCES: Final = ("processor", "llvm", "libm", "cpu/loops", "cpu/pool", "cpu/thresholds")
 """What compiled code is made from: packages and modules in ``tenkey/backends``."""
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
+from ..processor import has_feature, host
 from .llvm_library import library
-from .processor import has_feature, host
 
 __all__ = ["HALF_CONVERSIONS", "assembly", "needs_half_conversions", "object_code", "version"]
 

@@ -102,8 +102,12 @@ def _compared(program: ArrayProgram) -> Result:
 
 
 def _ordered(value: Any, ours: Any) -> Any:
-    """Copy a new NumPy array to row-major order if ours is in it: NumPy keeps the order of negative strides."""
-    if isinstance(value, numpy.ndarray) and value.base is None and isinstance(ours, tk.Tensor):
+    """Copy a new NumPy array with negative strides, as ours is copied, and to row-major order if ours is in it."""
+    if isinstance(value, numpy.ndarray) and isinstance(ours, tk.Tensor):
+        if min(value.strides, default=0) < 0:
+            return value.copy("K")
+        if value.base is not None:
+            return value
         return value.copy() if numpy.asarray(ours.detach()).flags.c_contiguous else value
     return value
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
-from ...llvm.processor import has_feature
 from ...llvm.values import body, emit
+from ...processor import has_feature
 
 __all__ = ["reciprocal_root", "use_instructions"]
 

@@ -64,7 +64,7 @@ from ...llvm import (
     void,
     zeros,
 )
-from ...llvm.processor import fuses, has_feature, is_x86
+from ...processor import fuses, has_feature, is_x86
 from ..pool.region import parallel
 from .moves.runs import transpose_tile
 

@@ -13,7 +13,7 @@ from ....dispatch.calling import codegen
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import NUMPY, Expression, function_source
 from ....ops.scalar.expansions import settled
-from ...llvm.processor import has_feature
+from ...processor import has_feature
 from ..fp_warnings import silenced
 from .complex_functions import COMPLEX_FUNCTIONS
 

@@ -9,8 +9,6 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from .complaints import complain
-
 __all__ = ["description", "fuses", "has_feature", "host", "is_x86"]
 
 _CPUINFO: Final = "/proc/cpuinfo"
@@ -41,7 +39,8 @@ def host() -> tuple[str, str]:
 
     It is this processor, or the level of x86-64 that ``TENKEY_CPU`` names, if this processor has all its features.
     """
-    from .llvm_library import library
+    from .llvm.complaints import complain
+    from .llvm.llvm_library import library
 
     llvm = library()
     llvm.InitializeNativeTarget()
