@@ -54,6 +54,20 @@ LAYOUTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("dtype", only_full(["float32", "float64", "int64", "int32", "uint8"], ["float32", "int64"]))
 def test_products(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _check_products(dtype, LAYOUTS, monkeypatch)
+
+
+@pytest.mark.parametrize("tile", [(8, 3), (6, 1), (3, 1)], ids=["AVX-512", "AVX2", "SSE"])
+def test_tiles_of_other_processors(tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "tile_size", lambda: tile)
+    matmul._loop.cache_clear()
+    try:
+        _check_products("float32", {name: LAYOUTS[name] for name in ("contiguous", "transposed")}, monkeypatch)
+    finally:
+        matmul._loop.cache_clear()
+
+
+def _check_products(dtype: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "LEAST", 0)
     monkeypatch.setattr(matmul, "LEAST_OF_ONE", 0)
     monkeypatch.setattr(matmul, "LEAST_OF_NARROW", 0)
@@ -65,7 +79,7 @@ def test_products(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(matmul, "FEWER", 0)
         for shapes in SHAPES:
             a, b = _arrays(*shapes, dtype)
-            layouts = LAYOUTS if a.size < 3000 and b.size < 5000 else {"contiguous": LAYOUTS["contiguous"]}
+            layouts = chosen if a.size < 3000 and b.size < 5000 else {"contiguous": LAYOUTS["contiguous"]}
             for i, left in layouts.items():
                 for j, right in layouts.items():
                     x, y = left(a), right(b)
