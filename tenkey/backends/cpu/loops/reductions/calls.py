@@ -22,6 +22,7 @@ from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
 from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
 from ....llvm.compiled import Case, UnavailableError
+from ....processor import has_feature
 from ...pool import STATE
 from ..expressions import ScalarLoop, UnsupportedInLoopError, converted, to_loop
 from ..moves.strided_copies import copied
@@ -222,11 +223,16 @@ def as_rows(a: np.ndarray, axis: int | None) -> tuple[np.ndarray, int, int, int,
     return a, outer, n, inner, n * inner
 
 
+def _place_lanes(A: Type) -> int:
+    """Return how many elements are compared at once: values and places are in registers, of which there are few."""
+    return (8 if A.size == 8 else 16) // (1 if has_feature("avx512f") else 2)
+
+
 def _place_kernels(facet: ArgReduce, given: np.dtype) -> tuple[_Kernel, _Kernel]:
     compute = _FLOAT32 if _is_half(given) else given
     A = of_dtype(compute)
     statics: dict[str, Any] = {
-        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": 8 if A.size == 8 else 16,
+        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": _place_lanes(A),
         "element": _Elements(A, None), "better": to_loop(facet.expression, ("a", "b"), compute),
     }  # fmt: skip
     return _Kernel(arg_reduction.place_in_rows, statics), _Kernel(arg_reduction.place_in_columns, statics)
@@ -308,7 +314,7 @@ def _running_kernels(facet: ArgScan, given: np.dtype) -> tuple[_Kernel, _Kernel]
     compute = _FLOAT32 if _is_half(given) else given
     A = of_dtype(compute)
     statics: dict[str, Any] = {
-        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": 8 if A.size == 8 else 16,
+        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": _place_lanes(A),
         "replaces": to_loop(facet.expression, ("a", "b"), compute),
     }  # fmt: skip
     return _Kernel(running_place.running_in_rows, statics), _Kernel(running_place.running_in_columns, statics)

@@ -70,19 +70,20 @@ def run(
     ins = [cast(xs[h], pointer(S)) + x for h in unroll(PARTS)]
     outs = [cast(xs[PARTS + g], pointer(R)) + to for g in unroll(PARTS)]
     i = i64(0)
-    while i < n:
-        mask = first_lanes(n - i, LANES)
-        v = scanned([A(load(p + i, LANES, mask)) for p in unroll(ins)], combine, LANES)
-        if writes:
-            both = combine(acc[:], v)
-            for j in unroll(PARTS):
-                store(outs[j] + i, R(select(started, both[j], v[j])), mask)
-        last = [shuffle(value, value, [LANES - 1] * LANES) for value in v]
-        after = combine(acc[:], last)
-        for m in unroll(PARTS):
-            acc[m] = select(started, after[m], last[m])
-        started = splat(n >= 0, LANES)
-        i += LANES
+    for FULL in unroll((True, False)):
+        while i < n - (LANES - 1) if FULL else i < n:
+            mask = None if FULL else first_lanes(n - i, LANES)
+            v = scanned([A(load(p + i, LANES, mask)) for p in unroll(ins)], combine, LANES)
+            if writes:
+                both = combine(acc[:], v)
+                for j in unroll(PARTS):
+                    store(outs[j] + i, R(select(started, both[j], v[j])), mask)
+            last = [shuffle(value, value, [LANES - 1] * LANES) for value in v]
+            after = combine(acc[:], last)
+            for m in unroll(PARTS):
+                acc[m] = select(started, after[m], last[m])
+            started = splat(n >= 0, LANES)
+            i += LANES
     for q in unroll(PARTS):
         carry[q] = extract(acc[q], 0)
 
