@@ -59,6 +59,7 @@ def test_tangents_against_central_differences(operator: Operator, dtype: str) ->
             continue
         for moved in choices:
             directions = {id(t): _random_like(t, rng) for t in moved}
+            before = _call(operator, sample, lambda t: t)
             with dual_level():
                 out = _call(
                     operator,
@@ -66,8 +67,7 @@ def test_tangents_against_central_differences(operator: Operator, dtype: str) ->
                     lambda t, d=directions: make_dual(t, tk.asarray(d[id(t)])) if id(t) in d else t,
                 )
                 primal, tangent = unpack_dual(out)
-            expected = _call(operator, sample, lambda t: t)
-            np.testing.assert_array_equal(primal.numpy(), expected.numpy())
+            _check_primal(primal, before, operator, sample)
             if "NotDifferentiable" in operator.facets or out.dtype.kind not in "fc":
                 assert tangent is None
                 continue
@@ -94,6 +94,12 @@ def test_forward_mode_and_second_derivatives(operator: Operator, dtype: str) -> 
         _check_along_a_direction(operator, sample, rng)
 
 
+def _check_primal(primal: Any, before: Any, operator: Operator, sample: SampleInput) -> None:
+    """The primal has the bits of the plain call before or after: a compiled loop with others may take over between."""
+    if not np.array_equal(primal.detach().numpy(), before.numpy(), equal_nan=True):
+        np.testing.assert_array_equal(primal.detach().numpy(), _call(operator, sample, lambda t: t).numpy())
+
+
 def _check_along_a_direction(operator: Operator, sample: SampleInput, rng: np.random.Generator) -> None:
     floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
     along = {id(t): _random_like(t, rng) for t in floating}
@@ -103,7 +109,7 @@ def _check_along_a_direction(operator: Operator, sample: SampleInput, rng: np.ra
         duals = {key: make_dual(leaf, tk.asarray(along[key])) for key, leaf in leaves.items()}
         out = _call(operator, sample, lambda t: duals[id(t)])
         primal, tangent = unpack_dual(out)
-        np.testing.assert_array_equal(primal.detach().numpy(), expected.numpy())
+        _check_primal(primal, expected, operator, sample)
         if "NotDifferentiable" in operator.facets or expected.dtype.kind not in "fc":
             assert tangent is None
             assert not primal.requires_grad
