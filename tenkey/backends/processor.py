@@ -1,4 +1,4 @@
-"""What the processor can do that kernels are compiled for, told without loading LLVM where the system says it."""
+"""Detect the instructions that kernels may use, from /proc/cpuinfo where possible and otherwise from LLVM."""
 
 from __future__ import annotations
 

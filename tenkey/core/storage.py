@@ -146,7 +146,7 @@ def memory_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, 
     ((0, 2, 1), (0, 2, 1))
     """
     order: list[int] = []
-    for axis in range(len(strides) - 1, -1, -1):  # insertion, since this is no total order
+    for axis in range(len(strides) - 1, -1, -1):  # by insertion: the order is partial
         place = 0
         for k, other in enumerate(order):
             if strides[axis] and strides[other]:

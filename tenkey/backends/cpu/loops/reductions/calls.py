@@ -224,7 +224,7 @@ def as_rows(a: np.ndarray, axis: int | None) -> tuple[np.ndarray, int, int, int,
 
 
 def _place_lanes(A: Type) -> int:
-    """Return how many elements are compared at once: values and places are in registers, of which there are few."""
+    """Return how many elements to compare at once, so that values and places fit the registers."""
     return (8 if A.size == 8 else 16) // (1 if has_feature("avx512f") else 2)
 
 
