@@ -63,15 +63,10 @@ complaints.utter()
 
 @pytest.mark.full
 @pytest.mark.parametrize("level", _LEVELS)
-def test_every_level_keeps_the_bounds(level: str) -> None:
-    if level in _possible():
-        tests = ["tests/backends/test_expressions.py", "-k", "instructions or roots or conversions or 16_bits"]
-        _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("level", _LEVELS)
-@pytest.mark.parametrize("what", ["product", "reduction", "scan", "sorting", "gathering"])
+@pytest.mark.parametrize(
+    "what",
+    ["expressions", "libm", "product_loops", "reduction_loops", "scan_loops", "sorting_loops", "gathering_loops"],
+)
 def test_every_level_computes_right(level: str, what: str) -> None:
     if level in _possible():
-        _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/backends/test_{what}_loops.py")
+        _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/backends/test_{what}.py")

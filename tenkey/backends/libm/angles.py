@@ -2,27 +2,17 @@
 
 A trigonometric argument is reduced to |r| <= pi / 4 by subtracting a multiple of pi / 2, given in three parts, with
 fused multiply-add; in float64, and for the tangent, the reduced argument has a tail. Arguments beyond the limit, where
-three parts are too few, take the path of Note [Rare slow path] in `bits.py`. The inverse tangent of float64 is reduced
-once more.
+three parts are too few, take the path of Note [Rare slow path] in `operations.py`. The inverse tangent of float64 is
+reduced once more.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ._source import each
-from .bits import (
-    horner,
-    library_cos,
-    library_sin,
-    library_tan,
-    llvm_copysign,
-    llvm_fabs,
-    llvm_fma,
-    llvm_select,
-    llvm_sqrt,
-)
-from .constants import HALF, MAGIC, ONE, ZERO, bits_from_float, float_from_bits
+from ..llvm import copysign, fabs, fma, sqrt
+from .constants import MAGIC
+from .operations import bits_from_float, each, float_from_bits, horner, library_cos, library_sin, library_tan, select
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 
@@ -62,8 +52,8 @@ def _reduce_float32(x: Any) -> Any:
     # x = n * pi / 2 + r, |r| <= pi / 4: r, no tail, and the low bits of n
     shifted = x * _TWO_OVER_PI + MAGIC
     n = shifted - MAGIC
-    r = llvm_fma(-n, _PI_2_THIRD, llvm_fma(-n, _PI_2_SECOND, llvm_fma(-n, _PI_2_FIRST, x)))
-    return r, ZERO, bits_from_float(shifted)
+    r = fma(-n, _PI_2_THIRD, fma(-n, _PI_2_SECOND, fma(-n, _PI_2_FIRST, x)))
+    return r, 0.0, bits_from_float(shifted)
 
 
 def _reduce_with_tail(x: Any) -> Any:
@@ -71,32 +61,32 @@ def _reduce_with_tail(x: Any) -> Any:
     # and in the difference (Knuth's sum of two numbers), where r may be far smaller than what it is the difference of
     shifted = x * _TWO_OVER_PI + MAGIC
     n = shifted - MAGIC
-    first = llvm_fma(-n, _PI_2_FIRST, x)
-    product = llvm_fma(n, _PI_2_SECOND, ZERO)  # rounded by itself, never joined with the difference
+    first = fma(-n, _PI_2_FIRST, x)
+    product = fma(n, _PI_2_SECOND, 0.0)  # rounded by itself, never joined with the difference
     r = first - product
     back = r - first
     lost = (first - (r - back)) - (product + back)
-    tail = lost - llvm_fma(n, _PI_2_THIRD, llvm_fma(n, _PI_2_SECOND, -product))
+    tail = lost - fma(n, _PI_2_THIRD, fma(n, _PI_2_SECOND, -product))
     return r, tail, bits_from_float(shifted)
 
 
 def _sine_and_cosine_float32(r: Any, tail: Any) -> Any:
     square = r * r
     sine = r + r * (square * horner(square, _SIN))
-    return sine, (ONE - HALF * square) + square * square * horner(square, _COS)
+    return sine, (1.0 - 0.5 * square) + square * square * horner(square, _COS)
 
 
 def _sine_and_cosine_float64(r: Any, tail: Any) -> Any:
     square = r * r
     sine = r + (r * (square * horner(square, _SIN)) + tail)
-    half = HALF * square
-    leading = ONE - half
-    return sine, leading + (((ONE - leading) - half) + (square * square * horner(square, _COS) - r * tail))
+    half = 0.5 * square
+    leading = 1.0 - half
+    return sine, leading + (((1.0 - leading) - half) + (square * square * horner(square, _COS) - r * tail))
 
 
 def _tangent(r: Any, tail: Any) -> Any:
     square = r * r
-    return r + (r * (square * horner(square, _TAN)) + tail * (ONE + square))
+    return r + (r * (square * horner(square, _TAN)) + tail * (1.0 + square))
 
 
 _reduce = each(_reduce_float32, _reduce_with_tail)
@@ -106,31 +96,31 @@ _sine_and_cosine = each(_sine_and_cosine_float32, _sine_and_cosine_float64)
 def _sine_of_quadrant(r: Any, tail: Any, quadrant: Any) -> Any:
     # the sine of r + tail + quadrant * pi / 2
     sine, cosine = _sine_and_cosine(r, tail)
-    value = llvm_select((quadrant & 1) == 0, sine, cosine)
+    value = select((quadrant & 1) == 0, sine, cosine)
     return float_from_bits(bits_from_float(value) ^ ((quadrant & 2) << _SIGN_SHIFT))
 
 
 def sin(x: Any) -> Any:
     """Sine of an angle in radians. Error below 2 and 1 ulp; the C library computes |x| > 2**16 and 2**30."""
     r, tail, quadrant = _reduce(x)
-    value = llvm_select(x == ZERO, x, _sine_of_quadrant(r, tail, quadrant))
-    return llvm_select(llvm_fabs(x) > _TRIGONOMETRIC_LIMIT, library_sin(x, _TRIGONOMETRIC_LIMIT), value)
+    value = select(x == 0.0, x, _sine_of_quadrant(r, tail, quadrant))
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_sin(x, _TRIGONOMETRIC_LIMIT), value)
 
 
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians. Error below 2 and 1 ulp; the C library computes |x| > 2**16 and 2**30."""
     r, tail, quadrant = _reduce(x)
     value = _sine_of_quadrant(r, tail, quadrant + 1)
-    return llvm_select(llvm_fabs(x) > _TRIGONOMETRIC_LIMIT, library_cos(x, _TRIGONOMETRIC_LIMIT), value)
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_cos(x, _TRIGONOMETRIC_LIMIT), value)
 
 
 def tan(x: Any) -> Any:
     """Tangent of an angle in radians. Error below 2.5 and 3 ulp; the C library computes |x| > 2**16 and 2**30."""
     r, tail, quadrant = _reduce_with_tail(x)
     tangent = _tangent(r, tail)
-    value = llvm_select((quadrant & 1) == 0, tangent, -ONE / tangent)
-    value = llvm_select(x == ZERO, x, value)
-    return llvm_select(llvm_fabs(x) > _TRIGONOMETRIC_LIMIT, library_tan(x, _TRIGONOMETRIC_LIMIT), value)
+    value = select((quadrant & 1) == 0, tangent, -1.0 / tangent)
+    value = select(x == 0.0, x, value)
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_tan(x, _TRIGONOMETRIC_LIMIT), value)
 
 
 # --- inverse trigonometric functions ----------------------------------------------------------------------------------
@@ -162,24 +152,24 @@ _ATAN = each(
 
 def _arcsine_core(magnitude: Any) -> Any:
     # asin(magnitude) for magnitude <= 1/2, otherwise asin(sqrt((1 - magnitude) / 2))
-    upper = magnitude > HALF
-    square = llvm_select(upper, (ONE - magnitude) * HALF, magnitude * magnitude)
-    s = llvm_select(upper, llvm_sqrt(square), magnitude)
+    upper = magnitude > 0.5
+    square = select(upper, (1.0 - magnitude) * 0.5, magnitude * magnitude)
+    s = select(upper, sqrt(square), magnitude)
     return upper, s + s * (square * horner(square, _ASIN))
 
 
 def asin(x: Any) -> Any:
     """Inverse sine in radians. Error below 3 ulp."""
-    upper, angle = _arcsine_core(llvm_fabs(x))
-    return llvm_copysign(llvm_select(upper, _PI_2_FIRST - ((angle + angle) - _PI_2_LOW), angle), x)
+    upper, angle = _arcsine_core(fabs(x))
+    return copysign(select(upper, _PI_2_FIRST - ((angle + angle) - _PI_2_LOW), angle), x)
 
 
 def acos(x: Any) -> Any:
     """Inverse cosine in radians. Error below 2 ulp."""
-    upper, angle = _arcsine_core(llvm_fabs(x))
+    upper, angle = _arcsine_core(fabs(x))
     doubled = angle + angle
-    outer = llvm_select(x < ZERO, _PI - (doubled - _PI_LOW), doubled)
-    return llvm_select(upper, outer, _PI_2_FIRST - (llvm_copysign(angle, x) - _PI_2_LOW))
+    outer = select(x < 0.0, _PI - (doubled - _PI_LOW), doubled)
+    return select(upper, outer, _PI_2_FIRST - (copysign(angle, x) - _PI_2_LOW))
 
 
 def _arctangent_core_float32(t: Any) -> Any:
@@ -191,34 +181,34 @@ def _arctangent_core_float32(t: Any) -> Any:
 def _arctangent_core_float64(smaller: Any, larger: Any) -> Any:
     # atan(smaller / larger), 0 <= smaller <= larger; above tan(pi / 8) it is pi / 4 + atan((smaller - larger) / (...))
     upper = smaller > _TAN_PI_8 * larger
-    numerator = llvm_select(upper, smaller - larger, smaller)
-    t = numerator / llvm_select(upper, smaller + larger, larger)
+    numerator = select(upper, smaller - larger, smaller)
+    t = numerator / select(upper, smaller + larger, larger)
     square = t * t
     product = t * (square * horner(square, _ATAN))
-    return llvm_select(upper, _PI_4, ZERO) + (t + (product + llvm_select(upper, _PI_4_LOW, ZERO)))
+    return select(upper, _PI_4, 0.0) + (t + (product + select(upper, _PI_4_LOW, 0.0)))
 
 
 def _arctangent_float32(magnitude: Any, upper: Any) -> Any:
     # atan(magnitude), or atan(1 / magnitude) if it is above 1
-    return _arctangent_core_float32(llvm_select(upper, ONE, magnitude) / llvm_select(magnitude < ONE, ONE, magnitude))
+    return _arctangent_core_float32(select(upper, 1.0, magnitude) / select(magnitude < 1.0, 1.0, magnitude))
 
 
 def _arctangent_float64(magnitude: Any, upper: Any) -> Any:
-    limited = llvm_select(magnitude > _TWO_60, _TWO_60, magnitude)
-    return _arctangent_core_float64(llvm_select(upper, ONE, limited), llvm_select(upper, limited, ONE))
+    limited = select(magnitude > _TWO_60, _TWO_60, magnitude)
+    return _arctangent_core_float64(select(upper, 1.0, limited), select(upper, limited, 1.0))
 
 
 def _arctangent_of_ratio_float32(smaller: Any, larger: Any) -> Any:
     # atan(smaller / larger), 0 <= smaller <= larger; 0 / 0 counts as 0, inf / inf as 1
-    equal = llvm_select(larger == ZERO, ZERO, ONE)
-    return _arctangent_core_float32(llvm_select(smaller == larger, equal, smaller / larger))
+    equal = select(larger == 0.0, 0.0, 1.0)
+    return _arctangent_core_float32(select(smaller == larger, equal, smaller / larger))
 
 
 def _arctangent_of_ratio_float64(smaller: Any, larger: Any) -> Any:
-    scale = llvm_select(larger > _TWO_60, _TWO_MINUS_60, ONE)  # the sum of both must not overflow
+    scale = select(larger > _TWO_60, _TWO_MINUS_60, 1.0)  # the sum of both must not overflow
     equal = smaller == larger
-    smaller = llvm_select(equal, llvm_select(larger == ZERO, ZERO, ONE), smaller * scale)
-    return _arctangent_core_float64(smaller, llvm_select(equal, ONE, larger * scale))
+    smaller = select(equal, select(larger == 0.0, 0.0, 1.0), smaller * scale)
+    return _arctangent_core_float64(smaller, select(equal, 1.0, larger * scale))
 
 
 _arctangent = each(_arctangent_float32, _arctangent_float64)
@@ -227,16 +217,16 @@ _arctangent_of_ratio = each(_arctangent_of_ratio_float32, _arctangent_of_ratio_f
 
 def atan(x: Any) -> Any:
     """Inverse tangent in radians. Error below 2 ulp."""
-    magnitude = llvm_fabs(x)
-    upper = magnitude > ONE
+    magnitude = fabs(x)
+    upper = magnitude > 1.0
     angle = _arctangent(magnitude, upper)
-    return llvm_copysign(llvm_select(upper, _PI_2_FIRST - (angle - _PI_2_LOW), angle), x)
+    return copysign(select(upper, _PI_2_FIRST - (angle - _PI_2_LOW), angle), x)
 
 
 def atan2(y: Any, x: Any) -> Any:
     """Angle of the point (x, y) in radians, special cases as in C99. Error below 3 ulp."""
-    across, up = llvm_fabs(x), llvm_fabs(y)
+    across, up = fabs(x), fabs(y)
     steep = across < up
-    angle = _arctangent_of_ratio(llvm_select(steep, across, up), llvm_select(steep, up, across))
-    angle = llvm_select(steep, _PI_2_FIRST - (angle - _PI_2_LOW), angle)
-    return llvm_copysign(llvm_select(bits_from_float(x) < 0, _PI - (angle - _PI_LOW), angle), y)
+    angle = _arctangent_of_ratio(select(steep, across, up), select(steep, up, across))
+    angle = select(steep, _PI_2_FIRST - (angle - _PI_2_LOW), angle)
+    return copysign(select(bits_from_float(x) < 0, _PI - (angle - _PI_LOW), angle), y)

@@ -1,4 +1,4 @@
-"""Division with a remainder, and rounding to integers; `constants.py` says how the functions are written.
+"""Division with a remainder; `constants.py` says how the functions are written.
 
 Note [Remainder by one fused step]
 ----------------------------------
@@ -11,7 +11,7 @@ The remainder of C's `fmod`, for magnitudes a >= b > 0, is a - floor(a / b) * b.
 - float32 divides in float64 arithmetic. There trunc(q) is always right for q < 2**30: a / b is an integer or further
   than 2**-24 from one, because b has 24 significant bits, and q is within 2**-24 of a / b.
 - Beyond these limits the remainder is marked as infinite, and `library_fmod` asks the C library: see
-  Note [Rare slow path] in `bits.py`. A divisor 0 and an infinite dividend take this path too.
+  Note [Rare slow path] in `operations.py`. A divisor 0 and an infinite dividend take this path too.
 - For a < b the remainder is a, also for an infinite b.
 
 Floor and sign are added afterwards with the roundings of NumPy and Python (`float.__mod__`, `float.__floordiv__`). The
@@ -25,29 +25,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from ..llvm import copysign, f32, f64, fabs, floor, fma, trunc
+from .constants import INFINITY
+from .operations import bits_from_float, each, library_fmod, select
 
-from ._source import each
-from .bits import (
-    library_fmod,
-    llvm_ceil,
-    llvm_copysign,
-    llvm_fabs,
-    llvm_floor,
-    llvm_fma,
-    llvm_rint,
-    llvm_select,
-    llvm_trunc,
-)
-from .constants import HALF, INFINITY, ONE, ZERO, bits_from_float
+__all__ = ["floor_divide", "remainder"]
 
-__all__ = ["ceil", "floor", "floor_divide", "remainder", "rint", "trunc"]
-
-_QUOTIENT_LIMIT = each(np.float64(1073741824.0), 9007199254740992.0)  # 2**30, 2**53
+_QUOTIENT_LIMIT = each(1073741824.0, 9007199254740992.0)  # 2**30, 2**53
 
 
 def _quotient_float32(a: Any, b: Any) -> Any:
-    return np.float64(a) / np.float64(b)
+    return f64(a) / f64(b)
 
 
 def _quotient_float64(a: Any, b: Any) -> Any:
@@ -55,7 +43,7 @@ def _quotient_float64(a: Any, b: Any) -> Any:
 
 
 def _narrow_float32(quotient: Any) -> Any:
-    return np.float32(quotient)
+    return f32(quotient)
 
 
 def _narrow_float64(quotient: Any) -> Any:
@@ -63,12 +51,12 @@ def _narrow_float64(quotient: Any) -> Any:
 
 
 def _rest_float32(a: Any, b: Any, quotient: Any) -> Any:
-    return np.float32(llvm_fma(-llvm_trunc(quotient), np.float64(b), np.float64(a)))
+    return f32(fma(-trunc(quotient), f64(b), f64(a)))
 
 
 def _rest_float64(a: Any, b: Any, quotient: Any) -> Any:
-    rest = llvm_fma(-llvm_trunc(quotient), b, a)
-    return llvm_select(rest < ZERO, rest + b, rest)
+    rest = fma(-trunc(quotient), b, a)
+    return select(rest < 0.0, rest + b, rest)
 
 
 _quotient = each(_quotient_float32, _quotient_float64)
@@ -78,51 +66,31 @@ _rest = each(_rest_float32, _rest_float64)
 
 def _fmod(a: Any, b: Any, quotient: Any) -> Any:
     # fmod(a, b) for a, b >= 0 and quotient = a / b in float64: Note [Remainder by one fused step]
-    rest = llvm_select(quotient >= _QUOTIENT_LIMIT, INFINITY, _rest(a, b, quotient))
-    return library_fmod(llvm_select(a < b, a, rest), a, b)
+    rest = select(quotient >= _QUOTIENT_LIMIT, INFINITY, _rest(a, b, quotient))
+    return library_fmod(select(a < b, a, rest), a, b)
 
 
 def remainder(x: Any, y: Any) -> Any:
     """Remainder of the floored division, with the sign of `y`, bit by bit as NumPy and Python compute it."""
-    a = llvm_fabs(x)
-    b = llvm_fabs(y)
+    a = fabs(x)
+    b = fabs(y)
     rest = _fmod(a, b, _quotient(a, b))
     # NumPy adds y to a remainder of the other sign
-    moved = llvm_select(rest != ZERO, b - rest, rest)
+    moved = select(rest != 0.0, b - rest, rest)
     opposite = (bits_from_float(x) ^ bits_from_float(y)) < 0
-    return llvm_copysign(llvm_select(opposite, moved, rest), y)
+    return copysign(select(opposite, moved, rest), y)
 
 
 def floor_divide(x: Any, y: Any) -> Any:
     """Floor of the quotient, bit by bit as NumPy and Python compute it; x / 0 is infinite or NaN."""
-    a = llvm_fabs(x)
-    b = llvm_fabs(y)
+    a = fabs(x)
+    b = fabs(y)
     quotient = _quotient(a, b)
     rest = _fmod(a, b, quotient)
-    whole = llvm_select(b == ZERO, _narrow(quotient), (a - rest) / b)
-    moved = llvm_select(rest != ZERO, whole + ONE, whole)
+    whole = select(b == 0.0, _narrow(quotient), (a - rest) / b)
+    moved = select(rest != 0.0, whole + 1.0, whole)
     opposite = (bits_from_float(x) ^ bits_from_float(y)) < 0
-    signed = llvm_select(opposite, -moved, whole)
-    floor = llvm_floor(signed)
+    signed = select(opposite, -moved, whole)
+    below = floor(signed)
     # The rounded `signed` may lie on either side of its integer.
-    return llvm_select(signed - floor > HALF, floor + ONE, floor)
-
-
-def rint(x: Any) -> Any:
-    """Nearest integer, ties to even; exact."""
-    return llvm_rint(x)
-
-
-def floor(x: Any) -> Any:
-    """Greatest integer not above `x`; exact."""
-    return llvm_floor(x)
-
-
-def ceil(x: Any) -> Any:
-    """Least integer not below `x`; exact."""
-    return llvm_ceil(x)
-
-
-def trunc(x: Any) -> Any:
-    """Integer part of `x`; exact."""
-    return llvm_trunc(x)
+    return select(signed - below > 0.5, below + 1.0, below)

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._source import each
-from .bits import horner, llvm_copysign, llvm_fabs, llvm_select
-from .constants import (
-    HALF,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2_E,
-    MANTISSA,
-    ONE,
-    QUARTER,
-    TWO,
-    ZERO,
-    _over,
-    bits_from_float,
-    float_from_bits,
-)
+from ..llvm import copysign, fabs
+from .avx512 import or_instruction
+from .constants import LN2_HIGH, LN2_LOW, LOG2_E, MANTISSA, _over
+from .operations import bits_from_float, each, float_from_bits, horner, select
 
 __all__ = ["EXP2", "MAGIC_SPLIT", "cosh", "exp", "exp2", "expm1", "sinh", "tanh"]
 
@@ -75,6 +63,7 @@ _SINH = each(
 )  # fmt: skip
 
 
+@or_instruction
 def _scale(value: Any, shifted: Any) -> Any:
     """value * 2**n, n = shifted - MAGIC_SPLIT.
 
@@ -92,71 +81,72 @@ def _exponential(x: Any, magic: Any) -> Any:
     shifted = x * LOG2_E + magic
     n = shifted - magic
     r = (x - n * LN2_HIGH) - n * LN2_LOW
-    return ONE + (r + r * r * horner(r, _EXP)), shifted
+    return 1.0 + (r + r * r * horner(r, _EXP)), shifted
 
 
 def exp(x: Any) -> Any:
     """Exponential function. Error below 1.1 ulp, subnormal results included."""
-    limited = llvm_select(x > _EXP_HIGH, _EXP_HIGH, x)
-    limited = llvm_select(x < _EXP_LOW, ZERO, limited)
+    limited = select(x > _EXP_HIGH, _EXP_HIGH, x)
+    limited = select(x < _EXP_LOW, 0.0, limited)
     value, shifted = _exponential(limited, MAGIC_SPLIT)
-    return llvm_select(x < _EXP_LOW, ZERO, _scale(value, shifted))
+    return select(x < _EXP_LOW, 0.0, _scale(value, shifted))
 
 
 def exp2(x: Any) -> Any:
     """2**x. Error below 2 ulp; exact for an integer `x`."""
-    limited = llvm_select(x > _EXP2_HIGH, _EXP2_HIGH, x)
-    limited = llvm_select(x < _EXP2_LOW, ZERO, limited)
+    limited = select(x > _EXP2_HIGH, _EXP2_HIGH, x)
+    limited = select(x < _EXP2_LOW, 0.0, limited)
     shifted = limited + MAGIC_SPLIT
     f = limited - (shifted - MAGIC_SPLIT)
-    return llvm_select(x < _EXP2_LOW, ZERO, _scale(ONE + f * horner(f, EXP2), shifted))
+    return select(x < _EXP2_LOW, 0.0, _scale(1.0 + f * horner(f, EXP2), shifted))
 
 
 def expm1(x: Any) -> Any:
     """exp(x) - 1. Error below 2 ulp."""
-    limited = llvm_select(x > _EXP_HIGH, _EXP_HIGH, x)
-    limited = llvm_select(limited < _EXPM1_LOW, _EXPM1_LOW, limited)
+    limited = select(x > _EXP_HIGH, _EXP_HIGH, x)
+    limited = select(limited < _EXPM1_LOW, _EXPM1_LOW, limited)
     shifted = limited * LOG2_E + _MAGIC_HALF_BIASED
     n = shifted - _MAGIC_HALF_BIASED
     r = (limited - n * LN2_HIGH) - n * LN2_LOW
     q = r + r * (r * horner(r, _EXPM1))
     half = float_from_bits(bits_from_float(shifted) << MANTISSA)  # 2**(n - 1), since the greatest 2**n overflows
-    return llvm_copysign(TWO * (half * q + (half - HALF)), x)
+    return copysign(2.0 * (half * q + (half - 0.5)), x)
 
 
+@or_instruction
 def _over_next(x: Any) -> Any:
-    return _over(x, x + ONE)
+    return _over(x, x + 1.0)
 
 
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent as m / (m + 1), m = (exp(2 |x|) - 1) / 2. Error below 2.5 ulp."""
-    magnitude = llvm_fabs(x)
-    limited = llvm_select(magnitude > _TANH_HIGH, _TANH_HIGH, magnitude)
+    magnitude = fabs(x)
+    limited = select(magnitude > _TANH_HIGH, _TANH_HIGH, magnitude)
     shifted = limited * _TWICE_LOG2_E + _MAGIC_BIASED
     n = shifted - _MAGIC_BIASED
     r = limited - n * _HALF_LN2  # what this constant lacks matters for great n only, where the result is near 1
     power = float_from_bits(bits_from_float(shifted) << MANTISSA)
-    m = power * (r + r * (r * horner(r, _TANH))) + (HALF * power - HALF)
-    return llvm_copysign(_over_next(m), x)
+    m = power * (r + r * (r * horner(r, _TANH))) + (0.5 * power - 0.5)
+    return copysign(_over_next(m), x)
 
 
 def _half_exp(magnitude: Any) -> Any:
     # exp(magnitude) / 2 for magnitude >= 0, which is finite wherever cosh(magnitude) is
-    limited = llvm_select(magnitude > _COSH_HIGH, _COSH_HIGH, magnitude)
+    limited = select(magnitude > _COSH_HIGH, _COSH_HIGH, magnitude)
     value, shifted = _exponential(limited, _MAGIC_HALF_SPLIT)
     return _scale(value, shifted)
 
 
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine. Error below 2 ulp."""
-    half = _half_exp(llvm_fabs(x))
-    return half + QUARTER / half
+    half = _half_exp(fabs(x))
+    return half + 0.25 / half
 
 
 def sinh(x: Any) -> Any:
     """Hyperbolic sine. Error below 3 ulp."""
-    magnitude = llvm_fabs(x)
+    magnitude = fabs(x)
     half = _half_exp(magnitude)
     square = magnitude * magnitude
     small = magnitude + magnitude * (square * horner(square, _SINH))
-    return llvm_copysign(llvm_select(magnitude < ONE, small, half - QUARTER / half), x)
+    return copysign(select(magnitude < 1.0, small, half - 0.25 / half), x)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..llvm import copysign, fabs, floor, rint
 from .angles import _PI, sin, tan
-from .bits import horner, llvm_copysign, llvm_fabs, llvm_floor, llvm_rint, llvm_select
-from .constants import HALF, INFINITY, LN2, NAN, ONE, TWO, ZERO
+from .constants import INFINITY, LN2, NAN
 from .logarithms import _split_float64, log
+from .operations import horner, select
 
 __all__ = ["digamma", "lgamma", "lgamma_float32", "trigamma"]
 
 _HALF_LOG_2PI = 0.9189385332046728
 _TINY = 1e-17
-_THREE = 3.0
 _MIDDLE = 5.5
 _RADIUS = 2.5
 _SHORT_SCALE = 0.4
@@ -76,10 +76,6 @@ _TRIGAMMA = (
     0.16666666666666666, -0.03333333333333333, 0.023809523809523808, -0.03333333333333333, 0.07575757575757576,
     -0.2531135531135531, 1.1666666666666667, -7.092156862745098, 54.971177944862156, -529.1242424242424,
 )  # fmt: skip
-_FOUR = 4.0
-_FIVE = 5.0
-_SIX = 6.0
-_SEVEN = 7.0
 
 
 def lgamma(x: Any) -> Any:
@@ -88,24 +84,24 @@ def lgamma(x: Any) -> Any:
     Error below 6 ulp for positive numbers; for negative ones below 1e-14 of the greater of 1 and the
     terms of the reflection.
     """
-    a = llvm_fabs(x)
-    small = a < ONE
-    b = llvm_select(small, a + ONE, a)
+    a = fabs(x)
+    small = a < 1.0
+    b = select(small, a + 1.0, a)
     logarithm = log(a)
-    near = (b - ONE) * (b - TWO) * horner(b - TWO, _LGAMMA_NEAR)
-    near = llvm_select(b == ONE, ZERO, near)  # not -0
-    near = llvm_select(small, (a - ONE) * a * horner(a - ONE, _LGAMMA_NEAR) - logarithm, near)
-    middle = (b - TWO) * horner((b - _MIDDLE) / _RADIUS, _LGAMMA_MIDDLE)
-    inverse = ONE / a
+    near = (b - 1.0) * (b - 2.0) * horner(b - 2.0, _LGAMMA_NEAR)
+    near = select(b == 1.0, 0.0, near)  # not -0
+    near = select(small, (a - 1.0) * a * horner(a - 1.0, _LGAMMA_NEAR) - logarithm, near)
+    middle = (b - 2.0) * horner((b - _MIDDLE) / _RADIUS, _LGAMMA_MIDDLE)
+    inverse = 1.0 / a
     series = inverse * horner(inverse * inverse, _STIRLING)
-    far = (a - HALF) * (logarithm - ONE) + ((_HALF_LOG_2PI - HALF) + series)
-    positive = llvm_select(b < _THREE, near, llvm_select(b < _LARGE, middle, far))
-    positive = llvm_select(a == INFINITY, INFINITY, positive)
-    sine = llvm_fabs(sin(_PI * (a - llvm_rint(a))))
-    negative = llvm_select(a < _TINY, -logarithm, (log(_PI / sine) - logarithm) - positive)
-    pole = llvm_floor(a) == a
-    value = llvm_select(x < ZERO, llvm_select(pole, INFINITY, negative), positive)
-    return llvm_select(x == ZERO, INFINITY, value)
+    far = (a - 0.5) * (logarithm - 1.0) + ((_HALF_LOG_2PI - 0.5) + series)
+    positive = select(b < 3.0, near, select(b < _LARGE, middle, far))
+    positive = select(a == INFINITY, INFINITY, positive)
+    sine = fabs(sin(_PI * (a - rint(a))))
+    negative = select(a < _TINY, -logarithm, (log(_PI / sine) - logarithm) - positive)
+    pole = floor(a) == a
+    value = select(x < 0.0, select(pole, INFINITY, negative), positive)
+    return select(x == 0.0, INFINITY, value)
 
 
 def _short_log(x: Any) -> Any:
@@ -115,40 +111,40 @@ def _short_log(x: Any) -> Any:
 
 def lgamma_float32(x: Any) -> Any:
     """`lgamma` of a float32 number. Error below 1 ulp of float32, for negative ones of the terms of the reflection."""
-    a = llvm_fabs(x)
-    small = a < ONE
-    b = llvm_select(small, a + ONE, a)
+    a = fabs(x)
+    small = a < 1.0
+    b = select(small, a + 1.0, a)
     logarithm = _short_log(a)
-    near = (b - ONE) * (b - TWO) * horner(b - TWO, _SHORT_NEAR)
-    near = llvm_select(a == ONE, ZERO, near) - llvm_select(small, logarithm, ZERO)  # not -0
-    middle = (b - TWO) * horner((b - _MIDDLE) * _SHORT_SCALE, _SHORT_MIDDLE)
-    inverse = ONE / a
+    near = (b - 1.0) * (b - 2.0) * horner(b - 2.0, _SHORT_NEAR)
+    near = select(a == 1.0, 0.0, near) - select(small, logarithm, 0.0)  # not -0
+    middle = (b - 2.0) * horner((b - _MIDDLE) * _SHORT_SCALE, _SHORT_MIDDLE)
+    inverse = 1.0 / a
     series = inverse * horner(inverse * inverse, _SHORT_STIRLING)
-    far = (a - HALF) * (logarithm - ONE) + ((_HALF_LOG_2PI - HALF) + series)
-    positive = llvm_select(b < _THREE, near, llvm_select(b < _LARGE, middle, far))
-    positive = llvm_select(a == INFINITY, INFINITY, positive)
-    turn = a - llvm_rint(a)
-    sine = llvm_fabs(turn) * horner(turn * turn, _SHORT_SIN)
+    far = (a - 0.5) * (logarithm - 1.0) + ((_HALF_LOG_2PI - 0.5) + series)
+    positive = select(b < 3.0, near, select(b < _LARGE, middle, far))
+    positive = select(a == INFINITY, INFINITY, positive)
+    turn = a - rint(a)
+    sine = fabs(turn) * horner(turn * turn, _SHORT_SIN)
     negative = -_short_log(a * sine * _ONE_OVER_PI) - positive
-    value = llvm_select(x < ZERO, llvm_select(llvm_floor(a) == a, INFINITY, negative), positive)
-    return llvm_select(x == ZERO, INFINITY, value)
+    value = select(x < 0.0, select(floor(a) == a, INFINITY, negative), positive)
+    return select(x == 0.0, INFINITY, value)
 
 
 def _with_next(above: Any, below: Any, step: Any) -> Any:
     # above / below + 1 / step as one fraction, and the next step
-    return above * step + below, below * step, step + ONE
+    return above * step + below, below * step, step + 1.0
 
 
 def digamma(x: Any) -> Any:
     """Derivative of `lgamma`; NaN at its negative poles. Error below 1e-14 of the greater of 1 and the terms."""
-    below = x < ZERO
-    a = llvm_select(below, ONE - x, x)
+    below = x < 0.0
+    a = select(below, 1.0 - x, x)
     near = a < _LARGE
     # 1 / a + ... + 1 / (a + 7) as one fraction
-    bounded = llvm_select(near, a, ONE)
-    above = ONE
+    bounded = select(near, a, 1.0)
+    above = 1.0
     product = bounded
-    step = bounded + ONE
+    step = bounded + 1.0
     above, product, step = _with_next(above, product, step)
     above, product, step = _with_next(above, product, step)
     above, product, step = _with_next(above, product, step)
@@ -156,48 +152,48 @@ def digamma(x: Any) -> Any:
     above, product, step = _with_next(above, product, step)
     above, product, step = _with_next(above, product, step)
     above, product, step = _with_next(above, product, step)
-    z = llvm_select(near, bounded + _LARGE, a)
-    inverse = ONE / z
+    z = select(near, bounded + _LARGE, a)
+    inverse = 1.0 / z
     square = inverse * inverse
-    series = log(z) - (HALF * inverse + square * horner(square, _DIGAMMA))
-    positive = series - llvm_select(near, above / product, ZERO)
-    positive = llvm_select(a == INFINITY, INFINITY, positive)
-    turn = x - llvm_rint(x)
-    pole = llvm_select(turn == ZERO, NAN, turn)
-    value = llvm_select(below, positive - _PI / tan(_PI * pole), positive)
-    return llvm_select(x == ZERO, llvm_copysign(INFINITY, -x), value)
+    series = log(z) - (0.5 * inverse + square * horner(square, _DIGAMMA))
+    positive = series - select(near, above / product, 0.0)
+    positive = select(a == INFINITY, INFINITY, positive)
+    turn = x - rint(x)
+    pole = select(turn == 0.0, NAN, turn)
+    value = select(below, positive - _PI / tan(_PI * pole), positive)
+    return select(x == 0.0, copysign(INFINITY, -x), value)
 
 
 def trigamma(x: Any) -> Any:
     """Derivative of `digamma`; infinite at the poles. Error below 1e-14 relative to the terms."""
-    below = x < ZERO
-    a = llvm_select(below, ONE - x, x)
+    below = x < 0.0
+    a = select(below, 1.0 - x, x)
     near = a < _LARGE
-    bounded = llvm_select(near, a, ONE)
+    bounded = select(near, a, 1.0)
     # the sum of 1 / (a + k)**2 for 0 <= k < 8: each by a division, since the squares of a product may vanish
-    inverse = ONE / bounded
+    inverse = 1.0 / bounded
     total = inverse * inverse
-    inverse = ONE / (bounded + ONE)
+    inverse = 1.0 / (bounded + 1.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + TWO)
+    inverse = 1.0 / (bounded + 2.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + _THREE)
+    inverse = 1.0 / (bounded + 3.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + _FOUR)
+    inverse = 1.0 / (bounded + 4.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + _FIVE)
+    inverse = 1.0 / (bounded + 5.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + _SIX)
+    inverse = 1.0 / (bounded + 6.0)
     total = total + inverse * inverse
-    inverse = ONE / (bounded + _SEVEN)
+    inverse = 1.0 / (bounded + 7.0)
     total = total + inverse * inverse
-    z = llvm_select(near, bounded + _LARGE, a)
-    reciprocal = ONE / z
+    z = select(near, bounded + _LARGE, a)
+    reciprocal = 1.0 / z
     square = reciprocal * reciprocal
-    series = reciprocal + (HALF * square + reciprocal * square * horner(square, _TRIGAMMA))
-    positive = series + llvm_select(near, total, ZERO)
-    turn = x - llvm_rint(x)
+    series = reciprocal + (0.5 * square + reciprocal * square * horner(square, _TRIGAMMA))
+    positive = series + select(near, total, 0.0)
+    turn = x - rint(x)
     ratio = _PI / sin(_PI * turn)
-    value = llvm_select(below, ratio * ratio - positive, positive)
-    pole = llvm_select(below, (turn == ZERO) | (x == -INFINITY), x == ZERO)
-    return llvm_select(pole, INFINITY, value)
+    value = select(below, ratio * ratio - positive, positive)
+    pole = select(below, (turn == 0.0) | (x == -INFINITY), x == 0.0)
+    return select(pole, INFINITY, value)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ._source import each
-from .bits import bits_from_float32, horner, llvm_copysign, llvm_fabs, llvm_select, llvm_sqrt
+from ..llvm import copysign, f32, fabs, i32, sqrt
+from .avx512 import or_instruction
 from .constants import (
     BIAS,
-    HALF,
     INFINITY,
     LN2,
     LN2_HIGH,
@@ -24,14 +21,10 @@ from .constants import (
     MAGIC_BITS,
     MANTISSA,
     NAN,
-    ONE,
     SMALLEST_NORMAL,
-    TWO,
-    ZERO,
     _over,
-    bits_from_float,
-    float_from_bits,
 )
+from .operations import bits_from_float, each, float_from_bits, horner, select
 
 __all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10"]
 
@@ -63,9 +56,9 @@ _LOG10 = (
 
 def _split_float32(x: Any) -> Any:
     # x = 2**k * (1 + f) with 2/3 <= 1 + f < 4/3, for normal x > 0: k as integer and as float, and f
-    bits = np.int32(bits_from_float32(x) - 0x3F2AAAAB)
+    bits = i32(bits_from_float(x) - 0x3F2AAAAB)
     k = bits >> 23
-    return k, np.float32(k), float_from_bits((bits & 0x7FFFFF) + 0x3F2AAAAB) - ONE
+    return k, f32(k), float_from_bits((bits & 0x7FFFFF) + 0x3F2AAAAB) - 1.0
 
 
 def _split_float64(x: Any) -> Any:
@@ -73,23 +66,24 @@ def _split_float64(x: Any) -> Any:
     # of a magic number does it everywhere.
     bits = bits_from_float(x) - 0x3FE6A09E667F3BCD
     k = bits >> 52
-    f = float_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - ONE
+    f = float_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
     return k, float_from_bits(k + MAGIC_BITS) - MAGIC, f
 
 
 _split = each(_split_float32, _split_float64)
 
 
+@or_instruction
 def _split_any(x: Any) -> Any:
     # the same for subnormal x too, without the integer
     tiny = x < SMALLEST_NORMAL
-    _integer, k, f = _split(llvm_select(tiny, x * _TINY_SCALE, x))
-    return k - llvm_select(tiny, _TINY_EXPONENT, ZERO), f
+    _integer, k, f = _split(select(tiny, x * _TINY_SCALE, x))
+    return k - select(tiny, _TINY_EXPONENT, 0.0), f
 
 
 def _tail_float64(f: Any) -> Any:
     # log(1 + f) = f - s * (f - R), s = f / (2 + f), R = s**2 * polynomial: the product
-    s = _over(f, TWO + f)
+    s = _over(f, 2.0 + f)
     square = s * s
     return s * (f - square * horner(square, _LOG))
 
@@ -97,7 +91,7 @@ def _tail_float64(f: Any) -> Any:
 def _log_float32(k: Any, f: Any) -> Any:
     square = f * f
     tail = f * square * horner(f, _LOG) + k * _LN2_LOWER
-    return k * _LN2_UPPER + (f - (HALF * square - tail))
+    return k * _LN2_UPPER + (f - (0.5 * square - tail))
 
 
 def _log_float64(k: Any, f: Any) -> Any:
@@ -129,12 +123,14 @@ _log2 = each(_log2_float32, _log2_float64)
 _log10 = each(_log10_float32, _log10_float64)
 
 
+@or_instruction
 def _logarithm_cases(x: Any, value: Any) -> Any:
     # `value` for 0 < x < inf, otherwise inf, -inf or NaN
-    value = llvm_select(x > ZERO, value, llvm_select(x == ZERO, -INFINITY, NAN))
-    return llvm_select(x == INFINITY, x, value)
+    value = select(x > 0.0, value, select(x == 0.0, -INFINITY, NAN))
+    return select(x == INFINITY, x, value)
 
 
+@or_instruction
 def log(x: Any) -> Any:
     """Natural logarithm. Error below 1 ulp."""
     k, f = _split_any(x)
@@ -155,40 +151,40 @@ def log10(x: Any) -> Any:
 
 def _log1p(x: Any) -> Any:
     # log(1 + x) for -1 < x < inf; Knuth's two-sum gives the rounding error of 1 + x, which is put back into f
-    total = ONE + x
-    x_part = total - ONE
-    error = (ONE - (total - x_part)) + (x - x_part)
+    total = 1.0 + x
+    x_part = total - 1.0
+    error = (1.0 - (total - x_part)) + (x - x_part)
     integer, k, f = _split(total)
-    f = f + llvm_select(x < _LOST, error * float_from_bits((BIAS - integer) << MANTISSA), ZERO)
+    f = f + select(x < _LOST, error * float_from_bits((BIAS - integer) << MANTISSA), 0.0)
     return _log(k, f)
 
 
 def log1p(x: Any) -> Any:
     """log(1 + x). Error below 2 ulp."""
-    return llvm_copysign(_logarithm_cases(ONE + x, _log1p(x)), x)
+    return copysign(_logarithm_cases(1.0 + x, _log1p(x)), x)
 
 
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine as log1p(a + a**2 / (1 + sqrt(1 + a**2))). Error below 4 ulp."""
-    magnitude = llvm_fabs(x)
+    magnitude = fabs(x)
     huge = magnitude > _HUGE
     square = magnitude * magnitude
-    near = magnitude + square / (ONE + llvm_sqrt(ONE + square))
-    value = _log1p(llvm_select(huge, magnitude, near)) + llvm_select(huge, LN2, ZERO)
-    return llvm_copysign(llvm_select(magnitude < INFINITY, value, magnitude), x)
+    near = magnitude + square / (1.0 + sqrt(1.0 + square))
+    value = _log1p(select(huge, magnitude, near)) + select(huge, LN2, 0.0)
+    return copysign(select(magnitude < INFINITY, value, magnitude), x)
 
 
 def acosh(x: Any) -> Any:
     """Inverse hyperbolic cosine as log1p(t + sqrt(t * (t + 2))), t = x - 1. Error below 4 ulp."""
-    t = x - ONE
+    t = x - 1.0
     huge = x > _HUGE
-    value = _log1p(llvm_select(huge, x, t + llvm_sqrt(t * (t + TWO)))) + llvm_select(huge, LN2, ZERO)
-    return llvm_select(x < INFINITY, llvm_select(x >= ONE, value, NAN), x)
+    value = _log1p(select(huge, x, t + sqrt(t * (t + 2.0)))) + select(huge, LN2, 0.0)
+    return select(x < INFINITY, select(x >= 1.0, value, NAN), x)
 
 
 def atanh(x: Any) -> Any:
     """Inverse hyperbolic tangent as log1p(2 a / (1 - a)) / 2. Error below 4 ulp."""
-    magnitude = llvm_fabs(x)
-    value = HALF * _log1p((magnitude + magnitude) / (ONE - magnitude))
-    edge = llvm_select(magnitude == ONE, INFINITY, NAN)
-    return llvm_copysign(llvm_select(magnitude < ONE, value, edge), x)
+    magnitude = fabs(x)
+    value = 0.5 * _log1p((magnitude + magnitude) / (1.0 - magnitude))
+    edge = select(magnitude == 1.0, INFINITY, NAN)
+    return copysign(select(magnitude < 1.0, value, edge), x)

@@ -4,67 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ._source import each
-from .bits import (
-    bits_from_float32,
-    bits_from_float64,
-    float32_from_bits,
-    float64_from_bits,
-    horner,
-    llvm_copysign,
-    llvm_fabs,
-    llvm_fma,
-    llvm_rint,
-    llvm_select,
-    llvm_sqrt,
-)
-from .constants import (
-    HALF,
-    INFINITY,
-    LOG2_E,
-    LOG2_E_LOW,
-    MAGIC,
-    MAGIC_BITS,
-    NAN,
-    ONE,
-    SMALLEST_NORMAL,
-    TWO,
-    ZERO,
-    bits_from_float,
-)
+from ..llvm import copysign, f32, f64, fabs, fma, i32, rint
+from .constants import INFINITY, LOG2_E, LOG2_E_LOW, MAGIC, MAGIC_BITS, NAN, SMALLEST_NORMAL
 from .exponentials import EXP2, MAGIC_SPLIT, _scale
+from .operations import bits_from_float, each, float_from_bits, horner, select
 
-__all__ = ["cbrt", "pow", "sqrt"]
+__all__ = ["cbrt", "pow"]
 
 # --- powers -----------------------------------------------------------------------------------------------------------
 
-_WIDE_ZERO = np.float64(0.0)
-_WIDE_HALF = np.float64(0.5)
-_WIDE_ONE = np.float64(1.0)
-_WIDE_INFINITY = np.float64(np.inf)
-_WIDE_MAGIC = np.float64(6755399441055744.0)  # 1.5 * 2**52
-_WIDE_MAGIC_BIASED = np.float64(6755399441055744.0 + 1023.0)
+_WIDE_MAGIC = 6755399441055744.0  # 1.5 * 2**52
+_WIDE_MAGIC_BIASED = 6755399441055744.0 + 1023.0
 # A greater exponent, 2**40 and 2**66, overflows or vanishes for every x but 1.
-_POW_Y_LIMIT = each(np.float64(1099511627776.0), 73786976294838206464.0)
-_POW_HIGH = each(np.float64(200.0), 1100.0)
-_POW_LOW = each(np.float64(-200.0), -1100.0)
+_POW_Y_LIMIT = each(1099511627776.0, 73786976294838206464.0)
+_POW_HIGH = each(200.0, 1100.0)
+_POW_LOW = each(-200.0, -1100.0)
 _TWO_54 = 18014398509481984.0
-_54 = 54.0
 _TWO_THIRDS = 2.0 / 3.0
 _TWO_THIRDS_LOW = 3.700743415417188e-17
 
 # log2((1 + s) / (1 - s)) / s as a polynomial in s**2, |s| <= 0.1717, error 2**-45.1
 _WIDE_LOG2 = (
-    np.float64(2.8853900817778495), np.float64(0.9617966941145708), np.float64(0.5770779419581014),
-    np.float64(0.4122092975694278), np.float64(0.3199036986062326), np.float64(0.2829305551421965),
+    2.8853900817778495, 0.9617966941145708, 0.5770779419581014,
+    0.4122092975694278, 0.3199036986062326, 0.2829305551421965,
 )  # fmt: skip
 # (2**f - 1) / f on |f| <= 1/2, error of 2**f 2**-32.0
 _WIDE_EXP2 = (
-    np.float64(0.6931471838210841), np.float64(0.24022650921097072), np.float64(0.05550400370369745),
-    np.float64(0.00961805684468323), np.float64(0.0013341946136187367), np.float64(0.0001546139941482614),
-    np.float64(1.3363149671434428e-05),
+    0.6931471838210841, 0.24022650921097072, 0.05550400370369745,
+    0.00961805684468323, 0.0013341946136187367, 0.0001546139941482614,
+    1.3363149671434428e-05,
 )  # fmt: skip
 # (log((1 + s) / (1 - s)) - 2 s - 2/3 s**3) / s**5 as a polynomial in s**2, |s| <= 0.1717, error of log 2**-73.4
 _POW_LOG = (
@@ -75,84 +43,84 @@ _POW_LOG = (
 
 def _pow_float32(x: Any, y: Any) -> Any:
     # by way of float64, of which a float32 subnormal is a normal number
-    magnitude = llvm_fabs(x)
-    wide = np.float64(magnitude)
-    bits = bits_from_float64(wide) - 0x3FE6A09E667F3BCD
-    m = float64_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
-    k = float64_from_bits((bits >> 52) + MAGIC_BITS) - _WIDE_MAGIC
-    s = (m - _WIDE_ONE) / (m + _WIDE_ONE)
+    magnitude = fabs(x)
+    wide = f64(magnitude)
+    bits = bits_from_float(wide) - 0x3FE6A09E667F3BCD
+    m = float_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
+    k = float_from_bits((bits >> 52) + MAGIC_BITS) - _WIDE_MAGIC
+    s = (m - 1.0) / (m + 1.0)
     logarithm = k + s * horner(s * s, _WIDE_LOG2)
-    logarithm = llvm_select(wide < _WIDE_INFINITY, logarithm, wide)
-    logarithm = llvm_select(wide == _WIDE_ZERO, -_WIDE_INFINITY, logarithm)
+    logarithm = select(wide < INFINITY, logarithm, wide)
+    logarithm = select(wide == 0.0, -INFINITY, logarithm)
     # A limited y makes 1**inf equal 1 and counts as even.
-    power = np.float64(y)
-    power = llvm_select(power > _POW_Y_LIMIT, _POW_Y_LIMIT, power)
-    power = llvm_select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
+    power = f64(y)
+    power = select(power > _POW_Y_LIMIT, _POW_Y_LIMIT, power)
+    power = select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
     exponent = power * logarithm
-    exponent = llvm_select(exponent > _POW_HIGH, _POW_HIGH, exponent)
-    exponent = llvm_select(exponent < _POW_LOW, _POW_LOW, exponent)
+    exponent = select(exponent > _POW_HIGH, _POW_HIGH, exponent)
+    exponent = select(exponent < _POW_LOW, _POW_LOW, exponent)
     shifted = exponent + _WIDE_MAGIC_BIASED
     f = exponent - (shifted - _WIDE_MAGIC_BIASED)
-    factor = float64_from_bits(bits_from_float64(shifted) << 52)
-    value = np.float32((_WIDE_ONE + f * horner(f, _WIDE_EXP2)) * factor)
+    factor = float_from_bits(bits_from_float(shifted) << 52)
+    value = f32((1.0 + f * horner(f, _WIDE_EXP2)) * factor)
     # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
-    half = power * _WIDE_HALF
-    fraction = llvm_fabs(half - llvm_rint(half))
-    other = llvm_select(llvm_fabs(logarithm) < _WIDE_INFINITY, NAN, ONE)
-    sign = llvm_select(fraction == _WIDE_HALF, -ONE, llvm_select(llvm_rint(power) == power, ONE, other))
-    return llvm_select(bits_from_float(x) < 0, value * sign, value)
+    half = power * 0.5
+    fraction = fabs(half - rint(half))
+    other = select(fabs(logarithm) < INFINITY, NAN, 1.0)
+    sign = select(fraction == 0.5, -1.0, select(rint(power) == power, 1.0, other))
+    return select(bits_from_float(x) < 0, value * sign, value)
 
 
 def _pow_float64(x: Any, y: Any) -> Any:
     # log2 |x| is carried as a sum of two floats
-    magnitude = llvm_fabs(x)
+    magnitude = fabs(x)
     tiny = magnitude < SMALLEST_NORMAL
-    bits = bits_from_float64(llvm_select(tiny, magnitude * _TWO_54, magnitude)) - 0x3FE6A09E667F3BCD
-    m = float64_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
-    k = (float64_from_bits((bits >> 52) + MAGIC_BITS) - MAGIC) - llvm_select(tiny, _54, ZERO)
+    bits = bits_from_float(select(tiny, magnitude * _TWO_54, magnitude)) - 0x3FE6A09E667F3BCD
+    m = float_from_bits((bits & 0xFFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD)
+    k = (float_from_bits((bits >> 52) + MAGIC_BITS) - MAGIC) - select(tiny, 54.0, 0.0)
     # s + s_low = (m - 1) / (m + 1)
-    numerator = m - ONE
-    denominator = m + ONE
-    inverse = ONE / denominator
+    numerator = m - 1.0
+    denominator = m + 1.0
+    inverse = 1.0 / denominator
     s = numerator * inverse
-    remainder = llvm_fma(-s, denominator, numerator) - s * (m - (denominator - ONE))
+    remainder = fma(-s, denominator, numerator) - s * (m - (denominator - 1.0))
     s_low = remainder * inverse
     # z + z_low = s**2; q + q_low = 2/3 + z * P(z); v + v_low = 2 + z * q
     z = s * s
-    z_low = llvm_fma(s, s, -z) + (s + s) * s_low
+    z_low = fma(s, s, -z) + (s + s) * s_low
     product = z * horner(z, _POW_LOG)
     q = _TWO_THIRDS + product
     q_low = ((_TWO_THIRDS - q) + product) + _TWO_THIRDS_LOW
     w = z * q
-    w_low = llvm_fma(z, q, -w) + (z * q_low + z_low * q)
-    v = TWO + w
-    v_low = ((TWO - v) + w) + w_low
+    w_low = fma(z, q, -w) + (z * q_low + z_low * q)
+    v = 2.0 + w
+    v_low = ((2.0 - v) + w) + w_low
     # g + g_low = log(m) = s * v; base + base_low = log2(m); t + t_low = log2(|x|)
     g = s * v
-    g_low = llvm_fma(s, v, -g) + (s * v_low + s_low * v)
+    g_low = fma(s, v, -g) + (s * v_low + s_low * v)
     base = g * LOG2_E
-    base_low = llvm_fma(g, LOG2_E, -base) + (g * LOG2_E_LOW + g_low * LOG2_E)
+    base_low = fma(g, LOG2_E, -base) + (g * LOG2_E_LOW + g_low * LOG2_E)
     t = k + base
     t_low = ((k - t) + base) + base_low
-    t = llvm_select(magnitude < INFINITY, t, magnitude)
-    t = llvm_select(magnitude == ZERO, -INFINITY, t)
+    t = select(magnitude < INFINITY, t, magnitude)
+    t = select(magnitude == 0.0, -INFINITY, t)
     # A limited y makes 1**inf equal 1 and counts as even.
-    power = llvm_select(y > _POW_Y_LIMIT, _POW_Y_LIMIT, y)
-    power = llvm_select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
+    power = select(y > _POW_Y_LIMIT, _POW_Y_LIMIT, y)
+    power = select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
     exponent = power * t
-    exponent_low = llvm_fma(power, t, -exponent) + power * t_low
-    exponent_low = llvm_select(llvm_fabs(exponent) < _POW_HIGH, exponent_low, ZERO)
-    exponent = llvm_select(exponent > _POW_HIGH, _POW_HIGH, exponent)
-    exponent = llvm_select(exponent < _POW_LOW, _POW_LOW, exponent)
+    exponent_low = fma(power, t, -exponent) + power * t_low
+    exponent_low = select(fabs(exponent) < _POW_HIGH, exponent_low, 0.0)
+    exponent = select(exponent > _POW_HIGH, _POW_HIGH, exponent)
+    exponent = select(exponent < _POW_LOW, _POW_LOW, exponent)
     shifted = exponent + MAGIC_SPLIT
     f = (exponent - (shifted - MAGIC_SPLIT)) + exponent_low
-    value = _scale(ONE + f * horner(f, EXP2), shifted)
+    value = _scale(1.0 + f * horner(f, EXP2), shifted)
     # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
-    half = power * HALF
-    fraction = llvm_fabs(half - llvm_rint(half))
-    other = llvm_select(llvm_fabs(t) < INFINITY, NAN, ONE)
-    sign = llvm_select(fraction == HALF, -ONE, llvm_select(llvm_rint(power) == power, ONE, other))
-    return llvm_select(bits_from_float(x) < 0, value * sign, value)
+    half = power * 0.5
+    fraction = fabs(half - rint(half))
+    other = select(fabs(t) < INFINITY, NAN, 1.0)
+    sign = select(fraction == 0.5, -1.0, select(rint(power) == power, 1.0, other))
+    return select(bits_from_float(x) < 0, value * sign, value)
 
 
 _pow = each(_pow_float32, _pow_float64)
@@ -161,7 +129,7 @@ _pow = each(_pow_float32, _pow_float64)
 def pow(x: Any, y: Any) -> Any:
     """x**y, special cases as in C99 (annex F.10.4.4). Error below 1 and 2 ulp."""
     value = _pow(x, y)
-    return llvm_select(x == ONE, ONE, llvm_select(y == ZERO, ONE, value))
+    return select(x == 1.0, 1.0, select(y == 0.0, 1.0, value))
 
 
 # --- roots ------------------------------------------------------------------------------------------------------------
@@ -175,18 +143,18 @@ _CBRT_SERIES = (1.0 / 3.0, 2.0 / 9.0, 14.0 / 81.0, 35.0 / 243.0)  # of ((1 - e)*
 
 def _cbrt_estimate_float32(a: Any) -> Any:
     # Dividing the bits by -3 divides the exponent: a**(-1/3) with a relative error below 3.5 %.
-    return float32_from_bits(0x54A1F671 - np.int32(np.float32(bits_from_float32(a)) * _THIRD))
+    return float_from_bits(0x54A1F671 - i32(f32(bits_from_float(a)) * _THIRD))
 
 
 def _cbrt_estimate_float64(a: Any) -> Any:
     # The same with the upper half of the bits, divided in floating point; then one step of the series.
-    upper = float64_from_bits((bits_from_float64(a) >> 32) + MAGIC_BITS) - MAGIC
-    return _cbrt_step(a, float64_from_bits(bits_from_float64(_MAGIC_CBRT - upper * _THIRD) << 32))
+    upper = float_from_bits((bits_from_float(a) >> 32) + MAGIC_BITS) - MAGIC
+    return _cbrt_step(a, float_from_bits(bits_from_float(_MAGIC_CBRT - upper * _THIRD) << 32))
 
 
 def _cbrt_step(a: Any, r: Any) -> Any:
     # improve r, an estimate of a**(-1/3), by a series in its residual
-    e = ONE - (a * r) * (r * r)
+    e = 1.0 - (a * r) * (r * r)
     return r + r * (e * horner(e, _CBRT_SERIES))
 
 
@@ -195,19 +163,14 @@ _cbrt_estimate = each(_cbrt_estimate_float32, _cbrt_estimate_float64)
 
 def cbrt(x: Any) -> Any:
     """Cube root. Error below 1 ulp."""
-    magnitude = llvm_fabs(x)
+    magnitude = fabs(x)
     tiny = magnitude < SMALLEST_NORMAL
-    a = llvm_select(tiny, magnitude * _CBRT_TINY_SCALE, magnitude)
+    a = select(tiny, magnitude * _CBRT_TINY_SCALE, magnitude)
     r = _cbrt_step(a, _cbrt_estimate(a))
     root = a * r * r
     square = root * root
-    residual = llvm_fma(-square, root, a) - llvm_fma(root, root, -square) * root
+    residual = fma(-square, root, a) - fma(root, root, -square) * root
     root = root + residual * (r * r * _THIRD)
-    root = root * llvm_select(tiny, _TINY_ROOT, ONE)
-    regular = llvm_select(magnitude < INFINITY, magnitude, ZERO) > ZERO
-    return llvm_select(regular, llvm_copysign(root, x), x)
-
-
-def sqrt(x: Any) -> Any:
-    """Square root, correctly rounded."""
-    return llvm_sqrt(x)
+    root = root * select(tiny, _TINY_ROOT, 1.0)
+    regular = select(magnitude < INFINITY, magnitude, 0.0) > 0.0
+    return select(regular, copysign(root, x), x)

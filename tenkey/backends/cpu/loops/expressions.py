@@ -29,6 +29,8 @@ from ....ops.scalar import (
 from ....ops.scalar import constant as number
 from ....ops.scalar.emit.writer import compute_dtype, constant_of
 from ....ops.scalar.expansions import rewritten, settled
+from ...libm import scalar_functions
+from ...libm.avx512 import reciprocal_root
 from ...llvm import (
     Type,
     Value,
@@ -57,8 +59,6 @@ from ...llvm import (
     zeros,
 )
 from ...llvm.values import truth
-from .exponents import reciprocal_root
-from .scalar_functions import scalar_functions
 
 __all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
 

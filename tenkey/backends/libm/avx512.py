@@ -5,22 +5,24 @@ Note [Exponents in one instruction]
 ``scalef`` multiplies by a power of two, with the results of IEEE 754 for subnormal numbers and beyond the range;
 ``getexp`` and ``getmant`` take a number apart, subnormal ones included; ``rcp14`` and ``rsqrt14`` approximate to 14
 bits, from which one or two of Newton's steps lead to the full precision in half the time of a division. They take the
-place of functions of libm (``use_instructions``) for vectors that fill a register, which all loops over expressions
-have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. Errors are within the bounds of libm;
-the polynomial of ``log`` for float32 was fitted for the range of ``getmant``, [3/4, 3/2). Guarded by
+place of functions of this package (``or_instruction``) for vectors that fill a register, which all loops over
+expressions have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. Errors are within the
+bounds of libm; the polynomial of ``log`` for float32 was fitted for the range of ``getmant``, [3/4, 3/2). Guarded by
 ``tests/backends/test_expressions.py::test_exponent_instructions``.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
-from ...llvm.values import body, emit
-from ...processor import has_feature
+from ..llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
+from ..llvm.values import body, emit
+from ..processor import has_feature
+from . import T
 
-__all__ = ["reciprocal_root", "use_instructions"]
+__all__ = ["or_instruction", "reciprocal_root"]
 
 _MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of libm
 _WIDE_MAGIC: Final = 6755399441055744.0 + 2046.0
@@ -113,24 +115,21 @@ _IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
     "_over_next": (_over_next, "float32 float64"), "log": (_log, "float32"),
     "_split_any": (_split, "float64"), "_logarithm_cases": (_logarithm_cases, "float32 float64"),
 }  # fmt: skip
-"""Functions of libm, and for which types instructions compute them."""
+"""Functions of this package, and for which types instructions compute them."""
 
 
-def use_instructions(scope: dict[str, Any]) -> None:
-    """Replace functions of libm by some that use instructions for the values that suit."""
-
-    def either(special: Callable[..., Any], names: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-        def function(*operands: Any) -> Any:
-            last = operands[0] if isinstance(operands[0], Value) else operands[1]
-            suits = _fills_register(last) and f"float{last.type.scalar.bits}" in names
-            return (special if suits else plain)(*operands)
-
+def or_instruction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function use instructions for values that fill a register, where the processor has them."""
+    special, names = _IN_PLACE_OF[function.__name__]
+    if f"float{T.bits}" not in names:
         return function
 
-    for name, (special, names) in _IN_PLACE_OF.items():
-        plain = scope.get(name)
-        if plain is not None and getattr(plain, "__module__", None) == scope["__name__"]:
-            scope[name] = either(special, names, plain)
+    @functools.wraps(function)
+    def either(*operands: Any) -> Any:
+        last = operands[0] if isinstance(operands[0], Value) else operands[1]
+        return (special if _fills_register(last) else function)(*operands)
+
+    return either
 
 
 _EVEN_POWERS: Final = {f32: 64, f64: 512}  # of 2, half of the range of normal numbers
