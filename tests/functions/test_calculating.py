@@ -186,6 +186,14 @@ def test_the_order_of_complex_numbers() -> None:
                 np.testing.assert_array_equal(larger_complex(x, tk.asarray(y), smallest=smallest).numpy(), ufunc(z, y))
 
 
+def test_of_equal_complex_numbers_the_first_is_taken() -> None:
+    numbers = np.array([complex(a, b) for a in (0.0, -0.0, 1.0) for b in (0.0, -0.0, 2.0)])
+    x, y = np.repeat(numbers, numbers.size), np.tile(numbers, numbers.size)
+    for smallest, ufunc in ((False, np.maximum), (True, np.minimum)):
+        got = larger_complex(tk.asarray(x), tk.asarray(y), smallest=smallest).numpy()
+        assert got.tobytes() == ufunc(x, y).tobytes()
+
+
 MASK = RNG.random((4, 5)) < 0.6
 MASK[:, 0] = True
 

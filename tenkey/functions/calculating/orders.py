@@ -11,7 +11,7 @@ from ...core.dtypes.names import complex64, complex128, int64
 from ...core.tensor import Tensor
 from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange
-from ...ops.builtin.elementwise.comparison import equal, isnan, less, logical_and, logical_or, where
+from ...ops.builtin.elementwise.comparison import equal, isnan, less, less_equal, logical_and, logical_or, where
 from ...ops.builtin.elementwise.complex import imag, real
 from ...ops.builtin.indexing.advanced_indexing import take_along_axis
 from ...ops.builtin.shape.copying import cast, flip
@@ -108,13 +108,16 @@ def sort_complex(x: Tensor) -> Tensor:
 def larger_complex(x1: Tensor, x2: Tensor, *, smallest: bool = False) -> Tensor:
     """Return the larger (or smaller) of two complex numbers, by the real and then the imaginary part, or nan.
 
+    Of equal numbers, which may differ in the signs of zeros, it returns the first, as NumPy does.
+
     >>> from tenkey.functions.calculating.orders import larger_complex
     >>> larger_complex(tk.asarray([1 + 2j]), tk.asarray([1 + 3j])).tolist()
     [(1+3j)]
     """
     a, b = (x1, x2) if smallest else (x2, x1)
-    precedes = logical_or(less(real(a), real(b)), logical_and(equal(real(a), real(b)), less(imag(a), imag(b))))
-    return where(logical_or(isnan(x1), logical_and(~isnan(x2), precedes)), x1, x2)
+    ties = logical_and(equal(real(a), real(b)), less_equal(imag(a), imag(b)))
+    first = logical_or(less(real(a), real(b)), ties)
+    return where(logical_or(isnan(x1), logical_and(~isnan(x2), first)), x1, x2)
 
 
 def complex_place(x: Tensor, axis: int | None = None, *, keepdims: bool = False, smallest: bool = False) -> Tensor:
