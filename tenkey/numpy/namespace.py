@@ -32,6 +32,7 @@ from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.registry import registry
 from ..interop.numpy_functions import Row, arguments, named_functions, numpys, row_of, wider_row
+from ..interop.numpy_order import in_order
 from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, as_scalars, ndarray
 from .call_rules.result_rules import (
@@ -189,6 +190,8 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         if made is None:
             raise as_numpys(error, source, args, options) from None
         return made
+    if name == "dot" and made.ndim <= 2 and made.dtype.kind in "fc" and made.dtype.itemsize > 2:
+        made = in_order(made, "C")  # NumPy's product of a number with a matrix too, which BLAS computes
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)

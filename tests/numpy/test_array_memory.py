@@ -164,3 +164,15 @@ def test_copies_of_arrays_with_negative_strides_keep_the_order_of_axes() -> None
     assert tnp.tanh(its).strides == np.tanh(x).strides
     assert tnp.shares_memory(its, its.transpose(1, 2, 0).reshape(-1))
     assert tnp.transpose(x).strides == tuple(map(abs, x.T.strides))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_products_with_a_number_lie_in_memory_as_numpy_lays_them(dtype: str, ndim: int) -> None:
+    """BLAS writes matrices of its dtypes row by row; other products are NumPy's ``multiply``."""
+    x = np.arange(24).astype(dtype).reshape((4, 6) if ndim == 2 else (2, 3, 4)).T
+    number = np.array(2, dtype)
+    for operands in ((x, number), (number, x)):
+        want = np.dot(*operands).strides
+        assert tnp.dot(*operands).strides == want
+        assert tnp.dot(*map(tnp.asarray, operands)).strides == want
