@@ -9,7 +9,7 @@ cdef extern from *:
     #define TENKEY_OF_THREAD __thread
     #endif
     /* The number of the next recorded call of a thread; only recording.py calls it. */
-    static CYTHON_UNUSED long long tenkey_next_call(void) {
+    CYTHON_UNUSED static long long tenkey_next_call(void) {
         static TENKEY_OF_THREAD long long next = 0;
         return next++;
     }

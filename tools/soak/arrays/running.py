@@ -135,7 +135,7 @@ def _hostile(program: ArrayProgram) -> Result:
 def _read(scope: dict[str, Any]) -> list[Exception]:
     """Read all arrays to their last byte; return what this raises."""
     errors = []
-    for value in [value for name, value in scope.items() if len(name) == 1]:
+    for value in [value for name, value in scope.copy().items() if len(name) == 1]:  # a thread may delete one
         if not issubclass(type(value), tk.Tensor):  # isinstance would ask the value itself
             continue
         for use in _USES:

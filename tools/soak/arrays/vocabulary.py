@@ -56,7 +56,7 @@ def slope_of_squares(x: Any) -> Any:
 
 def slope_of_products(x: Any, y: Any) -> Any:
     """Return the gradient of the sum of ``x[1:] * y`` by x, through a view and a broadcast operand."""
-    return tk.grad(lambda v: (v[1:] * y).sum())(x)
+    return tk.grad(lambda v: (v[1:] * y).sum())(tk.numpy.asarray(x))
 
 
 def batched(x: Any) -> Any:
