@@ -27,10 +27,10 @@ from .array_class import as_ndarrays, as_results, ndarray
 from .call_rules.quick_functions import lazily, native_entry, quick_lines, quick_of
 from .call_rules.result_rules import ZERO_D
 
-__all__ = ["make_entry", "words_of"]
+__all__ = ["OPERANDS", "make_entry", "words_of"]
 
 _NO_VALUE: Final[Any] = np._NoValue
-_OPERANDS: Final = ARRAYS | {"m", "A", "x1", "x2", "array", "ary", "prototype", "f", "val", "z", "condition", "choices"}
+OPERANDS: Final = ARRAYS | {"m", "A", "x1", "x2", "array", "ary", "prototype", "f", "val", "z", "condition", "choices"}
 """Names of parameters that are arrays."""
 
 
@@ -83,7 +83,7 @@ def words_of(row: Row, args: tuple[Any, ...]) -> Any:
             for x in value:
                 union |= x._word if isinstance(x, Tensor) else 0
             words.append(union)
-        elif name in _OPERANDS:
+        elif name in OPERANDS:
             words.append(getattr(value, "_word", 0))
     return tuple(words) if len(words) > 1 else words[0] if words else None
 
@@ -96,7 +96,7 @@ def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[
     quick = quick_of(name)
     if quick is None:
         return made
-    return native_entry(made, quick, lambda: (_parameters(source) or [], _OPERANDS, row_of(name).sequences))  # type: ignore[no-any-return]
+    return native_entry(made, quick, lambda: (_parameters(source) or [], OPERANDS, row_of(name).sequences))  # type: ignore[no-any-return]
 
 
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
@@ -136,7 +136,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
     heads += [f"**{others}"] if others else []
     text = f"def {name}({', '.join(heads)}):\n"
     if quick is not None:
-        lines, needed = quick_lines(quick, parameters, _OPERANDS, row.sequences)
+        lines, needed = quick_lines(quick, parameters, OPERANDS, row.sequences)
         text += lines
         scope |= needed
     text += _short_way(given, options, row, scope, others)
@@ -205,7 +205,7 @@ def _short_way(
                 f"        $word |= $one._word\n"
             )
             words.append("$word")
-        elif p.name in _OPERANDS:
+        elif p.name in OPERANDS:
             tests.append(f"{p.name}.__class__ is $ndarray")
             words.append(f"{p.name}._word")
     if not words:
@@ -229,7 +229,7 @@ def _short_way(
             passed.append(f"{o.passed}=$instead_{o.name} if {o.name} is $novalue else {o.name}")
         else:
             passed.append(f"{o.passed}={o.name}")
-    same = [p.name for p in given if p.name not in row.sequences and p.name in _OPERANDS]
+    same = [p.name for p in given if p.name not in row.sequences and p.name in OPERANDS]
     fresh = "".join(f" and $made is not {x}" for x in same)
     return (
         f"{lines}    if {' and '.join(tests)}:\n"

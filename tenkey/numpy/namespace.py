@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU
+from ..core.exchange.interfaces import read_interface
 from ..core.plans import planned_reduction
 from ..core.tensor import Tensor
 from ..core.tree import map_tensors, tensors_in
@@ -50,7 +51,7 @@ from .call_rules.result_rules import (
     wide,
 )
 from .converting import cast, in_float64, on_host, operand, write_out
-from .entries import make_entry, words_of
+from .entries import OPERANDS, make_entry, words_of
 from .known import functions
 from .universal import ufunc, universal_functions
 
@@ -133,6 +134,19 @@ def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
     return first
 
 
+def _exported(x: Any) -> Any:
+    """Return the array that an object exports by ``__array__`` or a buffer; anything else as it is."""
+    if x is None or isinstance(x, _VALUES):
+        return x
+    with contextlib.suppress(TypeError, ValueError):
+        array = read_interface(x, "asarray")
+        return np.asarray(memoryview(x)) if array is None else array
+    return x
+
+
+_VALUES: Final = (Tensor, np.ndarray, np.generic, int, float, complex, str, bytes, list, tuple)
+
+
 def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the counterpart of a NumPy function with any of NumPy's arguments."""
     row = row_of(name)
@@ -143,7 +157,9 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         if made is not None:
             return made
     out = kwargs.get("out")
-    options = {k: v for k, v in kwargs.items() if k != "out"}
+    names = row.names if row.positional >= 0 else ()
+    args = tuple([_exported(x) if i >= len(names) or names[i] in OPERANDS else x for i, x in enumerate(args)])
+    options = {k: _exported(v) if k in OPERANDS else v for k, v in kwargs.items() if k != "out"}
     if isinstance(out, tuple):
         (out,) = out
     if name in SUMS and isinstance(out, (Tensor, np.ndarray)) and options.get("dtype") is None:

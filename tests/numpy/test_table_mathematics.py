@@ -65,3 +65,28 @@ def test_values_and_dtypes(name: str) -> None:
         except Exception as failure:  # every dtype is checked
             failures.append(f"{dtype}: {type(failure).__name__} {str(failure)[:300]}")
     assert not failures, "\n".join(failures)
+
+
+class _AsArray:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.value, dtype)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max", "min", "sum", "sort", "cumsum", "argmax", "around", "unique", "ravel", "shape", "tril", "trapezoid"],
+)
+def test_objects_that_export_arrays(name: str) -> None:
+    """Each object is at the address of the one before it, which has another dtype."""
+    for make in (_AsArray, lambda value: memoryview(np.atleast_1d(value))):
+        for value in ([2.0, 1.0], [1, 2], [1j, 2j], np.float32([2, 5]), [False, True], 2 * [[3.5, 1.25]]) * 2:
+            try:
+                wanted = getattr(np, name)(make(value))  # type: ignore[no-untyped-call]
+            except TypeError:
+                continue
+            found = getattr(tnp, name)(make(value))  # type: ignore[no-untyped-call]
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype
+            np.testing.assert_array_equal(found, wanted)

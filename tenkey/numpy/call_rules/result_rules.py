@@ -72,11 +72,20 @@ def wide(values: list[Any]) -> list[Any]:
 
 _dtypes: Final[dict[Any, Any]] = {}
 _KEPT: Final = 4096  # answers
+_PLAIN: Final = (bool, int, float, complex, str, bytes, slice, type, np.dtype, np.generic)
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether the text of an argument says what NumPy makes of it."""
+    if isinstance(x, (list, tuple)):
+        return all(map(_is_plain, x))
+    return x is None or x is Ellipsis or x is np._NoValue or isinstance(x, _PLAIN)
 
 
 def wanted_dtypes(source: Any, row: Row, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return NumPy's dtypes of the results, which it tells for arrays of one element in the place of the operands."""
     key: list[Any] = [source]
+    opaque: list[Any] = []
 
     def probe(name: str, x: Any) -> Any:
         if isinstance(x, (Tensor, np.ndarray)):
@@ -87,6 +96,8 @@ def wanted_dtypes(source: Any, row: Row, args: tuple[Any, ...], options: dict[st
                 return type(x)([probe(name, one) for one in x])
             if name in ARRAYS and (array := np.asarray(x)).dtype in DTYPE_TRAIT:
                 return probe("", array)
+        if not _is_plain(x):
+            opaque.append(x)  # another object may have its address, and text, later
         key.append((name, x.__class__, repr(x)))
         return x
 
@@ -94,7 +105,7 @@ def wanted_dtypes(source: Any, row: Row, args: tuple[Any, ...], options: dict[st
     given = [probe(names[i] if i < len(names) else "", x) for i, x in enumerate(args)]
     keywords = {name: probe(name, x) for name, x in options.items()}
     known = tuple(key)
-    wanted = _dtypes.get(known, key)
+    wanted = key if opaque else _dtypes.get(known, key)
     if wanted is not key:
         return wanted
     wanted = None
@@ -109,7 +120,8 @@ def wanted_dtypes(source: Any, row: Row, args: tuple[Any, ...], options: dict[st
         break
     if len(_dtypes) > _KEPT:
         _dtypes.clear()
-    _dtypes[known] = wanted
+    if not opaque:
+        _dtypes[known] = wanted
     return wanted
 
 
