@@ -65,6 +65,7 @@ from ...llvm import (
     void,
     zeros,
 )
+from ...processor import has_feature
 from ..pool.region import parallel
 
 __all__ = ["BLOCK", "PIECE", "extent", "key_bits", "sort_long", "sort_rows"]
@@ -294,11 +295,14 @@ def sort_long(
 
 @loop
 def _copy_row(fields: pointer(i64), x: pointer(T), out: pointer(i8), *, T: Any, ORDER: Any) -> void:
-    order, LANES = _order_of(fields), _lanes(T, ORDER)
-    for i in range(0, fields[_N], LANES):
-        inside = first_lanes(fields[_N] - i, LANES)
-        values = _elements(cast(x, pointer(i8)), i, inside, order, T, ORDER)
-        store(cast(out, pointer(T if ORDER is None else u64)) + i, values, inside)
+    order, LANES, n = _order_of(fields), _lanes(T, ORDER), fields[_N]
+    to = cast(out, pointer(T if ORDER is None else u64))
+    i: i64 = 0
+    for FULL in unroll((True, False)):
+        while (i + LANES <= n) if FULL else (i < n):
+            inside = None if FULL else first_lanes(n - i, LANES)
+            store(to + i, _elements(cast(x, pointer(i8)), i, inside, order, T, ORDER), inside)
+            i += LANES
 
 
 @loop
@@ -315,14 +319,20 @@ def _keep_first(packed: pointer(u64), n: i64, top: i64, bits: u64) -> i64:
             j -= 1
         sample[j] = value
     limit = sample[minimum(top * _SAMPLE // n + 6, _SAMPLE - 1)] | ((u64(1) << bits) - 1)  # all of a run
-    place = 0
-    for i in range(0, n, 8):
-        inside = first_lanes(n - i, 8)
-        values = load(packed + i, 8, inside)
-        kept = (values <= limit) & inside
-        many = count_true(kept)
-        store(packed + place, compress(values, kept), first_lanes(many, 8))
-        place += many
+    place: i64 = 0
+    if has_feature("avx512f"):
+        for i in range(0, n, 8):
+            inside = first_lanes(n - i, 8)
+            values = load(packed + i, 8, inside)
+            kept = (values <= limit) & inside
+            many = count_true(kept)
+            store(packed + place, compress(values, kept), first_lanes(many, 8))
+            place += many
+    else:  # nothing compresses vectors: each key is written, and what is not kept is overwritten
+        for i in range(n):
+            value = packed[i]
+            packed[place] = value
+            place += i64(value <= limit)
     return place
 
 
