@@ -153,7 +153,8 @@ def _sweep(make: Calls, step: int = 1) -> list[tuple[Any, dict[str, Any]]]:
         tk.sum(x * x).backward()
         assert x.grad is not None
         assert x.grad.tolist() == [2.0, 2.0, 2.0]
-    assert number > step  # a call has a place; compiled ones may have no other
+    # a call has a place; compiled ones may have no other, and from Python 3.14 on not even this one
+    assert number > step or sys.version_info >= (3, 14)
     return left
 
 

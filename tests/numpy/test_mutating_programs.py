@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from typing import Any
 
@@ -45,13 +46,17 @@ PROGRAMS = (
     "r = float(np.ones(2))", "r = int(np.zeros(0))", "r = float(np.array([1 + 2j])[0])",
     "r = np.array([2.5])[0].as_integer_ratio(), np.array([2.0])[0].is_integer(), np.array([3])[0].is_integer()",
     # size and protection
-    "x = np.arange(6.0); x.resize((2, 3)); r = x.shape; x.resize(2, 4); x[1] += 1",
-    "x = np.arange(6); x.resize(4); x.resize()", "x = np.arange(6); x.resize(2, -3)",
+    "x = np.arange(6); x.resize(2, -3)",
     "x = np.arange(6)[:2]; x.resize(5)",
     "x = np.arange(3); x.setflags(write=False); r = x.flags.writeable; x.setflags(write=True); x[0] = 7",
     # empty arrays
     "r = np.median(np.array([])), np.median(np.zeros((3, 0)), axis=1)", "r = np.max(np.array([]))",
 )  # fmt: skip
+if sys.version_info < (3, 14):  # from then on NumPy refuses to resize what a global variable holds
+    PROGRAMS += (
+        "x = np.arange(6.0); x.resize((2, 3)); r = x.shape; x.resize(2, 4); x[1] += 1",
+        "x = np.arange(6); x.resize(4); x.resize()",
+    )
 
 
 def _run(lines: list[str], module: Any) -> tuple[dict[str, Any], list[type[Exception] | None]]:
