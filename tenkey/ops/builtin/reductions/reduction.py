@@ -183,10 +183,11 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return result
 
 
-def _index_of(name: str, size: str, better: Callable[[Any, Any], Any], shown: int) -> Entry:
+def _index_of(name: str, size: str, no_better: Callable[[Any, Any], Any], shown: int) -> Entry:
     return arg_reduction(
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-        better=lambda T: lambda a, b: s.logical_and(s.logical_or(better(a, b), s.isnan(a)), s.logical_not(s.isnan(b))),
+        # a comparison with nan is False: two comparisons instead of three
+        better=lambda T: lambda a, b: s.logical_not(s.logical_or(no_better(a, b), s.isnan(b))),
         sample_inputs=normal([3, 4], ([3, 4], {"axis": 1})),
         methods=(name,),
         doc=f"""Return the index of the {size} element along an axis, the first at a tie; int64.
@@ -200,8 +201,8 @@ def _index_of(name: str, size: str, better: Callable[[Any, Any], Any], shown: in
     )
 
 
-argmax = _index_of("argmax", "largest", lambda a, b: a > b, 1)
-argmin = _index_of("argmin", "smallest", lambda a, b: a < b, 2)
+argmax = _index_of("argmax", "largest", lambda a, b: a <= b, 1)
+argmin = _index_of("argmin", "smallest", lambda a, b: a >= b, 2)
 
 
 def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
