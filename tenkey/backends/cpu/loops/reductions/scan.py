@@ -88,6 +88,28 @@ def run(
         carry[q] = extract(acc[q], 0)
 
 
+@loop(inline=False)
+def run_in_order(
+    x: pointer(S), out: pointer(R), n: i64, carry: pointer(A), begun: i64, *, S, A, R, combine, writes
+) -> void:
+    """Scan n elements one after the other, as ``run`` does for a single part."""
+    i = i64(0)
+    if begun == 0:
+        carry[0] = A(x[0])
+        if writes:
+            out[0] = R(carry[0])
+        i = 1
+    acc = carry[0]
+    for STEP in unroll((8, 1)):
+        while i + STEP <= n:
+            for k in unroll(STEP):
+                acc = combine([acc], [A(x[i + k])])[0]
+                if writes:
+                    out[i + k] = R(acc)
+            i += STEP
+    carry[0] = acc
+
+
 @loop
 def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, PARTS, combine, writes) -> void:
     """Scan pieces of rows; ``writes=False``: only compute what they carry on."""
@@ -103,7 +125,11 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, S, A, R, LANES, PARTS, c
         to = row * t[TO] + start
         place = carry if t[PIECES] == 1 else cast(t[CARRIES], pointer(A)) + task * PARTS
         begun = i64(piece > 0) if writes else i64(0)
-        run(t, x, to, n, place, begun, S=S, A=A, R=R, LANES=LANES, PARTS=PARTS, combine=combine, writes=writes)
+        if LANES == 1:
+            source, out = cast(t[0], pointer(S)) + x, cast(t[1], pointer(R)) + to
+            run_in_order(source, out, n, place, begun, S=S, A=A, R=R, combine=combine, writes=writes)
+        else:
+            run(t, x, to, n, place, begun, S=S, A=A, R=R, LANES=LANES, PARTS=PARTS, combine=combine, writes=writes)
 
 
 @loop(inline=True)
