@@ -145,6 +145,9 @@ def from_numpy(result: Any, device: Any = CPU) -> Any:
     return tree_map(convert, result)
 
 
+_GENERALIZED: Final = frozenset(["matmul", "vecdot", "matvec", "vecmat"])  # ufuncs
+
+
 def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: tuple[Any, ...] = ()) -> Any:
     """Write results to ``out`` where the condition holds, and return it; without ``out``, other elements are zero."""
     several = isinstance(made, tuple)
@@ -164,6 +167,9 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
                 f"[numpy.{name}] Cannot cast the result of dtype {result.dtype} to out= of dtype {target.dtype} with "
                 f"casting={casting!r}: give an array of the result's dtype, or casting='unsafe'."
             )
+        surplus = result.ndim - target.ndim
+        if name in _GENERALIZED and surplus > 0 and set(result.shape[:surplus]) == {1}:
+            result = _find("reshape")(result, result.shape[surplus:])
         shape = np.broadcast_shapes(result.shape, target.shape)
         if shape != target.shape:
             raise ValueError(

@@ -45,6 +45,10 @@ PROGRAMS = (
     # numbers
     "r = float(np.ones(2))", "r = int(np.zeros(0))", "r = float(np.array([1 + 2j])[0])",
     "r = np.array([2.5])[0].as_integer_ratio(), np.array([2.0])[0].is_integer(), np.array([3])[0].is_integer()",
+    # results with leading axes of length 1, which generalized ufuncs drop and others refuse
+    "x = np.arange(9.0).reshape(3, 3); x @= np.ones((1, 3, 3))", "x = np.ones((3, 3)); x @= np.ones((2, 3, 3))",
+    "x = np.zeros(()); r = np.vecdot(np.ones((1, 3)), np.ones(3), out=x)", "x = np.ones(3); x += np.ones((1, 3))",
+    "x = np.zeros(2); r = np.matvec(np.ones((1, 2, 3)), np.ones(3), out=x)",
     # size and protection
     "x = np.arange(6); x.resize(2, -3)",
     "x = np.arange(6)[:2]; x.resize(5)",
