@@ -86,3 +86,16 @@ def test_values_that_are_sequences_keep_gradients() -> None:
     x.sum().backward()
     assert t.grad is not None
     assert t.grad.tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 3)])
+@pytest.mark.parametrize("index", [np.s_[..., [0]], np.s_[:, [5]], [0], ([0], [0]), ([], [9]), np.s_[:, [[-4]]]])
+def test_indices_of_empty_tensors_are_in_range(shape: tuple[int, ...], index: Any) -> None:
+    for _ in range(2):
+        try:
+            expected = np.ones(shape)[index]
+        except IndexError:
+            with pytest.raises(IndexError):
+                tk.ones(shape)[index]
+        else:
+            assert tk.ones(shape)[index].shape == expected.shape

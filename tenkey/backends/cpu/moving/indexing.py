@@ -165,7 +165,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
                 data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
             if data is not None:
                 return make_tensor(data, x._word & INHERITED)
-        if only is None:
+        if only is None or not a.size:  # `take` does not look at the indices of an empty array
             data = a[_subscript(indices)]
         elif only.dtype.kind != "b":
             data = a.take(only, len(indices) - 1)
