@@ -66,7 +66,9 @@ def check_fits(
         )
     check_distinct_elements(name, x, into)
     if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise ReadOnlyError(f"[{name}] {into} is on read-only memory, shared with another library: clone() it first.")
+        raise ReadOnlyError(
+            f"[{name}] {into} is on read-only memory, shared with another library or broadcast: clone() it first."
+        )
 
 
 def check_distinct_elements(name: str, x: Tensor, into: str) -> None:

@@ -176,3 +176,16 @@ def test_products_with_a_number_lie_in_memory_as_numpy_lays_them(dtype: str, ndi
         want = np.dot(*operands).strides
         assert tnp.dot(*operands).strides == want
         assert tnp.dot(*map(tnp.asarray, operands)).strides == want
+
+
+def test_broadcast_arrays_cannot_be_written_to() -> None:
+    """Their elements share memory, also in a view that has each element once."""
+    x = tnp.arange(3.0)
+    whole = tnp.broadcast_to(x, (3, 3))
+    for view in (whole, whole[1:-1], whole[0], whole.T, tnp.broadcast_to(x, (3,))):
+        assert not view.flags.writeable
+        with pytest.raises(ValueError, match=r"read-only|single memory location"):
+            view *= 2
+    assert x.tolist() == [0, 1, 2]
+    x += 1
+    assert whole[2].tolist() == [1, 2, 3]

@@ -35,12 +35,24 @@ for _name in ("atleast_1d", "atleast_2d", "atleast_3d"):
     _of_each(_name)
 
 
+_broadcast: Any = functions["broadcast_to"]
+
+
+@define
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """Return a view of the array in another shape, which cannot be written to: its elements share memory."""
+    made = _broadcast(array, shape)
+    if isinstance(made._data, np.ndarray):
+        made._data.flags.writeable = False
+    return made
+
+
 @define
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Return views of the arrays in their common shape."""
     given = [asarray(x) for x in args]
     shape = np.broadcast_shapes(*[x.shape for x in given])
-    return tuple([x if x.shape == shape else functions["broadcast_to"](x, shape) for x in given])
+    return tuple([x if x.shape == shape else _broadcast(x, shape) for x in given])
 
 
 @define
