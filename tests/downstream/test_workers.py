@@ -19,8 +19,6 @@ N = 10 * 2**20 // 8
 A = np.arange(N, dtype=np.float64)
 STARTS = only_full(["fork", "spawn", "forkserver"], ["fork"])
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:.*use of fork\(\) may lead to deadlocks:DeprecationWarning")
-
 
 def work(x: tk.Tensor) -> dict[str, Any]:
     """Compute with what arrives in a worker: out of place, with a gradient, and in place."""
