@@ -1056,7 +1056,8 @@ def blackman(M: ArrayLike) -> ndarray:
 def block(arrays: ArrayLike) -> ndarray: ...
 def broadcast_arrays(*args: ArrayLike, subok: _bool = False) -> tuple[ndarray, ...]:
     """Return views of the arrays in their common shape."""
-def broadcast_to(array: ArrayLike, shape: int | Iterable[int], subok: _bool = False) -> ndarray: ...
+def broadcast_to(array: ArrayLike, shape: int | Iterable[int], subok: _bool = False) -> ndarray:
+    """Return a view of the array in another shape, which cannot be written to: its elements share memory."""
 def choose(
     a: ArrayLike,
     choices: ArrayLike,

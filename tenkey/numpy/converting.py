@@ -145,7 +145,8 @@ def from_numpy(result: Any, device: Any = CPU) -> Any:
     return tree_map(convert, result)
 
 
-_GENERALIZED: Final = frozenset(["matmul", "vecdot", "matvec", "vecmat"])  # ufuncs
+_GENERALIZED: Final = {"matmul": 1, "matvec": 1, "vecmat": 1, "vecdot": 0}
+"""Ufuncs of vectors and matrices, whose ``out=`` may lack leading axes of length 1; the dimensions that it needs."""
 
 
 def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: tuple[Any, ...] = ()) -> Any:
@@ -168,7 +169,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
                 f"casting={casting!r}: give an array of the result's dtype, or casting='unsafe'."
             )
         surplus = result.ndim - target.ndim
-        if name in _GENERALIZED and surplus > 0 and set(result.shape[:surplus]) == {1}:
+        if surplus > 0 and target.ndim >= _GENERALIZED.get(name, result.ndim) and set(result.shape[:surplus]) == {1}:
             result = _find("reshape")(result, result.shape[surplus:])
         shape = np.broadcast_shapes(result.shape, target.shape)
         if shape != target.shape:

@@ -134,14 +134,20 @@ def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
     return first
 
 
-def _exported(x: Any) -> Any:
+def _exported(x: Any, name: str) -> Any:
     """Return the array that an object exports by ``__array__`` or a buffer; anything else as it is."""
     if x is None or isinstance(x, _VALUES):
         return x
-    with contextlib.suppress(TypeError, ValueError):
-        array = read_interface(x, "asarray")
-        return np.asarray(memoryview(x)) if array is None else array
-    return x
+    try:
+        array = read_interface(x, f"numpy.{name}")
+    except (TypeError, ValueError) as error:
+        if error.__cause__ is not None:  # the object's own error; otherwise the array is one of Python objects
+            raise
+        return x
+    if array is None:
+        with contextlib.suppress(TypeError, ValueError, BufferError):
+            return np.asarray(memoryview(x))
+    return x if array is None else array
 
 
 _VALUES: Final = (Tensor, np.ndarray, np.generic, int, float, complex, str, bytes, list, tuple)
@@ -157,9 +163,10 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
         if made is not None:
             return made
     out = kwargs.get("out")
-    names = row.names if row.positional >= 0 else ()
-    args = tuple([_exported(x) if i >= len(names) or names[i] in OPERANDS else x for i, x in enumerate(args)])
-    options = {k: _exported(v) if k in OPERANDS else v for k, v in kwargs.items() if k != "out"}
+    if name != "result_type":  # of dtypes
+        names = row.names if row.positional >= 0 else ()
+        args = tuple([_exported(x, name) if i >= len(names) or names[i] in OPERANDS else x for i, x in enumerate(args)])
+    options = {k: _exported(v, name) if k in OPERANDS else v for k, v in kwargs.items() if k != "out"}
     if isinstance(out, tuple):
         (out,) = out
     if name in SUMS and isinstance(out, (Tensor, np.ndarray)) and options.get("dtype") is None:
@@ -207,7 +214,7 @@ def _general(name: str, source: Any, direct: set[Any], args: tuple[Any, ...], kw
             raise as_numpys(error, source, args, options) from None
         return made
     if name == "dot" and made.ndim <= 2 and made.dtype.kind in "fc" and made.dtype.itemsize > 2:
-        made = in_order(made, "C")  # NumPy's product of a number with a matrix too, which BLAS computes
+        made = in_order(made, "C")  # BLAS writes results row by row, also those of a number and a matrix
     made = as_ndarrays(made, tuple(tensors))
     exact = not tensors or any(x._word & _EXACT for x in tensors)
     results = _dtypes_of(made)

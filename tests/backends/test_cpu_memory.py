@@ -233,7 +233,8 @@ def test_threads() -> None:
 
 
 def run(program: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]  # of forks beside threads
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert not done.returncode
     return done.stdout.split()

@@ -68,5 +68,6 @@ complaints.utter()
     ["expressions", "libm", "product_loops", "reduction_loops", "scan_loops", "sorting_loops", "gathering_loops"],
 )
 def test_every_level_computes_right(level: str, what: str) -> None:
-    if level in _possible():
-        _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/backends/test_{what}.py")
+    if level not in _possible():
+        pytest.skip("this processor lacks instructions of the level")
+    _run(level, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/backends/test_{what}.py")

@@ -17,6 +17,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey._util.interrupts import switch
+from tenkey.core.compiled.loading import extension
 from tenkey.dispatch import DispatchMode
 from tests._interrupts import changed_variables, interrupted
 from tests._tiers import only_full
@@ -154,7 +155,7 @@ def _sweep(make: Calls, step: int = 1) -> list[tuple[Any, dict[str, Any]]]:
         assert x.grad is not None
         assert x.grad.tolist() == [2.0, 2.0, 2.0]
     # a call has a place; compiled ones may have no other, and from Python 3.14 on not even this one
-    assert number > step or sys.version_info >= (3, 14)
+    assert number > step or (sys.version_info >= (3, 14) and extension() is not None)
     return left
 
 

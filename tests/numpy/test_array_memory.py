@@ -189,3 +189,5 @@ def test_broadcast_arrays_cannot_be_written_to() -> None:
     assert x.tolist() == [0, 1, 2]
     x += 1
     assert whole[2].tolist() == [1, 2, 3]
+    for other in (["a", "b"], np.array(["2026-01-01", "2026-01-02"], "M8[D]"), np.array([None, 1])):
+        assert tnp.broadcast_to(other, (3, 2)).tolist() == np.broadcast_to(other, (3, 2)).tolist()

@@ -49,6 +49,9 @@ PROGRAMS = (
     "x = np.arange(9.0).reshape(3, 3); x @= np.ones((1, 3, 3))", "x = np.ones((3, 3)); x @= np.ones((2, 3, 3))",
     "x = np.zeros(()); r = np.vecdot(np.ones((1, 3)), np.ones(3), out=x)", "x = np.ones(3); x += np.ones((1, 3))",
     "x = np.zeros(2); r = np.matvec(np.ones((1, 2, 3)), np.ones(3), out=x)",
+    "x = np.zeros(()); r = np.matvec(np.ones((1, 3)), np.ones(3), out=x)",
+    "x = np.zeros(()); r = np.matmul(np.ones((1, 3)), np.ones((3, 1)), out=x)",
+    "x = np.zeros(3); r = np.matmul(np.ones((1, 3)), np.ones((3, 3)), out=x)",
     # size and protection
     "x = np.arange(6); x.resize(2, -3)",
     "x = np.arange(6)[:2]; x.resize(5)",

@@ -90,3 +90,13 @@ def test_objects_that_export_arrays(name: str) -> None:
             found = getattr(tnp, name)(make(value))  # type: ignore[no-untyped-call]
             assert np.asarray(found).dtype == np.asarray(wanted).dtype
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["sort", "median", "unique", "ravel", "max"])
+def test_objects_whose_export_fails(name: str) -> None:
+    class OnDevice:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise TypeError("it is on a device")
+
+    with pytest.raises(TypeError, match="it is on a device"):
+        getattr(tnp, name)(OnDevice())

@@ -7,8 +7,8 @@ Note [Exponents in one instruction]
 bits, from which one or two of Newton's steps lead to the full precision in half the time of a division. They take the
 place of functions of this package (``or_instruction``) for vectors that fill a register, which all loops over
 expressions have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. Errors are within the
-bounds of libm; the polynomial of ``log`` for float32 was fitted for the range of ``getmant``, [3/4, 3/2). Guarded by
-``tests/backends/test_expressions.py::test_exponent_instructions``.
+bounds that the docstrings state; the polynomial of ``log`` for float32 was fitted for the range of ``getmant``,
+[3/4, 3/2). Guarded by ``tests/backends/test_expressions.py::test_exponent_instructions``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import T
 
 __all__ = ["or_instruction", "reciprocal_root"]
 
-_MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of libm
+_MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of exponentials.py
 _WIDE_MAGIC: Final = 6755399441055744.0 + 2046.0
 _LN2_UPPER: Final = 0.69314575
 _LN2_LOWER: Final = 1.4286068e-06
@@ -119,7 +119,7 @@ _IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
 
 
 def or_instruction(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function use instructions for values that fill a register, where the processor has them."""
+    """Use the AVX-512 version of a function for vectors that fill a register, where the processor has it."""
     special, names = _IN_PLACE_OF[function.__name__]
     if f"float{T.bits}" not in names:
         return function

@@ -20,7 +20,7 @@ For |t| < 2**22 the float32 sum `t + 1.5 * 2**23` rounds `t` to the nearest inte
 the sum. Adding an exponent bias to the magic number makes `bits << 23` the float 2**(n + offset) with no further
 operation. float64 has 2**51, 1.5 * 2**52 and 52 instead. This needs IEEE addition: a loop may set the
 fast-math flag `contract`, but never `reassoc` or `fast`.
-Guard: `tests/backends/test_libm.py::test_accuracy_float32`, which every level of x86-64 runs in `test_processors.py`.
+Guard: `tests/backends/test_libm.py::test_accuracy_float32`, which `test_processors.py` runs for every level.
 """
 
 from typing import Any

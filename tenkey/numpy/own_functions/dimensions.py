@@ -42,8 +42,9 @@ _broadcast: Any = functions["broadcast_to"]
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """Return a view of the array in another shape, which cannot be written to: its elements share memory."""
     made = _broadcast(array, shape)
-    if isinstance(made._data, np.ndarray):
-        made._data.flags.writeable = False
+    data = made._data if isinstance(made, Tensor) else made  # NumPy's array of a dtype that tensors do not have
+    if isinstance(data, np.ndarray):
+        data.flags.writeable = False
     return made
 
 

@@ -328,7 +328,7 @@ def _keep_first(packed: pointer(u64), n: i64, top: i64, bits: u64) -> i64:
             many = count_true(kept)
             store(packed + place, compress(values, kept), first_lanes(many, 8))
             place += many
-    else:  # nothing compresses vectors: each key is written, and what is not kept is overwritten
+    else:  # without a compress instruction, write every key; the next one overwrites a key that is not kept
         for i in range(n):
             value = packed[i]
             packed[place] = value

@@ -270,7 +270,8 @@ def _scan_kernels(facet: Scan, given: np.dtype, dtype: np.dtype) -> tuple[_Kerne
         "S": of_dtype(given), "A": A, "R": of_dtype(dtype), "LANES": lanes_of(A), "PARTS": len(found),
         "combine": _Parts(to_loop(found if len(found) > 1 else found[0], facet.parameters, wide)),
     }  # fmt: skip
-    # vectors of integers pay for their shuffles only if they are long; floats have the same lanes everywhere
+    # vectors of integers pay for their shuffles only if they are long; floats are scanned in the same lanes everywhere,
+    # so that results do not depend on the processor
     one_by_one = {"LANES": 1} if sums and wide.kind in "iu" and not has_feature("avx512f") else {}
     return _Kernel(scan.scan_rows, statics | one_by_one), _Kernel(scan.scan_columns, statics)
 
