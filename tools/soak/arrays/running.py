@@ -43,7 +43,8 @@ def check(program: ArrayProgram) -> Result:
     unraisable: list[Any] = []
     errors: list[BaseException] = []
     before = sys.unraisablehook
-    sys.unraisablehook = lambda found: unraisable.append((found.exc_value, found.object))
+    # from Python 3.14 on the message names the function
+    sys.unraisablehook = lambda found: unraisable.append((found.exc_value, found.object or found.err_msg))
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"), during(program.threads, errors):
             warnings.simplefilter("ignore")
@@ -204,7 +205,8 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
                 continue
             printed = [function for error, function in unraisable if isinstance(error, _Interrupt)]
             # A finalizer has no caller, so Python names it. NumPy drops what __index__ and __buffer__ raise.
-            if any(map(callable, printed)) or "in __index__" in place or "in buffer\n" in place:
+            named = any(callable(one) or "while calling" in str(one) for one in printed)
+            if named or "in __index__" in place or "in buffer\n" in place:
                 arrived += 1
             else:
                 lost = f"the statements went on after what was raised in\n{place}Python printed it for: {printed}"
