@@ -22,6 +22,8 @@ _SEVERAL = "the call breaks several rules, and NumPy names another one first"
 _EMPTY = "NumPy takes an array of another library without elements for indices, a mask too"
 _SUBCLASSES = "fault: instances of classes derived from int and float are weak, and strong in NumPy"
 _ZEROS = r"[-+( ]0(\.0)?\D.* in NumPy; .*[-+( ]0(\.0)?\D.* here"
+_IMAGINARY, _NEGATIVE = r"\(-?[\d.]+j\)", r"\(-0[-+]"  # complex numbers with a real part of 0.0, -0.0
+_ZERO_PARTS = f"{_IMAGINARY} in NumPy; .*{_NEGATIVE}|{_NEGATIVE}.* in NumPy; .*{_IMAGINARY} here"
 _UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
@@ -54,7 +56,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"np\.(fm|m)(ax|in)|max\(|min\(|sort\(", "wrong value", _ZEROS, "either of two zeros"),
     Difference(r"np\.dot|@|matmul", "wrong value", _ZEROS, "the sign of a zero of BLAS"),
     Difference(r"sum\(|mean\(", "wrong value", _ZEROS, "a sum of negative zeros alone, in large arrays"),
-    Difference(r"np\.dot|@|matmul|\*\*", "wrong value", r"\(-?[\d.]+j\) in NumPy; .*\(-0[-+]", "as above, without 0"),
+    Difference(r"np\.dot|@|matmul|\*\*|sort\(", "wrong value", _ZERO_PARTS, "the same of complex numbers"),
     Difference(r"dot\(", "wrong value", r"[ (]-?0(\.0|j)\D.* in NumPy; .*nan.* here", "BLAS takes 0 times inf for 0"),
     Difference(r"\*\*=? ", "wrong value", _ZEROS, "the sign of a zero in a power"),
     Difference(r"prod\(", "wrong value", _ZEROS, "factors of reversed arrays: NumPy takes them in another order"),
