@@ -19,20 +19,42 @@ cdef extern from *:
     static int tenkey_kept_count = 0, tenkey_kept_limit = 0;
     static Py_ssize_t tenkey_size = 0, tenkey_fields = 0;
 
-    static void tenkey_free(PyObject* x) {
+    /* Whether no object that is freed with this tensor can hold another tensor: most hold a new array, or share one. */
+    static CYTHON_INLINE int tenkey_is_leaf(PyObject* x, PyObject** fields) {
+        PyObject* data = fields[0];
+        uintptr_t others = *(uintptr_t*)((char*)x + Py_TYPE(x)->tp_weaklistoffset);
+        for (Py_ssize_t i = 4; i < tenkey_fields; i++) others |= (uintptr_t)fields[i];
+        if (others != 0 || data == NULL || fields[2] == NULL || fields[3] == NULL) return 0;
+        if (Py_REFCNT(fields[2]) == 1 || Py_REFCNT(fields[3]) == 1) return 0;
+        if (Py_REFCNT(data) > 1) return 1;
+        return PyArray_CheckExact(data)
+            && (PyArray_BASE((PyArrayObject*)data) == NULL || Py_REFCNT(PyArray_BASE((PyArrayObject*)data)) > 1);
+    }
+
+    /* Let go of the first fields of a tensor, and free or keep its memory. */
+    static CYTHON_INLINE void tenkey_finish(PyObject* x, PyObject** fields, Py_ssize_t count, int is_own) {
         PyTypeObject* kind = Py_TYPE(x);
-        int is_own = kind->tp_dealloc == tenkey_free;
-        if (is_own && kind->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(x) < 0) return;
-        PyObject_GC_UnTrack(x);
-        Py_TRASHCAN_BEGIN(x, tenkey_free)
-        if (*(PyObject**)((char*)x + kind->tp_weaklistoffset) != NULL) PyObject_ClearWeakRefs(x);
-        PyObject** fields = (PyObject**)((char*)x + sizeof(PyObject));
-        for (Py_ssize_t i = 0; i < tenkey_fields; i++) Py_CLEAR(fields[i]);
+        for (Py_ssize_t i = 0; i < count; i++) Py_CLEAR(fields[i]);
         if (is_own && kind->tp_finalize == NULL && tenkey_kept_count < tenkey_kept_limit)
             tenkey_kept[tenkey_kept_count++] = x;
         else
             kind->tp_free(x);
         Py_DECREF(kind);
+    }
+
+    static void tenkey_free(PyObject* x) {
+        PyTypeObject* kind = Py_TYPE(x);
+        PyObject** fields = (PyObject**)((char*)x + sizeof(PyObject));
+        int is_own = kind->tp_dealloc == tenkey_free;
+        if (is_own && kind->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(x) < 0) return;
+        PyObject_GC_UnTrack(x);
+        if (tenkey_is_leaf(x, fields)) {
+            tenkey_finish(x, fields, 4, is_own);
+            return;
+        }
+        Py_TRASHCAN_BEGIN(x, tenkey_free)
+        if (*(PyObject**)((char*)x + kind->tp_weaklistoffset) != NULL) PyObject_ClearWeakRefs(x);
+        tenkey_finish(x, fields, tenkey_fields, is_own);
         Py_TRASHCAN_END
     }
 

@@ -109,6 +109,7 @@ def test_cycles_are_collected() -> None:
 
 
 PROGRAM = """
+import ctypes, numpy, weakref
 import tenkey as tk, tenkey.numpy as np
 kept, calls = [], []
 def save(x):
@@ -126,11 +127,24 @@ assert len(calls) == 2
 del tk.Tensor.__del__
 for _ in range(100): z = tk.ones(3) + 1
 assert len(calls) == 2
-chain = None
-for _ in range(100_000):
-    x = tk.ones(1) + 1
-    x._extra, chain = chain, x
-del x, chain  # one after the other, with a stack of bounded depth
+class Buffer(ctypes.c_char * 1):
+    def __init__(self, held): self.held = held
+def in_field(x, former): x._extra = former
+def in_storage(x, former): x._storage = former
+def in_graph(x, former): x._autograd = former
+def in_data(x, former): x._data = former
+def in_base(x, former): x._data = numpy.frombuffer(Buffer(former), numpy.uint8)
+def also_in_list(x, former):  # until a callback empties the list while the tensor is freed
+    others, x._storage = [former], former
+    references.append(weakref.ref(x, lambda _: others.clear()))
+references = []
+for hold in (in_field, in_storage, in_graph, in_data, in_base, also_in_list):
+    x = None
+    for _ in range(100_000):
+        former, x = x, tk.ones(1) + 1
+        hold(x, former)
+    del former, x  # one after the other, with a stack of bounded depth
+    references.clear()
 print("done")
 """
 
