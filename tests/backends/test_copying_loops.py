@@ -114,6 +114,24 @@ def test_every_kind_on_several_threads(dtype: Any) -> None:
     failures.check()
 
 
+def test_blocks_at_the_edges() -> None:
+    """Lengths one below and above multiples of a block, of 128 elements each way or 64 KB in a row."""
+    failures = Failures()
+    shapes = [(m, n) for m in (1, 2, 1023, 1025, 1153) for n in (127, 128, 129, 257)]
+    cases = {"transposed": [(n, m) for m, n in shapes] + shapes, "run": [(3, 65535), (3, 65537), (129, 513)]}
+    cases["strided"] = cases["transposed"]
+    for kind, those in cases.items():
+        for shape in those:
+            a = _numbered(shape if kind == "run" else (shape[1], 2 * shape[0] + 1), np.uint8)
+            source = {"run": a, "transposed": a[:, : shape[0]].T, "strided": a[:, 1::2].T}[kind]
+            out = np.zeros((shape[0], shape[1] + 1), np.uint8)[:, :-1]
+            with failures.of(f"{kind} {shape}"):
+                found = _copy(out, source)
+                assert found == _KINDS[kind] or 1 in shape
+                np.testing.assert_array_equal(out, source)
+    failures.check()
+
+
 def test_several_copies_at_once() -> None:
     rng = np.random.default_rng(3)
     failures, seen = Failures(), set()
