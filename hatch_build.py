@@ -28,8 +28,11 @@ __all__ = ["CompiledCoreHook"]
 _PLACE: Final = Path("tenkey", "core", "compiled")
 _SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
 _AT_ONCE: Final = 2  # compilers, which take 0.5 GB each
-# No fused operations: results are NumPy's. No vectors: loops here run over a few axes. What CFLAGS says replaces the flags that Python was compiled with
-_FLAGS: Final = ("-O3", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fno-tree-vectorize", "-g0", "-DNDEBUG")
+# No fused operations: results are NumPy's. No vector instructions, which cost more than they bring for a few axes. What
+# CFLAGS says replaces the flags that Python was compiled with
+_FLAGS: Final = (
+    "-O3", "-fno-tree-vectorize", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-g0", "-DNDEBUG",
+)  # fmt: skip
 _MACROS: Final = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
 # Cython lists binary operators of numbers as methods too, with METH_COEXIST. A class in Python that inherits such a
 # method gets a slot that looks the method up at each call; without it, the class inherits the slot of C. Guarded by
