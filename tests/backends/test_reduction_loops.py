@@ -285,6 +285,19 @@ class TestPlaces:
                     np.testing.assert_array_equal(found, getattr(a, name)(axis))
         failures.check()
 
+    def test_an_unknown_processor(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Off Linux only LLVM describes the processor: without it the call is left to NumPy."""
+
+        def unknown(name: str) -> bool:
+            raise ImportError(f"no LLVM to ask for {name}")
+
+        facet = registry.find("tk::argmax").facets["ArgReduce"]
+        monkeypatch.setattr(facet, "kernels", {})
+        monkeypatch.setattr(calls, "has_feature", unknown)
+        x = tk.asarray([1.0, 3.0, 2.0])
+        assert calls.find_places(facet, x.numpy(), 0, False) is None
+        assert tk.argmax(x).item() == 1
+
     def test_long_rows_layouts_and_kept_axes(self) -> None:
         rng = np.random.default_rng(7)
         a = rng.integers(0, 1000, (3, 100_000)).astype(np.float32)

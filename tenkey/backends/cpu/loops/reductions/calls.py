@@ -121,6 +121,8 @@ def _kernels(
         made = make(facet, *dtypes)
     except (UnsupportedInLoopError, KeyError):
         made = None
+    except (ImportError, OSError):  # only LLVM could describe the processor, and cannot be loaded
+        made = None
     facet.kernels[dtypes] = made
     return made
 
