@@ -83,6 +83,33 @@ def test_sequences_and_numbers_alone() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("exponent", [2, -1, 0.5])
+def test_powers_that_are_other_ufuncs(dtype: str, exponent: float) -> None:
+    """NumPy's operators compute squares, roots and reciprocals, with other bits and other limits than the power."""
+    values = [1, 4, 9, 123, 2, 3, 5] if dtype == "i8" else [-np.inf, np.inf, np.nan, -0.0, 0.0, 2.0, 3.7]
+    a = np.array(values).astype(dtype)
+    if dtype.startswith("c"):
+        a = np.array([-4 + 1e-3j, -2, 2j, 0.3 - 5j, 1 + 1j]).astype(dtype)
+    x = tnp.asarray(a)
+    for _ in range(3):  # the third call has a plan
+        wanted, found = _outcome(lambda a: a**exponent, [a]), _outcome(lambda x: x**exponent, [x])
+        assert str(wanted) == str(found)
+    for count in (1, 3):
+        b, y = a.copy(), x.copy()
+        for _ in range(count):
+            wanted, found = _outcome(lambda b: b.__ipow__(exponent), [b]), _outcome(lambda y: y.__ipow__(exponent), [y])
+            assert str(wanted) == str(found)
+        assert b.tobytes() == y.tobytes()
+
+
+def test_gradients_of_powers() -> None:
+    for exponent in (2, -1, 0.5):
+        x = tnp.array([1.0, 4.0, 9.0]).requires_grad_()
+        (x**exponent).sum().backward()
+        np.testing.assert_allclose(x.grad, exponent * np.array([1.0, 4.0, 9.0]) ** (exponent - 1))
+
+
 def test_out_where_and_dtype() -> None:
     x, out = tnp.array([1.0, 4.0, 9.0]), tnp.zeros(3)
     assert tnp.sqrt(x, out=out) is out

@@ -79,6 +79,8 @@ FLOORDIV = cython.declare(Slot, Slot())
 MOD = cython.declare(Slot, Slot())
 POW = cython.declare(Slot, Slot())
 SQUARE = cython.declare(Slot, Slot())
+SQRT = cython.declare(Slot, Slot())
+RECIPROCAL = cython.declare(Slot, Slot())
 MATMUL = cython.declare(Slot, Slot())
 AND = cython.declare(Slot, Slot())
 OR = cython.declare(Slot, Slot())
@@ -117,8 +119,8 @@ SLOTS = {
     "float": FLOAT_OF, "int": INT_OF, "index": INDEX, "len": LEN,
 }  # fmt: skip
 """The slots by the names of Python's methods without underscores."""
-FURTHER = {"square": SQUARE, "take": TAKE, "put": PUT, "T": REVERSED}
-"""Tables that slots use beside their own: squares for ``x**2``, selection by arrays of indices; and that of ``x.T``."""
+FURTHER = {"square": SQUARE, "sqrt": SQRT, "reciprocal": RECIPROCAL, "take": TAKE, "put": PUT, "T": REVERSED}
+"""Tables that slots use beside their own: ufuncs that are powers, selection by arrays of indices, that of ``x.T``."""
 
 
 def configure(words):
@@ -307,16 +309,33 @@ def operate(slot: Slot, x, y):
 
 
 @cython.cfunc
+def power_table(kind: type, x: Handle, y) -> Table:
+    """Return the table of the unary operator that ``x**y`` is in NumPy, or None (``_short_power`` in operators.py)."""
+    if type(y) is int and y == 2:
+        return SQUARE.of(kind)
+    is_root: cython.bint = type(y) is float and y == 0.5
+    if not is_root and not (type(y) is int and y == -1):
+        return None
+    table: Table = (SQRT if is_root else RECIPROCAL).of(kind)
+    a: cnp.ndarray = None if table is None else native(x)
+    if a is None or cnp.PyArray_NDIM(a) == 0 or not (cnp.PyArray_ISFLOAT(a) or cnp.PyArray_ISCOMPLEX(a)):
+        return None
+    return table
+
+
+@cython.cfunc
 def power(x, y):
-    """Compute ``x**y``; the square of what is not recorded by another loop, as NumPy's operator does."""
+    """Compute ``x**y``; some powers of what is not recorded by other loops, as NumPy's operator does."""
     missed: cython.ulonglong = NO_WORD
     kind: type = type(x)
     table: Table = SQUARE.of(kind)
-    if table is not None and type(y) is int and y == 2 and not word_of(cython.cast(Handle, x)) & RECORDED:
-        result = unary(table, kind, x, cython.address(missed))
-        if result is not None:
-            return result
-        return followed(table, POW.of(kind).general(x, y), missed)
+    if table is not None and not word_of(cython.cast(Handle, x)) & RECORDED:
+        table = power_table(kind, cython.cast(Handle, x), y)
+        if table is not None:
+            result = unary(table, kind, x, cython.address(missed))
+            if result is not None:
+                return result
+            return followed(table, POW.of(kind).general(x, y), missed)
     return operate(POW, x, y)
 
 

@@ -67,13 +67,33 @@ def _binary(name: str, *, reflected: bool) -> Callable[..., Any]:
     return method
 
 
+def _short_power(x: Any, exponent: Any) -> str | None:
+    """Return the ufunc that NumPy's operators take for ``x**exponent``; of bools, squares are in int8."""
+    if exponent.__class__ is int and exponent == 2:
+        return "square"
+    if not x._data.shape or x._word & DTYPE_MASK not in _INEXACT:
+        return None
+    if exponent.__class__ is float and exponent == 0.5:
+        return "sqrt"
+    return "reciprocal" if exponent.__class__ is int and exponent == -1 else None
+
+
 def _power(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``x**y``; the square is ``numpy.square``, as in NumPy, of bools in int8."""
+    """Return ``x**y``."""
 
     def power(self: Any, other: Any) -> Any:
-        if other.__class__ is int and other == 2:
-            return universal["square"](self)
-        return method(self, other)
+        short = _short_power(self, other)
+        return method(self, other) if short is None else universal[short](self)
+
+    return power
+
+
+def _power_in_place(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``x **= y``."""
+
+    def power(self: Any, other: Any) -> Any:
+        short = _short_power(self, other) if self._data.shape and self._word & DTYPE_MASK in _INEXACT else None
+        return method(self, other) if short is None else universal[short](self, out=self)
 
     return power
 
@@ -146,7 +166,7 @@ def operators() -> dict[str, Any]:
         if name != "divmod":
             own = getattr(Tensor, f"{call}_") if name in _OWN_IN_PLACE else None
             found[f"__i{name}__"] = _in_place(call, own)
-    found["__pow__"] = _power(found["__pow__"])
+    found["__pow__"], found["__ipow__"] = _power(found["__pow__"]), _power_in_place(found["__ipow__"])
     found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
     names = {**BINARY, **_COMPARISONS, **_UNARY}
@@ -156,7 +176,8 @@ def operators() -> dict[str, Any]:
     for name in _OWN_IN_PLACE & {name.removeprefix("i") for name in SLOT_NAMES}:
         use_array_table(f"i{name}", _in_place_table(BINARY[name], found.pop(f"__i{name}__")))
     if SLOT_NAMES:
-        use_array_table("square", universal["square"].new_table(universal["square"]))
+        for name in ("square", "sqrt", "reciprocal"):
+            use_array_table(name, universal[name].new_table(universal[name]))
     return found
 
 

@@ -74,10 +74,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     # Faults, which are to be corrected: remove the entry with the fault.
     Difference(r"(int|float)\(", "wrong error", r"^TypeError.*ValueError\('\[item\]", "fault: should be a TypeError"),
     Difference(r"\*\*", "wrong value", r"complex.*nan.*(in NumPy|here)", "fault: powers of complex infinities"),
-    Difference(
-        r"\*\*=? \(?0\.5", "wrong value", r"complex\d+\([^)]*e-(1[5-9]|0[7-9])[+-]",
-        "fault: complex x**0.5 is a power, and NumPy's is a root, which has real parts of 0 for negative numbers",
-    ),
     Difference(r"(Int|Float)Number", "wrong dtype", "", _SUBCLASSES),
     Difference(r"(Int|Float)Number", "wrong error", "(not supported for|Cannot cast).*no error here", _SUBCLASSES),
     Difference(r"[<>]=? |[!=]= |np\.(less|greater|equal|not_e)", "wrong value", "np.True_|np.False_|uint64", _UNSIGNED),
