@@ -91,8 +91,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\*\*= ", "wrong value", r"np\.u?int", "NumPy has written elements before it raises an error"),
     Difference(r"signbit|copysign", "wrong value", "", "the sign of nan"),
     Difference(
-        r"\*\* ", "wrong value", r"at \(\), np\.float64\(nan\) in NumPy; np\.float64\(inf\) here",
-        "half powers of minus infinity: NumPy's arrays give its square root, scalars and Python's numbers the power",
+        r"\*\*=? ", "wrong value", r"at \(\), np\.float\d+\(nan\) in NumPy; np\.float\d+\(inf\) here",
+        "half powers of minus infinity: NumPy's 0-d arrays give its square root (docs/numpy.md)",
     ),
     Difference(r"\[v\d+ ", "wrong error", "^IndexError.*(boolean|too many indices).*no error here", _EMPTY),
     Difference(r"\[v\d+ ", "wrong shape", r"\(0,\) in NumPy; \(", _EMPTY),
