@@ -25,10 +25,9 @@ from types import CodeType
 from typing import Any, Final
 
 from .._util.cache_folder import cache_folder
-from ..dispatch.calling import codegen
 from .llvm import code_cache
 
-__all__ = ["compiled", "install"]
+__all__ = ["compiled"]
 
 _KEY: Final = "generated functions"
 _MOST: Final = 1 << 19  # bytes of code in the file
@@ -44,11 +43,6 @@ class _Kept:
     added: Final[dict[bytes, bytes]] = {}
     size: int = 0  # bytes added
     process: int = 0  # which added them: a fork has those of its parent, which writes them itself
-
-
-def install() -> None:
-    """Let generated functions be looked up here before they are compiled."""
-    codegen.compilers.append(compiled)
 
 
 def compiled(source: str) -> CodeType:

@@ -1,12 +1,21 @@
-"""The CPU backend: NumPy for small calls, and loops that LLVM compiles for large ones."""
+"""The CPU backend: NumPy for small calls, and loops that LLVM compiles for large ones.
+
+Note [The CPU backend is imported by the first call]
+    An import of the package is not to wait for kernels, loops and the language that they are written in, which are a
+    fifth of the modules. Installers act on an operator when it is used for the first time (Note [Installers that
+    wait]), and the first of these uses imports them. Guarded by ``tests/package/test_delayed_modules.py``.
+"""
 
 from __future__ import annotations
 
+from types import CodeType
+
 from ...core.plans import install_calls
+from ...dispatch.calling import codegen
+from ...dispatch.kernel import Handle
+from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
-from .. import generated_code
 from .fp_warnings import quietly
-from .kernel_choice import install_kernel
 from .pool import get_num_threads, set_num_threads
 
 __all__ = ["get_num_threads", "install", "set_num_threads"]
@@ -14,6 +23,18 @@ __all__ = ["get_num_threads", "install", "set_num_threads"]
 
 def install(registry: Registry) -> None:
     """Subscribe the CPU backend to all operators, present and future."""
-    registry.subscribe(install_kernel)
-    generated_code.install()
+    registry.subscribe(_install_kernel)
+    codegen.compilers.append(_compiled)
     install_calls(quietly)
+
+
+def _install_kernel(operator: Operator) -> list[Handle]:
+    from .kernel_choice import install_kernel
+
+    return install_kernel(operator)
+
+
+def _compiled(source: str) -> CodeType:
+    from ..generated_code import compiled
+
+    return compiled(source)
