@@ -76,7 +76,6 @@ from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
 from .functions.piecewise import apply_along_axis, apply_over_axes, piecewise
 from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
-from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.indexing.scatter import put_along_axis
@@ -112,7 +111,7 @@ _DELAYED = {  # functions whose modules are loaded at first use
     **dict.fromkeys(_calculating.__all__, _calculating),
     **dict.fromkeys(_rearranging.__all__, _rearranging),
     **dict.fromkeys(("rand", "randint", "randn"), random),
-    "show_config": functions,
+    **dict.fromkeys(("average", "histogram", "histogram_bin_edges", "histogramdd", "show_config"), functions),
 }
 
 
@@ -147,19 +146,21 @@ def __getattr__(name: str) -> _Any:
         return found
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
-    return _names.find_public("", name)
+    if name == "__all__":
+        found = globals()[name] = _names.list_public(dict.fromkeys(__dir__(), ...) | globals())
+        return found
+    found = _names.find_public("", name)
+    if _names.is_own(found):
+        globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_DELAYED})
+    return sorted({*globals(), *_names.expose(""), *_LATER, *_DELAYED})
 
-
-globals().update(_names.expose(""))
 
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import pytorch_methods as _pytorch_methods  # noqa: E402  # PyTorch's methods of Tensor
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
-
-__all__ = _names.list_public({**globals(), **dict.fromkeys((*_LATER, *_DELAYED))})  # noqa: PLE0605
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -7,6 +7,7 @@ only in ``tk.ops`` and as methods of Tensor.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
@@ -19,7 +20,7 @@ from .interop import foreign_arguments as _foreign_arguments  # noqa: F401  # wh
 from .interop.numpy_names import FUNCTIONS, counterpart
 from .ops.builtin import load
 
-__all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
+__all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "is_own", "list_public"]
 
 MODULES: Final = ("linalg", "fft", "special")
 # Public modules tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
@@ -39,6 +40,7 @@ SUBMODULES: Final = frozenset(
         "transforms",
     }
 )
+_FOLDER: Final = os.path.dirname(__file__)  # noqa: PTH120 -- an import of pathlib takes 4 ms
 _HIDDEN: Final = frozenset({Tag.DERIVED, Tag.INTERNAL})
 
 
@@ -61,6 +63,7 @@ def _place(operator: Operator) -> tuple[str, str]:
 
 def expose(module: str) -> dict[str, Callable[..., Any]]:
     """Return the operators of a module of the namespace by name, as functions with the names they have there."""
+    load(module)
     found: dict[str, Callable[..., Any]] = {}
     for operator in [*registry.operators.values()]:
         if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
@@ -68,10 +71,13 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
         place, name = _place(operator)
         if place == module:
             found[name] = _public_function(operator, module, name)
-    for name, ours in FUNCTIONS.items() if not module else ():
-        alias = found[name] = open_entry(registry.find(f"tk::{ours}"), name, "PyTorch")
-        alias.__module__ = "tenkey"
+    found |= {} if module else {name: _alias(name) for name in FUNCTIONS}
     return dict(sorted(found.items()))
+
+
+def is_own(function: Callable[..., Any]) -> bool:
+    """Return whether the package declares the operator of a public function, so that no one removes it."""
+    return str(function.operator.site).startswith(_FOLDER)  # type: ignore[attr-defined]
 
 
 def _public_function(operator: Operator, module: str, name: str) -> Callable[..., Any]:
@@ -85,6 +91,16 @@ def _public_function(operator: Operator, module: str, name: str) -> Callable[...
     return found
 
 
+def _alias(name: str) -> Callable[..., Any]:
+    """Return the operator that has another name in PyTorch, made once."""
+    operator = registry.find(f"tk::{FUNCTIONS[name]}")
+    found: Callable[..., Any] | None = operator.notes.get((_alias, name))
+    if found is None:
+        found = operator.notes[_alias, name] = open_entry(operator, name, "PyTorch")
+        found.__module__ = "tenkey"
+    return found
+
+
 def list_public(namespace: Mapping[str, Any]) -> list[str]:
     """Return the public names among the globals of ``tenkey``, for ``__all__``."""
     return sorted(
@@ -95,11 +111,14 @@ def list_public(namespace: Mapping[str, Any]) -> list[str]:
 
 
 def find_public(module: str, name: str) -> Callable[..., Any]:
-    """Return the operator that a block declared under this name after the import of ``tenkey``.
-
-    Raises AttributeError for other names.
-    """
-    operator = registry.operators.get(f"tk::{module}_{name}" if module else f"tk::{name}")
+    """Return the public operator of this name. Raises AttributeError for other names."""
+    if not module and name in FUNCTIONS:
+        return _alias(name)
+    full = f"tk::{module}_{name}" if module else f"tk::{name}"
+    operator = registry.operators.get(full)
+    if operator is None and not name.startswith("_"):
+        load(module)
+        operator = registry.operators.get(full)
     if operator is None or not _is_public(operator) or _place(operator) != (module, name):
         ours = "" if module else counterpart(name)
         raise AttributeError(

@@ -169,7 +169,7 @@ class TensorMethods:
     def argsort(self, axis: _int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
         """Return the indices (int64) that sort along an axis: ``take_along_axis(x, argsort(x))`` is ``sort(x)``."""
     def argwhere(self) -> Tensor:
-        """Return the indices of the nonzero elements, one element per row; int64."""
+        """Return the indices of the nonzero elements, one element per row; int64. See ``tk.argwhere``."""
     def asin(self) -> Tensor:
         """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
     def asin_(self) -> Self:
@@ -204,10 +204,8 @@ class TensorMethods:
         """
     def bfloat16(self) -> Tensor:
         """Convert to bfloat16; return the tensor itself if it has this dtype."""
-    def bincount(self, weights: ArrayLike | None = None, minlength: _int = 0) -> Tensor:
-        """Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0;
-        int64.
-        """
+    def bincount(self, weights: Any = None, minlength: _int = 0) -> Tensor:
+        """Return how often each integer occurs, or the sums of its weights. See ``tk.bincount``."""
     def bitwise_and(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 & x2``, bit by bit, for integers and bools."""
     def bitwise_and_(self, x2: ArrayLike) -> Self:
@@ -337,7 +335,7 @@ class TensorMethods:
     ) -> Tensor:
         """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
     def digamma(self) -> Tensor:
-        """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
+        """Return the logarithmic derivative of the gamma function for each element. See ``tk.special.digamma``."""
     def digamma_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.digamma(...)`` into the tensor, which is returned."""
     def dim(self) -> _int:
@@ -361,13 +359,13 @@ class TensorMethods:
     def eq_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.eq(...)`` into the tensor, which is returned."""
     def erf(self) -> Tensor:
-        """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
+        """Return the error function of each element. See ``tk.special.erf``."""
     def erf_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.erf(...)`` into the tensor, which is returned."""
     def erfc(self) -> Tensor:
-        """Return ``1 - erf(x)`` without cancellation (DLMF 7.2.2)."""
+        """Return the complementary error function of each element. See ``tk.special.erfc``."""
     def erfinv(self) -> Tensor:
-        """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside."""
+        """Return the inverse of the error function of each element. See ``tk.special.erfinv``."""
     def erfinv_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.erfinv(...)`` into the tensor, which is returned."""
     def exp(self) -> Tensor:
@@ -529,7 +527,7 @@ class TensorMethods:
     def less_equal(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
     def lgamma(self) -> Tensor:
-        """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
+        """Return the logarithm of the gamma function's size for each element. See ``tk.special.gammaln``."""
     def lgamma_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.lgamma(...)`` into the tensor, which is returned."""
     def log(self) -> Tensor:

@@ -14,8 +14,12 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     from .calculating.tensor_systems import tensorinv, tensorsolve
     from .configuration import show_config
     from .matrix_norms import cond, matrix_norm, norm
+    from .statistics import average, histogram, histogram_bin_edges, histogramdd
 
-__all__ = ["cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2", "show_config", "tensorinv", "tensorsolve"]
+__all__ = [
+    "average", "cond", "fft2", "histogram", "histogram_bin_edges", "histogramdd", "ifft2", "irfft2", "matrix_norm",
+    "norm", "rfft2", "show_config", "tensorinv", "tensorsolve",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(
@@ -25,5 +29,6 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "calculating.tensor_systems": ("tensorinv", "tensorsolve"),
             "configuration": ("show_config",),
             "matrix_norms": ("cond", "matrix_norm", "norm"),
+            "statistics": ("average", "histogram", "histogram_bin_edges", "histogramdd"),
         },
     )

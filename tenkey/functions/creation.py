@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..backends.cpu.fp_warnings import QUIET, errors, ignore, quietly, restore
+from ..core import exchange
 from ..core.device import CPU, Device, base_word, default_device, to_device
 from ..core.dtypes import names as dtypes
 from ..core.dtypes.limits import iinfo
 from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
-from ..core.exchange import device_exchange, dlpack
+from ..core.exchange import dlpack
 from ..core.exchange.interfaces import read_interface
 from ..core.tensor import Tensor, cpu_word, fits, fitting_copy, make_tensor
 from ..core.tensor_base import new_handle
@@ -187,7 +188,7 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
         dlpack.refuse_gradient(x)
         return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
     if target is not CPU and hasattr(x, "__dlpack__"):
-        there = device_exchange.read(x, "from_dlpack", copy)
+        there = exchange.device_exchange.read(x, "from_dlpack", copy)
         if there is not None:
             return _from_tensor(there, None, target, copy, "from_dlpack")
     array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
@@ -211,7 +212,7 @@ def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
     if not isinstance(obj, _HERE):
-        there = device_exchange.read(obj, function, copy)
+        there = exchange.device_exchange.read(obj, function, copy)
         if there is not None:
             return _from_tensor(there, wanted, target, copy, function)
     made = _from_data(obj, wanted, copy, function)

@@ -11,16 +11,17 @@ import numpy as np
 from ..core.dtypes.names import default_float, float64
 from ..core.tensor import Tensor
 from ..dispatch.calling.public import public
+from ..ops.builtin import load
 from ..ops.builtin.elementwise.complex import refuse_complex
-from ..ops.builtin.numeric.histogram import ascending, check_range, even_of, shown_edges
-from ..ops.builtin.numeric.histogram import histogram as _histogram
-from ..ops.builtin.numeric.histogram import histogram_bin_edges as _histogram_bin_edges
-from ..ops.builtin.numeric.histogram_grids import counts_on_grid, estimated_edges
 from ..ops.builtin.reductions.statistics import average as _average
 from ..ops.builtin.reductions.statistics import average_and_weights as _average_and_weights
 from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import select_index
 from .creation import asarray
+
+load("")  # Note [Operators that are declared on first use]
+from ..ops.builtin.numeric import histogram as _bins  # noqa: E402
+from ..ops.builtin.numeric import histogram_grids as _grids  # noqa: E402
 
 __all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
 
@@ -51,7 +52,7 @@ def average(
 def _estimated(x: Any, bins: str, range: Any) -> Tensor:
     """Return edges estimated from the values; those of integers in double precision."""
     exact = isinstance(x, Tensor) and x.dtype.kind in "biu"
-    return estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
+    return _grids.estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
 
 
 @public
@@ -62,8 +63,8 @@ def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | No
     [0.0, 2.0, 4.0]
     """
     if isinstance(bins, str):
-        return shown_edges(_estimated(x, bins, range), x)
-    return _histogram_bin_edges(x, bins, range=range)
+        return _bins.shown_edges(_estimated(x, bins, range), x)
+    return _bins.histogram_bin_edges(x, bins, range=range)
 
 
 @public
@@ -92,7 +93,7 @@ def histogram(
         if weights is not None:
             raise TypeError(f"[histogram] bins={bins!r} does not take weights: give a number of bins.")
         bins, range = _estimated(x, bins, range), None
-    hist, edges = _histogram(x, bins, range=range, weights=weights, density=density)
+    hist, edges = _bins.histogram(x, bins, range=range, weights=weights, density=density)
     return hist, edges
 
 
@@ -123,15 +124,15 @@ def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
             raise ValueError(f"[histogramdd] the number of bins must be at least 1, got {bins}.")
         if span is not None:
             span = tuple(map(float, span))
-            check_range(span, "histogramdd")
-        return even_of(x, int(bins), span)
+            _bins.check_range(span, "histogramdd")
+        return _bins.even_of(x, int(bins), span)
     edges = bins if isinstance(bins, Tensor) else asarray(bins, dtype=x.dtype if x.dtype.kind == "f" else None)
     if edges.ndim != 1 or edges.shape[0] < 2 or edges.dtype.kind == "c":
         raise ValueError(
             f"[histogramdd] edges of shape {edges.shape}: give a number of bins, at least 1, or a vector of ascending "
             "edges."
         )
-    return ascending(edges)
+    return _bins.ascending(edges)
 
 
 def _is_pairs(given: Any) -> builtins.bool:
@@ -176,7 +177,7 @@ def histogramdd(
             f"[histogramdd] got {len(spans)} ranges for {ndim} dimensions: give (low, high), or None, for each."
         )
     edges = list(map(_edges, columns, every, spans))
-    counts: Tensor = counts_on_grid(columns, edges, weights=weights, density=density)
+    counts: Tensor = _grids.counts_on_grid(columns, edges, weights=weights, density=density)
     if density and weights is None and all(x.dtype != float64 for x in columns):
         counts = cast(counts, default_float())
-    return counts, tuple(map(shown_edges, edges, columns))
+    return counts, tuple(map(_bins.shown_edges, edges, columns))

@@ -44,9 +44,9 @@ FUNCTIONS: Final = {"cat": "concat"}
 
 METHODS: Final = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
-    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "argwhere": "argwhere",
-    "bincount": "bincount", "bitwise_not": "bitwise_invert", "bmm": "matmul", "count_nonzero": "count_nonzero",
-    "diag": "diag", "diff": "diff", "eq": "equal", "erfc": "special_erfc", "fliplr": "fliplr",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
+    "bitwise_not": "bitwise_invert", "bmm": "matmul", "count_nonzero": "count_nonzero",
+    "diag": "diag", "diff": "diff", "eq": "equal", "fliplr": "fliplr",
     "flipud": "flipud", "floor_divide": "floor_divide", "fmax": "fmax", "fmin": "fmin", "fmod": "fmod",
     "ge": "greater_equal", "greater": "greater", "greater_equal": "greater_equal", "gt": "greater",
     "heaviside": "heaviside", "inner": "inner", "kron": "kron", "le": "less_equal",

@@ -332,7 +332,7 @@ def _data_ptr(self: Tensor) -> int:
 def _found(module: str, name: str) -> Callable[..., Any]:
     """Return an operator that is declared on first use."""
     load(module)
-    return registry.find(f"tk::{module}_{name}").call
+    return registry.find(f"tk::{module}_{name}" if module else f"tk::{name}").call
 
 
 def _det(self: Tensor) -> Tensor:
@@ -365,6 +365,31 @@ def _xlogy(self: Tensor, other: Any) -> Tensor:
     return _found("special", "xlogy")(self, other)  # type: ignore[no-any-return]
 
 
+def _erf(self: Tensor) -> Tensor:
+    """Return the error function of each element. See ``tk.special.erf``."""
+    return _found("special", "erf")(self)  # type: ignore[no-any-return]
+
+
+def _erfc(self: Tensor) -> Tensor:
+    """Return the complementary error function of each element. See ``tk.special.erfc``."""
+    return _found("special", "erfc")(self)  # type: ignore[no-any-return]
+
+
+def _erfinv(self: Tensor) -> Tensor:
+    """Return the inverse of the error function of each element. See ``tk.special.erfinv``."""
+    return _found("special", "erfinv")(self)  # type: ignore[no-any-return]
+
+
+def _lgamma(self: Tensor) -> Tensor:
+    """Return the logarithm of the gamma function's size for each element. See ``tk.special.gammaln``."""
+    return _found("special", "gammaln")(self)  # type: ignore[no-any-return]
+
+
+def _digamma(self: Tensor) -> Tensor:
+    """Return the logarithmic derivative of the gamma function for each element. See ``tk.special.digamma``."""
+    return _found("special", "digamma")(self)  # type: ignore[no-any-return]
+
+
 @public_method
 def _norm(
     self: Tensor, ord: Any = 2, axis: int | Sequence[int] | None = None, keepdims: bool = False, dtype: Any = None
@@ -380,6 +405,17 @@ def _norm(
         raise ValueError(f"[norm] ord is a number or 'fro', got {ord!r}: see tk.linalg.norm and tk.linalg.matrix_norm.")
     x = self if dtype is None else to(self, dtype=tensor_dtype(dtype))
     return _found("linalg", "vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
+
+
+def _argwhere(self: Tensor) -> Tensor:
+    """Return the indices of the nonzero elements, one element per row; int64. See ``tk.argwhere``."""
+    return _found("", "argwhere")(self)  # type: ignore[no-any-return]
+
+
+@public_method
+def _bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """Return how often each integer occurs, or the sums of its weights. See ``tk.bincount``."""
+    return _found("", "bincount")(self, weights, minlength)  # type: ignore[no-any-return]
 
 
 def _clamp_min(self: Tensor, min: Any) -> Tensor:
@@ -422,13 +458,14 @@ _WRITTEN: Final[dict[str, Any]] = {
     "view": _view, "view_as": _view_as, "reshape_as": _reshape_as, "expand_as": _expand_as, "flatten": _flatten,
     "t": _t, "contiguous": _contiguous, "split": _split, "chunk": _chunk, "narrow": _narrow, "select": _select,
     "index_select": _index_select, "unbind": _unbind, "cuda": _cuda, "type": _type, "type_as": _type_as,
-    "new_tensor": _new_tensor,
+    "new_tensor": _new_tensor, "argwhere": _argwhere, "bincount": _bincount,
     "new_zeros": _maker("zeros", zeros), "new_ones": _maker("ones", ones), "new_empty": _maker("empty", empty),
     "new_full": _new_full, "nelement": _nelement, "element_size": _element_size, "stride": _stride,
     "is_floating_point": _is_floating_point, "is_complex": _is_complex, "data_ptr": _data_ptr, "norm": _norm,
     "det": _det,
     "inverse": _inverse, "pinverse": _pinverse, "matrix_exp": _matrix_exp, "matrix_power": _matrix_power,
-    "xlogy": _xlogy, "clamp_min": _clamp_min, "clamp_max": _clamp_max, "lerp": _lerp, "detach_": _detach_,
+    "erf": _erf, "erfc": _erfc, "erfinv": _erfinv, "lgamma": _lgamma, "digamma": _digamma, "xlogy": _xlogy,
+    "clamp_min": _clamp_min, "clamp_max": _clamp_max, "lerp": _lerp, "detach_": _detach_,
     **{name: _converter(name, dtype) for name, dtype in DTYPE_METHODS.items()},
 }  # fmt: skip
 

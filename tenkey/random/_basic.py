@@ -21,9 +21,9 @@ from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.linalg.matmul import matmul
-from ..ops.builtin.random import random_exp, random_factor, random_integers, random_normal, random_uniform
 from ..ops.builtin.shape.copying import astype
 from ..ops.builtin.shape.views import expand_dims, squeeze
+from ._operators import random_exp, random_factor, random_integers, random_normal, random_uniform
 from ._parameters import (
     Parameter,
     Plan,

@@ -13,7 +13,7 @@ from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.elementwise.rounding import floor
 from ..ops.builtin.elementwise.trigonometry import asin
-from ..ops.builtin.random import random_exp, random_normal, random_rejection, random_uniform
+from ._operators import random_exp, random_normal, random_rejection, random_uniform
 from ._parameters import (
     Parameter,
     Plan,

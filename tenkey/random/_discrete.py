@@ -19,7 +19,11 @@ from ..functions.creation import asarray
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.elementwise.rounding import ceil
 from ..ops.builtin.indexing.advanced_indexing import take, take_along_axis
-from ..ops.builtin.random import (
+from ..ops.builtin.reductions.reduction import sum
+from ..ops.builtin.shape.copying import astype, stack
+from ..ops.builtin.shape.manipulation import moveaxis
+from ..ops.builtin.shape.views import reshape
+from ._operators import (
     random_category,
     random_counts,
     random_hypergeometric,
@@ -31,10 +35,6 @@ from ..ops.builtin.random import (
     random_standard,
     random_uniform,
 )
-from ..ops.builtin.reductions.reduction import sum
-from ..ops.builtin.shape.copying import astype, stack
-from ..ops.builtin.shape.manipulation import moveaxis
-from ..ops.builtin.shape.views import reshape
 from ._parameters import Parameter, Plan, Shape, addresses, as_tensor, make_plan, numbers, parameter, sizes_of, standard
 from ._rejecting import _VECTOR, _reject
 

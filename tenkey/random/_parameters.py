@@ -24,9 +24,9 @@ from ..core.tensor import Tensor
 from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.creation import full
-from ..ops.builtin.random import check_values, random_addresses, random_checked, random_standard
 from ..ops.builtin.shape.copying import astype
 from ..ops.declare.leaf import as_leaf, check_flag
+from ._operators import check_values, random_addresses, random_checked, random_standard
 
 _Given = ParamSpec("_Given")
 

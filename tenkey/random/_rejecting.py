@@ -10,11 +10,11 @@ from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
 from ..dispatch.calling.public import public_in
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
-from ..ops.builtin.random import random_exp, random_rejection
 from ..ops.builtin.reductions.reduction import max, sum
 from ..ops.builtin.shape.copying import stack
 from ..ops.builtin.shape.views import broadcast_to
 from ._basic import _located
+from ._operators import random_exp, random_rejection
 from ._parameters import (
     Parameter,
     Plan,

@@ -20,12 +20,11 @@ import numpy as np
 from ...dispatch.errors import shown
 from ...dispatch.local_state import current_state
 from ...dispatch.registry import registry
+from .. import exchange
 from ..device import CPU
 from ..dtypes import names as dtypes
 from ..tensor import Tensor, add_methods
 from ..word import REQUIRES_GRAD
-from . import device_exchange
-from .capsules import inside, is_writable
 
 __all__ = ["device_of", "export", "read", "refuse_gradient"]
 
@@ -90,11 +89,11 @@ def export(
     if device is not CPU:
         if device.type == "meta":
             raise BufferError(_META.format(call="__dlpack__"))
-        place = device_exchange.place_of(device)
+        place = exchange.device_exchange.place_of(device)
         if place is not None and wanted in (None, place):
             given = registry.find("tk::clone").call(self.detach()) if copy else self
             versioned = max_version is not None and max_version[0] >= 1
-            return device_exchange.export(given, stream, versioned=versioned, copied=bool(copy))
+            return exchange.device_exchange.export(given, stream, versioned=versioned, copied=bool(copy))
         if wanted is None:
             raise BufferError(
                 f"[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or pass "
@@ -113,7 +112,7 @@ def export(
     if array.dtype.kind != "V":
         return array.__dlpack__(max_version=max_version, copy=copy)
     capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
-    inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
+    exchange.capsules.inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
     return capsule
 
 
@@ -128,7 +127,7 @@ def device_of(self: Tensor) -> tuple[int, int]:
         return CPU_DEVICE
     if device.type == "meta":
         raise BufferError(_META.format(call="__dlpack_device__"))
-    return device_exchange.place_of(device) or (_EXTENSION, device.index)
+    return exchange.device_exchange.place_of(device) or (_EXTENSION, device.index)
 
 
 # ---- in
@@ -189,7 +188,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         if not reachable:
             raise
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
-    array_inside, writable = inside(capsule), is_writable(capsule)
+    array_inside, writable = exchange.capsules.inside(capsule), exchange.capsules.is_writable(capsule)
     # without lengths NumPy would read them at address 0
     if array_inside.device_type not in _IN_HOST_MEMORY or (array_inside.ndim and not array_inside.shape):
         raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))

@@ -18,8 +18,6 @@ from ...ops.builtin.creation import arange, ones, zeros
 from ...ops.builtin.elementwise.complex import conj, real
 from ...ops.builtin.elementwise.exponential import sqrt
 from ...ops.builtin.linalg.matmul import matmul
-from ...ops.builtin.numeric.polynomials import vander
-from ...ops.builtin.numeric.signal import convolve
 from ...ops.builtin.reductions.reduction import sum
 from ...ops.builtin.shape.copying import cast, clone, concat, floating
 from ...ops.builtin.shape.splitting import diag
@@ -32,8 +30,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _linalg(name: str) -> Any:
-    return registry.find(f"tk::linalg_{name}").call  # Note [Operators that are declared on first use]
+def _found(name: str) -> Any:
+    return registry.find(f"tk::{name}").call  # Note [Operators that are declared on first use]
 
 
 def _vector(function: str, p: Any) -> Tensor:
@@ -78,7 +76,7 @@ def polymul(a1: Tensor, a2: Tensor) -> Tensor:
     >>> tk.polymul(tk.asarray([1, 2]), tk.asarray([1, 3, 4])).tolist()
     [1, 5, 10, 8]
     """
-    return convolve(_vector("polymul", a1), _vector("polymul", a2))
+    return _found("convolve")(_vector("polymul", a1), _vector("polymul", a2))  # type: ignore[no-any-return]
 
 
 @public
@@ -179,14 +177,14 @@ def poly(zeros_or_matrix: Any) -> Tensor:
     x = floating(x)
     is_real = x.ndim == 2 and x.dtype.kind != "c"
     if x.ndim == 2 and x.shape[0] == x.shape[1] and x.shape[0]:
-        x = _linalg("eigvals")(x)
+        x = _found("linalg_eigvals")(x)
     elif x.ndim > 1:
         raise ValueError(f"[poly] takes a vector of roots or a square matrix, got shape {x.shape}.")
     x = x if x.ndim else reshape(x, (1,))
     made = ones((1,), dtype=x.dtype, device=x.device)
     one = made
     for k in range(x.shape[0]):
-        made = convolve(made, concat([one, -x[k : k + 1]], axis=0))
+        made = _found("convolve")(made, concat([one, -x[k : k + 1]], axis=0))
     return real(made) if is_real and made.dtype.kind == "c" else made
 
 
@@ -211,7 +209,7 @@ def roots(p: Tensor) -> Tensor:
         return zeros((behind,), dtype=p.dtype, device=p.device)
     top = reshape(-(p[first + 1 : last + 1] / p[first]), (1, n))
     below = diag(ones((n - 1,), dtype=top.dtype, device=p.device), k=-1)[1:]
-    values = _linalg("eigvals")(concat([top, below], axis=0) if n > 1 else top)
+    values = _found("linalg_eigvals")(concat([top, below], axis=0) if n > 1 else top)
     return concat([values, zeros((behind,), dtype=values.dtype, device=p.device)], axis=0) if behind else values
 
 
@@ -254,7 +252,7 @@ def polyfit(
     m = x.shape[0]
     dtype = result_type(x, y)
     share = m * float(finfo(x.dtype).eps) if rcond is None else float(rcond)
-    left, right = cast(vander(x, degree + 1), dtype), cast(y, dtype)
+    left, right = cast(_found("vander")(x, degree + 1), dtype), cast(y, dtype)
     if w is not None:
         weights = floating(_points(w))
         if weights.shape != (m,):
@@ -262,13 +260,13 @@ def polyfit(
         left = left * expand_dims(weights, 1)
         right = right * (expand_dims(weights, 1) if y.ndim == 2 else weights)
     scale = sqrt(sum(real(left * conj(left)), axis=0))
-    found = _linalg("lstsq")(left / scale, right, rtol=share)
+    found = _found("linalg_lstsq")(left / scale, right, rtol=share)
     coefficients = found[0] / (expand_dims(scale, 1) if y.ndim == 2 else scale)
     if full:
         return PolyfitResult(coefficients, found[1], found[2], found[3], share)
     if not cov:
         return coefficients
-    inverse = _linalg("inv")(matmul(conj(left).mT, left))
+    inverse = _found("linalg_inv")(matmul(conj(left).mT, left))
     if cov == "unscaled":
         factor = None
     else:

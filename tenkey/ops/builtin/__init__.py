@@ -2,12 +2,14 @@
 
 Note [Operators that are declared on first use]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Programs that use neither ``tk.fft``, ``tk.linalg`` nor ``tk.special`` do not pay for their operators: modules that
-declare nothing else, and no method of Tensor, are not imported with the package. ``load`` imports those of one prefix;
-the public module of that name calls it. Before the registry gives up the search for a name in ``tk``, it loads those of
-the name's prefix and then all, as it does before it lists all operators. The lock of the registry is held during these
-imports, and nothing else may import the modules, so that two threads cannot wait for each other. If an import fails,
-its operators are removed, and the next use begins again. Guarded by ``tests/ops/test_load.py``.
+Programs that use neither ``tk.fft``, ``tk.linalg``, ``tk.random`` nor ``tk.special`` do not pay for their operators:
+modules that declare nothing else, and no method of Tensor, are not imported with the package. ``load`` imports those of
+one prefix; the public module of that name calls it. The prefix "" is that of rare operators without one, which the
+namespace loads when it lacks a name. Before the registry gives up the search for a name in ``tk``, it loads those of
+the name's prefix or of "", and then all, as it does before it lists all operators. The lock of the registry is held
+during these imports, and other modules call ``load`` before they import from one that waits, so that two threads cannot
+wait for each other. If an import fails, its operators are removed, and the next use begins again. Guarded by
+``tests/ops/test_load.py``.
 """
 
 # ruff: noqa: F401
@@ -20,7 +22,7 @@ from typing import Final
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .. import variants  # last: in-place variants of the operators above
-from . import creation, nn, primitives, random, tensor_methods
+from . import creation, nn, primitives, tensor_methods
 from .elementwise import (
     activations,
     arithmetic,
@@ -30,27 +32,38 @@ from .elementwise import (
     exponential,
     integers,
     limiting,
-    number_parts,
     rounding,
     trigonometry,
 )
 from .indexing import advanced_indexing, basic_indexing, getitem, scatter, selection, setitem
 from .linalg import diagonals, einsum, matmul, products, triangular
-from .numeric import data_dependent, differences, histogram, histogram_grids, polynomials, signal
+from .numeric import differences
 from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, repetition, splitting, views
-from .sorting import search, sets, sort
-from .special import complex_error, error_functions, gamma
+from .sorting import search, sort
 
 __all__ = ["load", "load_all"]
 
 _waiting: Final = {
+    "": (
+        "elementwise.number_parts",
+        "numeric.data_dependent",
+        "numeric.histogram",
+        "numeric.histogram_grids",
+        "numeric.polynomials",
+        "numeric.signal",
+        "sorting.sets",
+    ),
     "fft": ("numeric.fft",),
     "linalg": ("linalg.decompositions", "linalg.eigen", "linalg.lu", "linalg.norms", "linalg.solve"),
+    "random": ("random",),
     "special": (
         "special.bessel",
         "special.bessel_orders",
+        "special.complex_error",
         "special.distributions",
+        "special.error_functions",
+        "special.gamma",
         "special.incomplete",
         "special.logarithmic",
     ),
@@ -86,6 +99,7 @@ def _find(name: str) -> Operator | None:
     if not (_waiting and name.startswith("tk::")):
         return None
     prefix = name.removeprefix("tk::").partition("_")[0]
+    prefix = prefix if prefix in _waiting else ""
     if prefix in _waiting:
         load(prefix)
     else:

@@ -10,7 +10,6 @@ import numpy as np
 from ....core.random import draws
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ....ops.builtin.numeric.histogram import bins_on_numpy, digitize_on_numpy
 from ....ops.builtin.reductions.quantiles import order_on_numpy
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, kernel
@@ -206,12 +205,16 @@ def _among(x1: Tensor, x2: Tensor, invert: bool) -> Any:
 def _digitize(x: Tensor, bins: Tensor, *, right: bool = False) -> Any:
     if x.size < SEARCHED_ELEMENTS or x.dtype.kind not in "iuf" or bins.dtype.kind not in "iuf" or bins.ndim != 1:
         return None
+    from ....ops.builtin.numeric.histogram import digitize_on_numpy  # Note [Operators that are declared on first use]
+
     return wrap(digitize_on_numpy(x._data, bins._data, right=right, search=_searched))
 
 
 def _bins_of(x: Tensor, edges: Tensor) -> Any:
     if x.size < SEARCHED_ELEMENTS or x.dtype.kind not in "iuf" or edges.dtype.kind not in "iuf" or edges.ndim != 1:
         return None
+    from ....ops.builtin.numeric.histogram import bins_on_numpy
+
     return wrap(bins_on_numpy(x._data, edges._data, _searched))
 
 

@@ -17,7 +17,7 @@ from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function, unary_function
 from ..creation import zeros_like
 from ..shape.copying import floating
-from ..special.coefficients import power_series
+from ..special.series import power_series
 from .comparison import isnan, signbit, where
 from .complex import imag, real
 

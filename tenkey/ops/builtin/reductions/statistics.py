@@ -11,6 +11,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import default_float, float32, float64, real_of
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import Rows, Sweep, composite, normal
@@ -21,7 +22,6 @@ from ..elementwise.complex import conjugated, real_part, squared_size
 from ..elementwise.exponential import sqrt
 from ..indexing.advanced_indexing import take
 from ..linalg.matmul import matmul
-from ..random import random_checked
 from ..shape.copying import as_dtype, cast, clone, concat, floating
 from ..shape.padding import vector
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
@@ -322,7 +322,8 @@ def _observation_weights(name: str, given: Tensor, rows: Tensor, kinds: str, num
         raise ValueError(
             f"[cov] {name} must be a vector of {n} {numbers}, got shape {given.shape}, dtype {given.dtype}."
         )
-    return cast(random_checked(given, caller="cov", name=name, rule="weight"), real_of(rows.dtype))
+    checked = registry.find("tk::random_checked").call  # one of those that are declared on first use
+    return cast(checked(given, caller="cov", name=name, rule="weight"), real_of(rows.dtype))
 
 
 def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from ...declare import elementwise
 from ..elementwise.arithmetic import sign
 from ..elementwise.comparison import where
 from . import coefficients as c
-from .coefficients import horner, power_series
+from .series import horner, power_series
 
 # Note [Bessel functions in two ranges]
 #     Up to 8 (the modified functions of the second kind up to 2) they are a polynomial of the square of x, those of the

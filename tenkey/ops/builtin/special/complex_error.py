@@ -151,7 +151,6 @@ def _any_samples(rng: np.random.Generator) -> Any:
     sample_inputs=_any_samples,
     autocast="float32",
     batch=same_dim,
-    methods=("erf",),
 )
 def special_erf(x: Tensor) -> Tensor:
     """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1).

@@ -14,7 +14,7 @@ from ... import scalar as s
 from ...declare import REAL_TO_FLOAT, elementwise, pointwise
 from ..elementwise.exponential import exp
 from . import coefficients as c
-from .coefficients import horner
+from .series import horner
 
 _SQRT_HALF: Final = math.sqrt(0.5)
 _SQRT_2PI: Final = math.sqrt(2 * math.pi)
@@ -87,7 +87,6 @@ def _tail(T: Any, p: Any, *, gap: bool = False, twice: bool = False) -> Any:
     partials=lambda out: exp(out * out) * (math.sqrt(math.pi) / 2),
     domain=(-0.95, 0.95),
     autocast="float32",
-    methods=("erfinv",),
 )
 def special_erfinv(T: Any, x: Any) -> Any:
     """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside.

@@ -32,7 +32,8 @@ from ..shape.copying import cast
 from ..shape.views import broadcast_to, sum_to_shape
 from . import coefficients as c
 from .arrays import ARRAYS, TENSORS
-from .coefficients import STIRLING, horner
+from .coefficients import STIRLING
+from .series import horner
 from .zeta import polygamma
 from .zeta import polygamma_each as each_polygamma
 
@@ -140,7 +141,6 @@ special_gammaln = pointwise(
     partials=lambda x: special_digamma(x),
     promote=REAL_TO_FLOAT,
     domain=(2.2, 6.0),
-    methods=("lgamma",),
     doc="""Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ...
 
     >>> tk.special.gammaln(tk.asarray([1.0, 2.0])).tolist()
@@ -168,7 +168,6 @@ special_digamma: Entry = _digamma(
     >>> f"{tk.special.digamma(tk.asarray(1.0)):.5f}"
     '-0.57722'
     """,
-    methods=("digamma",),
 )
 
 special_psi = _digamma(

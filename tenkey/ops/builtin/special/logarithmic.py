@@ -16,7 +16,7 @@ from ..elementwise.exponential import exp, log, log1p
 from ..reductions.reduction import logsumexp, max, sum
 from ..shape.copying import floating
 from ..shape.views import broadcast_to, reshape
-from .coefficients import power_series
+from .series import power_series
 
 
 @elementwise(partials=lambda out: out * (1 - out))

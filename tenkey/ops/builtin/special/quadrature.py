@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from . import coefficients as c
-from .coefficients import STIRLING, horner
+from .coefficients import STIRLING
+from .series import horner
 from .zeta import hurwitz_zeta
 
 # Note [Incomplete functions by quadrature]
