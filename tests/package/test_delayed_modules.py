@@ -19,7 +19,10 @@ from tests._programs import Programs
 ROOT = Path(__file__).resolve().parents[2]
 # What most programs never use. Each of these modules brings others that nothing else needs.
 LATE = (
-    "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
+    "dataclasses", "fractions", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
+    "tenkey.backends.cpu.kernel_choice", "tenkey.backends.generated_code", "tenkey.backends.llvm",
+    "tenkey.core.exchange.capsules", "tenkey.core.random.samplers", "tenkey.ops.builtin.numeric.histogram",
+    "tenkey.ops.builtin.random", "tenkey.ops.builtin.special.gamma",
     "tenkey.autograd.checkpointing.checkpoint", "tenkey.autograd.communication",
     "tenkey.autograd.gradcheck.check", "tenkey.autograd.function.custom_backward",
     "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",
