@@ -335,7 +335,7 @@ class TensorMethods:
     ) -> Tensor:
         """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
     def digamma(self) -> Tensor:
-        """Return the logarithmic derivative of the gamma function for each element. See ``tk.special.digamma``."""
+        """Return the logarithmic derivative of the gamma function. See ``tk.special.digamma``."""
     def digamma_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.digamma(...)`` into the tensor, which is returned."""
     def dim(self) -> _int:

@@ -335,24 +335,19 @@ def _found(module: str, name: str) -> Callable[..., Any]:
     return registry.find(f"tk::{module}_{name}" if module else f"tk::{name}").call
 
 
-def _det(self: Tensor) -> Tensor:
-    """Return the determinant of square matrices. See ``tk.linalg.det``."""
-    return _found("linalg", "det")(self)  # type: ignore[no-any-return]
+def _unary(module: str, name: str, doc: str) -> Callable[[Tensor], Tensor]:
+    """Return the method that calls an operator of one tensor, which is declared on first use."""
 
+    def method(self: Tensor) -> Tensor:
+        return _found(module, name)(self)  # type: ignore[no-any-return]
 
-def _inverse(self: Tensor) -> Tensor:
-    """Return the inverse of square matrices. See ``tk.linalg.inv``."""
-    return _found("linalg", "inv")(self)  # type: ignore[no-any-return]
+    method.__doc__ = f"{doc} See ``tk.{f'{module}.' * bool(module)}{name}``."
+    return method
 
 
 def _pinverse(self: Tensor, rtol: Any = None) -> Tensor:
     """Return the pseudo-inverse of matrices. See ``tk.linalg.pinv``."""
     return _found("linalg", "pinv")(self, rtol=rtol)  # type: ignore[no-any-return]
-
-
-def _matrix_exp(self: Tensor) -> Tensor:
-    """Return the exponential of square matrices. See ``tk.linalg.matrix_exp``."""
-    return _found("linalg", "matrix_exp")(self)  # type: ignore[no-any-return]
 
 
 def _matrix_power(self: Tensor, n: int) -> Tensor:
@@ -363,31 +358,6 @@ def _matrix_power(self: Tensor, n: int) -> Tensor:
 def _xlogy(self: Tensor, other: Any) -> Tensor:
     """Return ``x * log(other)``, which is 0 where ``x`` is. See ``tk.special.xlogy``."""
     return _found("special", "xlogy")(self, other)  # type: ignore[no-any-return]
-
-
-def _erf(self: Tensor) -> Tensor:
-    """Return the error function of each element. See ``tk.special.erf``."""
-    return _found("special", "erf")(self)  # type: ignore[no-any-return]
-
-
-def _erfc(self: Tensor) -> Tensor:
-    """Return the complementary error function of each element. See ``tk.special.erfc``."""
-    return _found("special", "erfc")(self)  # type: ignore[no-any-return]
-
-
-def _erfinv(self: Tensor) -> Tensor:
-    """Return the inverse of the error function of each element. See ``tk.special.erfinv``."""
-    return _found("special", "erfinv")(self)  # type: ignore[no-any-return]
-
-
-def _lgamma(self: Tensor) -> Tensor:
-    """Return the logarithm of the gamma function's size for each element. See ``tk.special.gammaln``."""
-    return _found("special", "gammaln")(self)  # type: ignore[no-any-return]
-
-
-def _digamma(self: Tensor) -> Tensor:
-    """Return the logarithmic derivative of the gamma function for each element. See ``tk.special.digamma``."""
-    return _found("special", "digamma")(self)  # type: ignore[no-any-return]
 
 
 @public_method
@@ -405,11 +375,6 @@ def _norm(
         raise ValueError(f"[norm] ord is a number or 'fro', got {ord!r}: see tk.linalg.norm and tk.linalg.matrix_norm.")
     x = self if dtype is None else to(self, dtype=tensor_dtype(dtype))
     return _found("linalg", "vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
-
-
-def _argwhere(self: Tensor) -> Tensor:
-    """Return the indices of the nonzero elements, one element per row; int64. See ``tk.argwhere``."""
-    return _found("", "argwhere")(self)  # type: ignore[no-any-return]
 
 
 @public_method
@@ -454,18 +419,27 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     return change
 
 
+_UNARY: Final = {
+    "argwhere": _unary("", "argwhere", "Return the indices of the nonzero elements, one element per row; int64."),
+    "det": _unary("linalg", "det", "Return the determinant of square matrices."),
+    "digamma": _unary("special", "digamma", "Return the logarithmic derivative of the gamma function."),
+    "erf": _unary("special", "erf", "Return the error function of each element."),
+    "erfc": _unary("special", "erfc", "Return the complementary error function of each element."),
+    "erfinv": _unary("special", "erfinv", "Return the inverse of the error function of each element."),
+    "inverse": _unary("linalg", "inv", "Return the inverse of square matrices."),
+    "lgamma": _unary("special", "gammaln", "Return the logarithm of the gamma function's size for each element."),
+    "matrix_exp": _unary("linalg", "matrix_exp", "Return the exponential of square matrices."),
+}  # fmt: skip
 _WRITTEN: Final[dict[str, Any]] = {
     "view": _view, "view_as": _view_as, "reshape_as": _reshape_as, "expand_as": _expand_as, "flatten": _flatten,
     "t": _t, "contiguous": _contiguous, "split": _split, "chunk": _chunk, "narrow": _narrow, "select": _select,
     "index_select": _index_select, "unbind": _unbind, "cuda": _cuda, "type": _type, "type_as": _type_as,
-    "new_tensor": _new_tensor, "argwhere": _argwhere, "bincount": _bincount,
+    "new_tensor": _new_tensor, "bincount": _bincount,
     "new_zeros": _maker("zeros", zeros), "new_ones": _maker("ones", ones), "new_empty": _maker("empty", empty),
     "new_full": _new_full, "nelement": _nelement, "element_size": _element_size, "stride": _stride,
     "is_floating_point": _is_floating_point, "is_complex": _is_complex, "data_ptr": _data_ptr, "norm": _norm,
-    "det": _det,
-    "inverse": _inverse, "pinverse": _pinverse, "matrix_exp": _matrix_exp, "matrix_power": _matrix_power,
-    "erf": _erf, "erfc": _erfc, "erfinv": _erfinv, "lgamma": _lgamma, "digamma": _digamma, "xlogy": _xlogy,
-    "clamp_min": _clamp_min, "clamp_max": _clamp_max, "lerp": _lerp, "detach_": _detach_,
+    "pinverse": _pinverse, "matrix_power": _matrix_power, "xlogy": _xlogy, "clamp_min": _clamp_min,
+    "clamp_max": _clamp_max, "lerp": _lerp, "detach_": _detach_, **_UNARY,
     **{name: _converter(name, dtype) for name, dtype in DTYPE_METHODS.items()},
 }  # fmt: skip
 
