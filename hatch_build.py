@@ -28,8 +28,8 @@ __all__ = ["CompiledCoreHook"]
 _PLACE: Final = Path("tenkey", "core", "compiled")
 _SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
 _AT_ONCE: Final = 2  # compilers, which take 0.5 GB each
-# No fused operations: results are NumPy's. No vector instructions, which cost more than they bring for a few axes. What
-# CFLAGS says replaces the flags that Python was compiled with
+# No fused operations: results are NumPy's. No automatic vectorization, which costs more than it brings for a few axes.
+# What CFLAGS says replaces the flags that Python was compiled with
 _FLAGS: Final = (
     "-O3", "-fno-tree-vectorize", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-g0", "-DNDEBUG",
 )  # fmt: skip

@@ -137,7 +137,7 @@ if _os.environ.get("TENKEY_CUDA_EMULATOR", "0") not in ("", "0"):
 
 
 def __getattr__(name: str) -> _Any:
-    """Find modules and ``tk.bfloat16`` at first use, and operators that were declared after this module."""
+    """Find operators, ``tk.bfloat16``, some functions and modules and ``__all__`` when they are first read."""
     if name in _LATER:
         with _new_lock():  # as in Note [Delayed modules]
             return _import_module(f".{name}", __name__)  # sets the attribute
@@ -147,12 +147,9 @@ def __getattr__(name: str) -> _Any:
     if name == "bfloat16":
         return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
     if name == "__all__":
-        found = globals()[name] = _names.list_public(dict.fromkeys(__dir__(), ...) | globals())
+        found = globals()[name] = _names.list_public(_imported)
         return found
-    found = _names.find_public("", name)
-    if _names.is_own(found):
-        globals()[name] = found
-    return found
+    return _names.find_public("", name, globals())
 
 
 def __dir__() -> list[str]:
@@ -162,5 +159,7 @@ def __dir__() -> list[str]:
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import pytorch_methods as _pytorch_methods  # noqa: E402  # PyTorch's methods of Tensor
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
+
+_imported = {**globals(), **dict.fromkeys((*_LATER, *_DELAYED))}
 
 _gc_pause.resume()  # Note [No collections during the import]

@@ -20,7 +20,7 @@ from .interop import foreign_arguments as _foreign_arguments  # noqa: F401  # wh
 from .interop.numpy_names import FUNCTIONS, counterpart
 from .ops.builtin import load
 
-__all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "is_own", "list_public"]
+__all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
 
 MODULES: Final = ("linalg", "fft", "special")
 # Public modules tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
@@ -40,7 +40,7 @@ SUBMODULES: Final = frozenset(
         "transforms",
     }
 )
-_FOLDER: Final = os.path.dirname(__file__)  # noqa: PTH120 -- an import of pathlib takes 4 ms
+_FOLDER: Final = os.path.dirname(__file__) + os.sep  # noqa: PTH120 -- an import of pathlib takes 4 ms
 _HIDDEN: Final = frozenset({Tag.DERIVED, Tag.INTERNAL})
 
 
@@ -63,19 +63,20 @@ def _place(operator: Operator) -> tuple[str, str]:
 
 def expose(module: str) -> dict[str, Callable[..., Any]]:
     """Return the operators of a module of the namespace by name, as functions with the names they have there."""
-    load(module)
     found: dict[str, Callable[..., Any]] = {}
-    for operator in [*registry.operators.values()]:
-        if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
-            continue
-        place, name = _place(operator)
-        if place == module:
-            found[name] = _public_function(operator, module, name)
-    found |= {} if module else {name: _alias(name) for name in FUNCTIONS}
+    with registry.lock:  # each function is made once
+        load(module)
+        for operator in [*registry.operators.values()]:
+            if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
+                continue
+            place, name = _place(operator)
+            if place == module:
+                found[name] = _public_function(operator, module, name)
+        found |= {} if module else {name: _alias(name) for name in FUNCTIONS}
     return dict(sorted(found.items()))
 
 
-def is_own(function: Callable[..., Any]) -> bool:
+def _is_own(function: Callable[..., Any]) -> bool:
     """Return whether the package declares the operator of a public function, so that no one removes it."""
     return str(function.operator.site).startswith(_FOLDER)  # type: ignore[attr-defined]
 
@@ -102,18 +103,28 @@ def _alias(name: str) -> Callable[..., Any]:
 
 
 def list_public(namespace: Mapping[str, Any]) -> list[str]:
-    """Return the public names among the globals of ``tenkey``, for ``__all__``."""
+    """Return the public names among the globals of ``tenkey``, and the package's operators, for ``__all__``."""
+    own = {name: function for name, function in expose("").items() if _is_own(function)}
     return sorted(
         name
-        for name, value in namespace.items()
+        for name, value in {**namespace, **own}.items()
         if not name.startswith("_") and (name in SUBMODULES or not isinstance(value, ModuleType))
     )
 
 
-def find_public(module: str, name: str) -> Callable[..., Any]:
-    """Return the public operator of this name. Raises AttributeError for other names."""
-    if not module and name in FUNCTIONS:
-        return _alias(name)
+def find_public(module: str, name: str, namespace: dict[str, Any] | None = None) -> Callable[..., Any]:
+    """Return the public operator of this name; one of the package is added to the globals ``namespace``.
+
+    Raises AttributeError for other names.
+    """
+    with registry.lock:
+        found = _alias(name) if not module and name in FUNCTIONS else _find(module, name)
+        if namespace is not None and _is_own(found):
+            namespace[name] = found
+        return found
+
+
+def _find(module: str, name: str) -> Callable[..., Any]:
     full = f"tk::{module}_{name}" if module else f"tk::{name}"
     operator = registry.operators.get(full)
     if operator is None and not name.startswith("_"):

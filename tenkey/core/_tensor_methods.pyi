@@ -527,7 +527,7 @@ class TensorMethods:
     def less_equal(self, x2: ArrayLike) -> Tensor:
         """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
     def lgamma(self) -> Tensor:
-        """Return the logarithm of the gamma function's size for each element. See ``tk.special.gammaln``."""
+        """Return the logarithm of the absolute value of the gamma function. See ``tk.special.gammaln``."""
     def lgamma_(self, *args: Any, **kwargs: Any) -> Tensor:
         """Write the result of ``x.lgamma(...)`` into the tensor, which is returned."""
     def log(self) -> Tensor:

@@ -44,7 +44,8 @@ class Hooks:
     - ``unfit``: the same for a public function that is not an operator;
     - ``entry``: wraps the generated entry of an operator, or returns it as it is (Note [The compiled core]);
     - ``is_planned``: whether the compiled core has a plan for an operator and a word;
-    - ``load_all``: declares the operators that wait for their first use;
+    - ``load_all``: declares the operators that wait for their first use; ``load_namesakes``: those that may have the
+      name of a new one in the namespace ``tk``;
     - ``load_checks``: imports the function behind ``opcheck``, which uses every layer.
     """
 
@@ -63,6 +64,7 @@ class Hooks:
         self.is_planned: Callable[[Any, int], bool] = lambda operator, word: False
         self.entry: Callable[[Any, Callable[..., Any]], Callable[..., Any]] = lambda operator, call: call
         self.load_all: Callable[[], None] = lambda: None
+        self.load_namesakes: Callable[[str], None] = lambda name: None
         self.load_checks: Callable[[], Callable[..., Any]]
 
     def device_name(self, backend: str) -> str:

@@ -427,7 +427,7 @@ _UNARY: Final = {
     "erfc": _unary("special", "erfc", "Return the complementary error function of each element."),
     "erfinv": _unary("special", "erfinv", "Return the inverse of the error function of each element."),
     "inverse": _unary("linalg", "inv", "Return the inverse of square matrices."),
-    "lgamma": _unary("special", "gammaln", "Return the logarithm of the gamma function's size for each element."),
+    "lgamma": _unary("special", "gammaln", "Return the logarithm of the absolute value of the gamma function."),
     "matrix_exp": _unary("linalg", "matrix_exp", "Return the exponential of square matrices."),
 }  # fmt: skip
 _WRITTEN: Final[dict[str, Any]] = {

@@ -36,7 +36,7 @@ def _operator_of(ufunc: np.ufunc) -> Any:
     except KeyError:
         name = ufunc.__name__
         known = getattr(np, name, None) is ufunc  # a ufunc of another library may have the same name
-        operator = registry.operators.get(f"tk::{NUMPY_NAMES.get(name, name)}") if known else None
+        operator = registry.derive(f"tk::{NUMPY_NAMES.get(name, name)}") if known else None
         _found[ufunc] = operator
         return operator
 

@@ -427,7 +427,7 @@ def universal_functions() -> dict[str, ufunc]:
             continue
         if source not in by_source:
             own = source.__name__
-            operator = registry.operators.get("tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}")
+            operator = registry.derive("tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}")
             by_source[source] = ufunc(source, own, operator)
         made[name] = by_source[source]
     return made

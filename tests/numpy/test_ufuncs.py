@@ -36,6 +36,10 @@ def _outcome(call: Any, operands: list[Any]) -> Any:
     return [np.asarray(x) for x in made] if isinstance(made, tuple) else [np.asarray(made)]
 
 
+def _detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, tk.Tensor) else x
+
+
 def _compare(name: str, operands: list[Any]) -> None:
     wanted = _outcome(getattr(np, name), operands)
     found = _outcome(universal[name], [tnp.array(x) if isinstance(x, np.ndarray) else x for x in operands])
@@ -91,16 +95,32 @@ def test_powers_that_are_other_ufuncs(dtype: str, exponent: float) -> None:
     a = np.array(values).astype(dtype)
     if dtype.startswith("c"):
         a = np.array([-4 + 1e-3j, -2, 2j, 0.3 - 5j, 1 + 1j]).astype(dtype)
-    x = tnp.asarray(a)
-    for _ in range(3):  # the third call has a plan
-        wanted, found = _outcome(lambda a: a**exponent, [a]), _outcome(lambda x: x**exponent, [x])
-        assert str(wanted) == str(found)
-    for count in (1, 3):
-        b, y = a.copy(), x.copy()
-        for _ in range(count):
-            wanted, found = _outcome(lambda b: b.__ipow__(exponent), [b]), _outcome(lambda y: y.__ipow__(exponent), [y])
-            assert str(wanted) == str(found)
-        assert b.tobytes() == y.tobytes()
+    for b in (a, a[:1], a[0, ...]):
+        for requires_grad in (False, True) if dtype[0] in "fc" and b.ndim else (False,):
+            x = tnp.asarray(b.copy()).requires_grad_(requires_grad)
+            for _ in range(3):  # the third call has a plan
+                wanted = str(_outcome(lambda b: b**exponent, [b]))
+                assert wanted == str(_outcome(lambda x: _detached(x**exponent), [x]))
+                with tk.no_grad():
+                    assert wanted == str(_outcome(lambda x: x**exponent, [x]))
+        for count in (1, 3):
+            c, y = b.copy(), tnp.asarray(b.copy())
+            for _ in range(count):
+                wanted = str(_outcome(lambda c: c.__ipow__(exponent), [c]))
+                assert wanted == str(_outcome(lambda y: y.__ipow__(exponent), [y]))
+            assert c.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_half_powers_of_minus_infinity(dtype: str) -> None:
+    """NumPy takes the square root of a repeated exponent, so calls with and without a plan pass the same strides."""
+    infinity = -np.inf
+    for a, b in product((infinity, [infinity], [infinity] * 3), (0.5, [0.5], [0.5] * 3)):
+        given, powers = np.array(a, dtype), np.array(b, dtype)
+        x, y = tnp.asarray(given.copy()), tnp.asarray(powers.copy())
+        for _ in range(3):
+            assert str(_outcome(lambda x, y: x**y, [given, powers])) == str(_outcome(lambda x, y: x**y, [x, y]))
+            assert str(_outcome(lambda y: infinity**y, [powers])) == str(_outcome(lambda y: infinity**y, [y]))
 
 
 def test_gradients_of_powers() -> None:

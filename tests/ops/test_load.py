@@ -46,6 +46,8 @@ def run(program: str) -> None:
         "import numpy as np; assert np.linalg.det(tk.eye(2)) == 1",
         "import numpy as np; assert np.fft.fft(tk.ones(2)).tolist() == [2, 0]",
         "assert {'fft', 'linalg', 'special'} < set(dir(tk)) & set(tk.__all__)",
+        "import numpy as np; assert np.modf(tk.ones(1).requires_grad_())[0].requires_grad",
+        "import numpy as np; assert np.spacing(tk.ones(2).to('meta')).shape == (2,)",
         "assert tk.unique_values(tk.ones(3)).tolist() == [1] and 'unique_values' in vars(tk)",
         "assert 'add' not in vars(tk) and 'add' in dir(tk) and 'frexp' in tk.__all__",
         "from tenkey import *; add, frexp, histogram",
@@ -101,6 +103,41 @@ def test_kernels_of_operators_that_wait() -> None:
     """)
 
 
+def test_a_second_definition_is_refused() -> None:
+    run("""
+    from tenkey.ops.declare import pointwise
+    for name in ("frexp", "linalg_det"):
+        try:
+            pointwise(f"{name}(Tensor x) -> Tensor", scalar=lambda T: lambda x: x, doc="Return x.")
+        except tk.dispatch.errors.RegistrationError as error:
+            assert "is defined already" in str(error)
+        else:
+            raise AssertionError(name)
+    pointwise("mine(Tensor x) -> Tensor", scalar=lambda T: lambda x: x, doc="Return x.")
+    assert tk.mine(2.0).item() == 2 and "mine" in dir(tk) and "mine" not in tk.__all__
+    registry.undefine(registry.find("tk::mine"))
+    assert not hasattr(tk, "mine")
+    exec("from tenkey import *")
+    """)
+
+
+def test_functions_are_made_once() -> None:
+    run("""
+    import threading
+    sys.setswitchinterval(1e-6)
+    found, ready = [], threading.Barrier(8)
+    def read():
+        ready.wait()
+        found.append([getattr(tk, name) for name in ("add", "frexp", "cat", "exp")])
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(a is b for functions in found for a, b in zip(functions, found[0]))
+    """)
+
+
 def test_unknown_names() -> None:
     run("""
     for find in (lambda: registry.find("tk::special_i"), lambda: tk.ops.tk.special_i, lambda: tk.special.i):
@@ -153,4 +190,24 @@ def test_a_failed_load_leaves_nothing() -> None:
         assert set(registry.operators) == names and not waiting & set(sys.modules)
     builtin.import_module = real
     assert tk.linalg.det(tk.eye(2)).item() == 1
+    """)
+
+
+def test_a_definition_that_fails_is_repeated() -> None:
+    run("""
+    count, real = 0, registry.define
+    def define(*args, **options):
+        global count
+        count += 1
+        if count == 20:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+    registry.define = define
+    try:
+        builtin.load("random")
+    except KeyboardInterrupt:
+        pass
+    assert count == 20 and set(registry.operators) == names and not waiting & set(sys.modules)
+    registry.define = real
+    assert registry.find("tk::random_double_log1p") and tk.random.normal(3).shape == (3,)
     """)

@@ -1,7 +1,7 @@
 """The CPU backend: NumPy for small calls, and loops that LLVM compiles for large ones.
 
 Note [The CPU backend is imported by the first call]
-    An import of the package is not to wait for kernels, loops and the language that they are written in, which are a
+    The import of the package does not wait for kernels, loops and the language that they are written in, which are a
     fifth of the modules. Installers act on an operator when it is used for the first time (Note [Installers that
     wait]), and the first of these uses imports them. Guarded by ``tests/package/test_delayed_modules.py``.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from types import CodeType
 
+from ..._util.locks import new_lock
 from ...core.plans import install_calls
 from ...dispatch.calling import codegen
 from ...dispatch.kernel import Handle
@@ -35,6 +36,6 @@ def _install_kernel(operator: Operator) -> list[Handle]:
 
 
 def _compiled(source: str) -> CodeType:
-    from ..generated_code import compiled
-
+    with new_lock():  # as in Note [Delayed modules]
+        from ..generated_code import compiled
     return compiled(source)

@@ -19,15 +19,16 @@ cdef extern from *:
     static int tenkey_kept_count = 0, tenkey_kept_limit = 0;
     static Py_ssize_t tenkey_size = 0, tenkey_fields = 0;
 
-    /* Whether no object that is freed with this tensor can hold another tensor: most hold a new array, or share one. */
+    /* Whether freeing this tensor cannot free another one, so that no trashcan is needed. What has a second reference
+       outlives it, unless that is another of its fields or a weak reference's callback drops it meanwhile. */
     static CYTHON_INLINE int tenkey_is_leaf(PyObject* x, PyObject** fields) {
         PyObject* data = fields[0];
         uintptr_t others = *(uintptr_t*)((char*)x + Py_TYPE(x)->tp_weaklistoffset);
         for (Py_ssize_t i = 4; i < tenkey_fields; i++) others |= (uintptr_t)fields[i];
-        if (others != 0 || data == NULL || fields[2] == NULL || fields[3] == NULL) return 0;
-        if (Py_REFCNT(fields[2]) == 1 || Py_REFCNT(fields[3]) == 1) return 0;
+        if (others != 0 || data == NULL || fields[1] == NULL || fields[2] == NULL || fields[3] != Py_None) return 0;
+        if (!PyLong_CheckExact(fields[1]) || Py_REFCNT(fields[2]) == 1 || data == fields[2]) return 0;
         if (Py_REFCNT(data) > 1) return 1;
-        return PyArray_CheckExact(data)
+        return PyArray_CheckExact(data) && ((PyArrayObject_fields*)data)->weakreflist == NULL
             && (PyArray_BASE((PyArrayObject*)data) == NULL || Py_REFCNT(PyArray_BASE((PyArrayObject*)data)) > 1);
     }
 

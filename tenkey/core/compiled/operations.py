@@ -300,12 +300,14 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
             return None
         c1 = cnp.PyArray_SIZE(a)
         s1 = step_of(a, plan)
+        s1 = 0 if s1 > 0 and cnp.PyArray_NDIM(a) == 0 else s1  # a number repeats, as in NumPy
     if isinstance(y, Handle):
         b = native(cython.cast(Handle, y))
         if b is None:
             return None
         c2 = cnp.PyArray_SIZE(b)
         s2 = step_of(b, plan)
+        s2 = 0 if s2 > 0 and cnp.PyArray_NDIM(b) == 0 else s2
     if c1 > plan.limit or c2 > plan.limit or (a is None and b is None):
         return None
     if plan.loop == cython.NULL:

@@ -309,18 +309,17 @@ def operate(slot: Slot, x, y):
 
 
 @cython.cfunc
-def power_table(kind: type, x: Handle, y) -> Table:
-    """Return the table of the unary operator that ``x**y`` is in NumPy, or None (``_short_power`` in operators.py)."""
+def power_slot(x: Handle, y) -> Slot:
+    """Return the slot of the unary operator that ``x**y`` is in NumPy, or None (``_short_power`` in operators.py)."""
     if type(y) is int and y == 2:
-        return SQUARE.of(kind)
+        return SQUARE
     is_root: cython.bint = type(y) is float and y == 0.5
     if not is_root and not (type(y) is int and y == -1):
         return None
-    table: Table = (SQRT if is_root else RECIPROCAL).of(kind)
-    a: cnp.ndarray = None if table is None else native(x)
-    if a is None or cnp.PyArray_NDIM(a) == 0 or not (cnp.PyArray_ISFLOAT(a) or cnp.PyArray_ISCOMPLEX(a)):
+    a: cnp.ndarray = native(x)
+    if a is None or not (cnp.PyArray_ISFLOAT(a) or cnp.PyArray_ISCOMPLEX(a)):
         return None
-    return table
+    return SQRT if is_root else RECIPROCAL
 
 
 @cython.cfunc
@@ -328,14 +327,16 @@ def power(x, y):
     """Compute ``x**y``; some powers of what is not recorded by other loops, as NumPy's operator does."""
     missed: cython.ulonglong = NO_WORD
     kind: type = type(x)
-    table: Table = SQUARE.of(kind)
-    if table is not None and not word_of(cython.cast(Handle, x)) & RECORDED:
-        table = power_table(kind, cython.cast(Handle, x), y)
+    if SQUARE.of(kind) is not None:
+        slot: Slot = power_slot(cython.cast(Handle, x), y)
+        table: Table = None if slot is None else slot.of(kind)
+        if kind is TENSOR and word_of(cython.cast(Handle, x)) & RECORDED and state_kind(STATE, SILENT) != 1:
+            table = None
         if table is not None:
-            result = unary(table, kind, x, cython.address(missed))
-            if result is not None:
-                return result
-            return followed(table, POW.of(kind).general(x, y), missed)
+            result = None
+            if slot is SQUARE or cnp.PyArray_NDIM(native(cython.cast(Handle, x))) > 0:  # or it may be a scalar
+                result = unary(table, kind, x, cython.address(missed))
+            return followed(table, POW.of(kind).general(x, y), missed) if result is None else result
     return operate(POW, x, y)
 
 

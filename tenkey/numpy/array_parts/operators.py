@@ -71,7 +71,7 @@ def _short_power(x: Any, exponent: Any) -> str | None:
     """Return the ufunc that NumPy's operators take for ``x**exponent``; of bools, squares are in int8."""
     if exponent.__class__ is int and exponent == 2:
         return "square"
-    if not x._data.shape or x._word & DTYPE_MASK not in _INEXACT:
+    if x._word & DTYPE_MASK not in _INEXACT or not (x._data.shape or is_scalar(x)):  # one that stands for a scalar
         return None
     if exponent.__class__ is float and exponent == 0.5:
         return "sqrt"
@@ -92,7 +92,8 @@ def _power_in_place(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``x **= y``."""
 
     def power(self: Any, other: Any) -> Any:
-        short = _short_power(self, other) if self._data.shape and self._word & DTYPE_MASK in _INEXACT else None
+        changes = self._word & DTYPE_MASK in _INEXACT and (self._data.shape or is_scalar(self))
+        short = _short_power(self, other) if changes else None
         return method(self, other) if short is None else universal[short](self, out=self)
 
     return power

@@ -7,9 +7,9 @@ modules that declare nothing else, and no method of Tensor, are not imported wit
 one prefix; the public module of that name calls it. The prefix "" is that of rare operators without one, which the
 namespace loads when it lacks a name. Before the registry gives up the search for a name in ``tk``, it loads those of
 the name's prefix or of "", and then all, as it does before it lists all operators. The lock of the registry is held
-during these imports, and other modules call ``load`` before they import from one that waits, so that two threads cannot
-wait for each other. If an import fails, its operators are removed, and the next use begins again. Guarded by
-``tests/ops/test_load.py``.
+during these imports, and other modules call ``load`` before they import from one that waits, unless they are called by
+its operators, so that two threads cannot wait for each other. If an import fails, its operators are removed, and the
+next use begins again. Guarded by ``tests/ops/test_load.py``.
 """
 
 # ruff: noqa: F401
@@ -70,12 +70,16 @@ _waiting: Final = {
 }  # fmt: skip
 
 
+_loading: Final[list[str]] = []  # prefixes, by the holder of the registry's lock
+
+
 def load(prefix: str) -> None:
     """Declare the operators of a prefix (Note [Operators that are declared on first use])."""
     if prefix not in _waiting:
         return
     with registry.lock:
-        before = set(registry.operators)
+        before, modules = set(registry.operators), set(sys.modules)
+        _loading.append(prefix)
         try:
             with registry.deferred_installers():
                 for name in _waiting.get(prefix, ()):
@@ -83,9 +87,12 @@ def load(prefix: str) -> None:
         except BaseException:
             for name in set(registry.operators) - before:
                 registry.undefine(registry.operators[name])
-            for name in _waiting.get(prefix, ()):
-                sys.modules.pop(f"{__name__}.{name}", None)
+            for name in set(sys.modules) - modules:
+                if name.startswith(f"{__name__}."):
+                    sys.modules.pop(name, None)
             raise
+        finally:
+            _loading.pop()
         _waiting.pop(prefix, None)
 
 
@@ -95,11 +102,21 @@ def load_all() -> None:
         load(prefix)
 
 
+def _prefix_of(name: str) -> str:
+    prefix = name.removeprefix("tk::").partition("_")[0]
+    return prefix if prefix in _waiting else ""
+
+
+def _load_namesakes(name: str) -> None:
+    """Declare what may have the name of an operator that is about to be defined, so that the second one is refused."""
+    if not _loading:
+        load(_prefix_of(name))
+
+
 def _find(name: str) -> Operator | None:
     if not (_waiting and name.startswith("tk::")):
         return None
-    prefix = name.removeprefix("tk::").partition("_")[0]
-    prefix = prefix if prefix in _waiting else ""
+    prefix = _prefix_of(name)
     if prefix in _waiting:
         load(prefix)
     else:
@@ -108,4 +125,4 @@ def _find(name: str) -> Operator | None:
 
 
 registry.hooks.derivers.append(_find)  # after that of the variants
-registry.hooks.load_all = load_all
+registry.hooks.load_all, registry.hooks.load_namesakes = load_all, _load_namesakes

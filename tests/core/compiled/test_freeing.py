@@ -109,7 +109,7 @@ def test_cycles_are_collected() -> None:
 
 
 PROGRAM = """
-import ctypes, numpy, weakref
+import ctypes, itertools, numpy, weakref
 import tenkey as tk, tenkey.numpy as np
 kept, calls = [], []
 def save(x):
@@ -134,11 +134,18 @@ def in_storage(x, former): x._storage = former
 def in_graph(x, former): x._autograd = former
 def in_data(x, former): x._data = former
 def in_base(x, former): x._data = numpy.frombuffer(Buffer(former), numpy.uint8)
+def in_word(x, former): x._word = former
+def in_two_fields(x, former): x._storage = x._autograd = itertools.repeat(former)
+def in_data_and_storage(x, former): x._data = x._storage = itertools.repeat(former)
 def also_in_list(x, former):  # until a callback empties the list while the tensor is freed
     others, x._storage = [former], former
     references.append(weakref.ref(x, lambda _: others.clear()))
+def also_in_list_of_data(x, former):
+    others, x._storage = [former], former
+    references.append(weakref.ref(x._data, lambda _: others.clear()))
 references = []
-for hold in (in_field, in_storage, in_graph, in_data, in_base, also_in_list):
+for hold in (in_field, in_storage, in_graph, in_data, in_base, in_word, in_two_fields, in_data_and_storage,
+             also_in_list, also_in_list_of_data):
     x = None
     for _ in range(100_000):
         former, x = x, tk.ones(1) + 1

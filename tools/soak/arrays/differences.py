@@ -90,10 +90,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\] = ", "wrong error", r"^no error.*shape \(\d+, 0\) does not fit", "nothing is written"),
     Difference(r"\*\*= ", "wrong value", r"np\.u?int", "NumPy has written elements before it raises an error"),
     Difference(r"signbit|copysign", "wrong value", "", "the sign of nan"),
-    Difference(
-        r"\*\*=? ", "wrong value", r"at \(\), np\.float\d+\(nan\) in NumPy; np\.float\d+\(inf\) here",
-        "half powers of minus infinity: NumPy's 0-d arrays give its square root (docs/numpy.md)",
-    ),
     Difference(r"\[v\d+ ", "wrong error", "^IndexError.*(boolean|too many indices).*no error here", _EMPTY),
     Difference(r"\[v\d+ ", "wrong shape", r"\(0,\) in NumPy; \(", _EMPTY),
     Difference(r"fill\(", "wrong error", "read-only.* no error here", "x.squeeze() can be x itself in NumPy"),
