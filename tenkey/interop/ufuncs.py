@@ -21,6 +21,7 @@ from ..core.device import CPU
 from ..core.tensor import Tensor, add_methods
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
+from ..ops.builtin import load
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 
@@ -36,7 +37,8 @@ def _operator_of(ufunc: np.ufunc) -> Any:
     except KeyError:
         name = ufunc.__name__
         known = getattr(np, name, None) is ufunc  # a ufunc of another library may have the same name
-        operator = registry.derive(f"tk::{NUMPY_NAMES.get(name, name)}") if known else None
+        load("")  # Note [Operators that are declared on first use]
+        operator = registry.operators.get(f"tk::{NUMPY_NAMES.get(name, name)}") if known else None
         _found[ufunc] = operator
         return operator
 

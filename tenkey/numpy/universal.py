@@ -33,6 +33,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
+from ..ops.builtin import load
 from .array_class import as_ndarray, as_ndarrays, as_scalars, ndarray
 from .call_rules.native_calls import SCALARS
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
@@ -419,6 +420,7 @@ def _finished(made: Any, values: tuple[Any, ...]) -> Any:
 
 def universal_functions() -> dict[str, ufunc]:
     """Return the ufuncs of the namespace by name."""
+    load("")  # Note [Operators that are declared on first use]
     made: dict[str, ufunc] = {}
     by_source: dict[np.ufunc, ufunc] = {}
     for name in sorted(vars(np)):
@@ -427,7 +429,7 @@ def universal_functions() -> dict[str, ufunc]:
             continue
         if source not in by_source:
             own = source.__name__
-            operator = registry.derive("tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}")
+            operator = registry.operators.get("tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}")
             by_source[source] = ufunc(source, own, operator)
         made[name] = by_source[source]
     return made
