@@ -57,7 +57,6 @@ BENCHMARKS: Final = (
     Benchmark(
         "cuda_host", "The host's part of calls on a GPU", ["--clock", "cpu"], quick=["--quick", "--clock", "cpu"]
     ),
-    Benchmark("imports", "Imports"),
     Benchmark("memory", "Peak memory of programs with gradients", quick=["--size", "500"]),
 )
 
