@@ -74,8 +74,10 @@ class _Conditions:
 
     def __call__(self, a: Value, b: Value) -> Value:
         operation = self.function.expressions[0].operation
-        if operation in ("logical_or", "logical_and"):  # the elements are 0 or 1
-            return a | b if operation == "logical_or" else a & b
+        if operation in ("logical_or", "maximum"):  # the elements are 0 or 1
+            return a | b
+        if operation in ("logical_and", "minimum"):
+            return a & b
         return b8(self.function(a != 0, b != 0))
 
 

@@ -57,7 +57,6 @@ BLOCK = 2048  # elements of a row that are combined before they join others
 GROUP = 16  # rows of a strip that are combined before they join others
 PIECE = 1 << 15  # elements that one task combines: 3 microseconds of work or more
 VECTORS = 8  # accumulators
-FEW = 4  # vectors of a narrow strip, which are combined one after the other
 STRIPS = 8  # of a band, which a task reads row by row: a page of float32 or less
 MOST = 32  # pieces of all bands together
 LEVELS = 40  # of the binary counter: more than a 64-bit address space has elements in groups
@@ -277,24 +276,30 @@ def reduce_rows(
 @loop(inline=False)
 def strip(p: i64, step: i64, rows: i64, columns: i64, to: pointer(A), *, S, A, LANES, element, combine) -> void:
     """Combine a group of rows of a strip, which has up to VECTORS * LANES columns."""
-    if columns <= FEW * LANES:
-        for v in range((columns + LANES - 1) // LANES):
-            only = first_lanes(columns - v * LANES, LANES)
-            first = p + v * LANES * S.size
-            total = element(load(cast(first, pointer(S)), LANES, only))
-            for i in range(1, rows):
-                total = combine(total, element(load(cast(first + i * step, pointer(S)), LANES, only)))
-            store(to + v * LANES, total)
+    if columns >= VECTORS * LANES:
+        acc = [element(load(cast(p, pointer(S)) + h * LANES, LANES)) for h in unroll(VECTORS)]
+        q = p
+        for _r in range(1, rows):
+            q += step
+            for j in unroll(VECTORS):
+                acc[j] = combine(acc[j], element(load(cast(q, pointer(S)) + j * LANES, LANES)))
+        for m in unroll(VECTORS):
+            store(to + m * LANES, acc[m])
         return
-    masks = [first_lanes(columns - k * LANES, LANES) for k in unroll(VECTORS)]
-    acc = [element(load(cast(p, pointer(S)) + h * LANES, LANES, masks[h])) for h in unroll(VECTORS)]
-    q = p
-    for _r in range(1, rows):
-        q += step
-        for j in unroll(VECTORS):
-            acc[j] = combine(acc[j], element(load(cast(q, pointer(S)) + j * LANES, LANES, masks[j])))
-    for m in unroll(VECTORS):
-        store(to + m * LANES, acc[m])
+    if columns < LANES:
+        only = first_lanes(columns, LANES)
+        few = element(load(cast(p, pointer(S)), LANES, only))
+        for r in range(1, rows):
+            few = combine(few, element(load(cast(p + r * step, pointer(S)), LANES, only)))
+        store(to, few)
+        return
+    for v in range((columns + LANES - 1) // LANES):
+        start = minimum(v * LANES, columns - LANES)  # the last vector may begin in the one before
+        first = p + start * S.size
+        total = element(load(cast(first, pointer(S)), LANES))
+        for i in range(1, rows):
+            total = combine(total, element(load(cast(first + i * step, pointer(S)), LANES)))
+        store(to + start, total)
 
 
 @loop
