@@ -43,15 +43,14 @@ def check(program: ArrayProgram) -> Result:
     unraisable: list[Any] = []
     errors: list[BaseException] = []
     before = sys.unraisablehook
-    # from Python 3.14 on the message names the function
-    sys.unraisablehook = lambda found: unraisable.append((found.exc_value, found.object or found.err_msg))
+    sys.unraisablehook = unraisable.append  # a function in C: in one of Python, the timer's exception would be lost
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"), during(program.threads, errors):
             warnings.simplefilter("ignore")
             result = _interrupted(program, unraisable) if program.timer else ways[program.kind](program)
         gc.collect(0)
         if result.kind == "agrees":
-            found = [error for error, place in unraisable if isinstance(error, _INTERNAL)]
+            found = [one.exc_value for one in unraisable if isinstance(one.exc_value, _INTERNAL)]
             if program.kind == "hostile":  # a kernel that it registers may be wrong for the other threads
                 errors = [error for error in errors if isinstance(error, _INTERNAL)]
             for error in [*errors, *found]:
@@ -165,7 +164,7 @@ def _later_calls() -> str:
 # ---- interrupted programs
 
 
-def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Result:
+def _interrupted(program: ArrayProgram, unraisable: list[Any]) -> Result:
     """Run those statements that raise nothing: NumPy loses interrupts that come while it writes a message.
 
     They have run once before, since the import system loses those that come while it frees the lock of a module.
@@ -203,7 +202,8 @@ def _interrupted(program: ArrayProgram, unraisable: list[tuple[Any, Any]]) -> Re
             except (_Interrupt, KeyboardInterrupt):  # the second if a callback of the pool of threads was interrupted
                 arrived += 1
                 continue
-            printed = [function for error, function in unraisable if isinstance(error, _Interrupt)]
+            # from Python 3.14 on the message names the function
+            printed = [one.object or one.err_msg for one in unraisable if isinstance(one.exc_value, _Interrupt)]
             # A finalizer has no caller, so Python names it. NumPy drops what __index__ and __buffer__ raise.
             named = any(callable(one) or "while calling" in str(one) for one in printed)
             if named or "in __index__" in place or "in buffer\n" in place:
