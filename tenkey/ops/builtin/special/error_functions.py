@@ -14,10 +14,11 @@ from ... import scalar as s
 from ...declare import REAL_TO_FLOAT, elementwise, pointwise
 from ..elementwise.exponential import exp
 from . import coefficients as c
-from .series import horner
+from .series import horner, power_series
 
 _SQRT_HALF: Final = math.sqrt(0.5)
 _SQRT_2PI: Final = math.sqrt(2 * math.pi)
+_SHORT_EXP: Final = tuple(1 / math.factorial(k) for k in range(6))
 
 real_erf = pointwise(
     "real_erf(Tensor x) -> Tensor",
@@ -46,13 +47,19 @@ def _exp_of_square(T: Any, x: Any, factor: float) -> Any:
     """Return ``exp(factor * x**2)`` for a factor that is a power of two.
 
     The exponential function would turn the rounding of x * x into an error that grows with the square. So x is split
-    into a head of few bits, whose square is exact, and a rest: x^2 = head^2 + (x - head) * (x + head). Guarded by
-    ``test_accuracy_in_units_in_the_last_place``.
+    into a head of few bits, whose square is exact, and a rest: x^2 = head^2 + (x - head) * (x + head). The second term
+    is small where the result is a number. Guarded by ``test_accuracy_in_units_in_the_last_place``.
     """
     size = s.minimum(s.abs(x), T(64))  # exp(64**2 / 2) is infinite, and the rest of a large number is
-    head = s.round(size * 16) * 0.0625
-    rest = (size - head) * (size + head)
-    return s.exp(head * head * factor) * s.exp(rest * factor)
+    grid = _grid(T)
+    head = s.round(size * grid) / grid
+    return s.exp(head * head * factor) * power_series(T, _SHORT_EXP, (size - head) * (size + head) * factor)
+
+
+def _grid(T: Any) -> Any:
+    """Return the number of steps per unit whose multiples up to 64 have squares without rounding."""
+    eps = getattr(T, "eps", None)
+    return T(64) if eps is None else s.where(eps > 1e-10, T(64), T(2**20))
 
 
 @elementwise(partials=lambda x, out: 2 * x * out - 2 / math.sqrt(math.pi), domain=(-2.0, 4.0))
@@ -69,18 +76,17 @@ def special_erfcx(T: Any, x: Any) -> Any:
 def _tail(T: Any, p: Any, *, gap: bool = False, twice: bool = False) -> Any:
     """Return the distance beyond which a standard normal variable lies with probability p, for p up to 1/8.
 
-    ``gap``: p is half the difference between a number and 1, which is never so small in float32 that r is 5.
+    ``gap``: p is half the difference between a number and 1, which is never so small that r is 6.2.
     ``twice``: p is twice the probability, so that the least number does not become zero.
     """
     square = math.log(2) - s.log(p) if twice else -s.log(p)
     inverse = s.rsqrt(square)
     r = square * inverse
-    near_low, near_high, far_low = 1 / 5, 1 / 1.4, 1 / 27.5
+    near_low, near_high, far_low = 1 / 6.2, 1 / 1.4, 1 / 27.5
     near = (inverse - near_low) * (2 / (near_high - near_low)) - 1
     far = (inverse - far_low) * (2 / (near_low - far_low)) - 1
-    short = horner(T, c.TAIL_NEAR, near)
-    ratio = s.where(r < 5, short, horner(T, c.TAIL_FAR, far))
-    return r * (s.where(T.eps > 1e-10, short, ratio) if gap and hasattr(T, "eps") else ratio)
+    ratio = horner(T, c.TAIL_NEAR, near)
+    return r * (ratio if gap else s.where(r < 6.2, ratio, horner(T, c.TAIL_FAR, far)))
 
 
 @elementwise(
@@ -137,8 +143,8 @@ def special_ndtr(T: Any, x: Any) -> Any:
     """
     far = s.abs(x) > 1
     tail = _upper_tail(T, s.where(far, s.abs(x), T(1)))
-    near = T(0.5) * s.erfc(s.where(far, T(0), x) * -_SQRT_HALF)
-    return s.where(far, s.where(x < 0, tail, 1 - tail), s.where(s.isnan(x), x, near))
+    near = T(0.5) + x * horner(T, c.NDTR, 2 * x * x - 1)
+    return s.where(far, s.where(x < 0, tail, 1 - tail), near)
 
 
 @elementwise(partials=lambda out: exp(out * out * 0.5) * _SQRT_2PI, domain=(0.05, 0.95))

@@ -16,7 +16,8 @@ from ..elementwise.exponential import exp, log, log1p
 from ..reductions.reduction import logsumexp, max, sum
 from ..shape.copying import floating
 from ..shape.views import broadcast_to, reshape
-from .series import power_series
+from . import coefficients as c
+from .series import horner, power_series
 
 
 @elementwise(partials=lambda out: out * (1 - out))
@@ -36,12 +37,11 @@ def special_logit(T: Any, x: Any) -> Any:
     >>> tk.special.logit(tk.asarray([0.5, 0.0, 1.0])).tolist()
     [0.0, -inf, inf]
     """
-    # log1p of a positive number loses nothing near 1/2; the quotient would overflow for the smallest numbers
-    rest = s.where(x < T(0.5), s.where(x == 0, T(0), x), 1 - x)  # not -0
-    unit = T(2) * T.eps
-    tiny = s.abs(rest) < T.eps / 8
-    scaled = s.where(tiny, rest / unit, rest)  # 1 / scaled is finite
-    size = s.log1p((1 - (rest + scaled)) / scaled) - s.where(tiny, s.log(unit), T(0))
+    rest = s.where(x < T(0.5), x, 1 - x)
+    ahead = 1 - 2 * rest  # exact where it is used, as the difference above
+    near = ahead * horner(T, c.LOGIT, ahead * ahead * 8 - 1)
+    far = rest * horner(T, c.LOG1P, rest * 8 - 1) - s.log(rest)
+    size = s.where(rest >= T(0.25), near, far)
     return s.copysign(size, x - T(0.5))
 
 
