@@ -105,7 +105,10 @@ def _ordered(value: Any, ours: Any) -> Any:
     """Copy a new NumPy array with negative strides, as ours is copied, and to row-major order if ours is in it."""
     if isinstance(value, numpy.ndarray) and isinstance(ours, tk.Tensor):
         if min(value.strides, default=0) < 0:
-            return value.copy("K")
+            once = value[tuple([slice(None) if stride else slice(1) for stride in value.strides])].copy("K")
+            strides = [new if stride else 0 for new, stride in zip(once.strides, value.strides, strict=True)]
+            writeable = value.flags.writeable
+            return numpy.lib.stride_tricks.as_strided(once, value.shape, strides, writeable=writeable)
         if value.base is not None:
             return value
         return value.copy() if numpy.asarray(ours.detach()).flags.c_contiguous else value
