@@ -22,7 +22,7 @@ _SEVERAL = "the call breaks several rules, and NumPy names another one first"
 _EMPTY = "NumPy takes an array of another library without elements for indices, a mask too"
 _SUBCLASSES = "fault: instances of classes derived from int and float are weak, and strong in NumPy"
 _ZEROS = r"[-+( ]0(\.0)?\D.* in NumPy; .*[-+( ]0(\.0)?\D.* here"
-_IMAGINARY, _NEGATIVE = r"\(-?[\d.]+j\)", r"\(-0[-+]"  # complex numbers with a real part of 0.0, -0.0
+_IMAGINARY, _NEGATIVE = r"\(-?[\d.e+]+j\)", r"\(-0[-+]"  # complex numbers with a real part of 0.0, -0.0
 _ZERO_PARTS = f"{_IMAGINARY} in NumPy; .*{_NEGATIVE}|{_NEGATIVE}.* in NumPy; .*{_IMAGINARY} here"
 _UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
 
