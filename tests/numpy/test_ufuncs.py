@@ -128,6 +128,20 @@ def test_half_powers_of_minus_infinity(dtype: str) -> None:
             assert str(_outcome(lambda y: infinity**y, [powers])) == str(_outcome(lambda y: infinity**y, [y]))
 
 
+@pytest.mark.parametrize("size", [3, 5000])
+def test_half_as_a_number_in_large_arrays_and_of_a_class_of_its_own(size: int) -> None:
+    class Number(float):
+        """A float whose arithmetic NumPy does not ask for."""
+
+    given, x = np.full(size, -np.inf), tnp.full(size, -np.inf)
+    for exponent in (0.5, Number(0.5)):
+        for call in (np.power, operator.pow, operator.ipow):
+            own = tnp.power if call is np.power else call
+            assert str(_outcome(call, [given.copy(), exponent])) == str(_outcome(own, [x.copy(), exponent]))
+    recorded = _outcome(lambda x: tnp.power(x, 0.5).detach(), [x.requires_grad_()])
+    assert str(recorded) == str(_outcome(np.power, [given, 0.5]))
+
+
 def test_gradients_of_powers() -> None:
     for exponent in (2, -1, 0.5):
         x = tnp.array([1.0, 4.0, 9.0]).requires_grad_()
