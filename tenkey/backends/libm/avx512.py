@@ -67,10 +67,13 @@ def _split(x: Value) -> tuple[Value, Value]:
     return _instruction("mask.getexp", x) - _instruction("mask.getexp", m), m - 1.0
 
 
-def _over(x: Any, y: Any) -> Value:
+def _reciprocal(y: Value) -> Value:
     inverse = _instruction("rcp14", y, rounds=False)
-    if y.type.scalar != f32:
-        inverse = fma(inverse, fma(-inverse, y, 1.0), inverse)
+    return inverse if y.type.scalar == f32 else fma(inverse, fma(-inverse, y, 1.0), inverse)
+
+
+def _over(x: Any, y: Any) -> Value:
+    inverse = _reciprocal(y)
     if not isinstance(x, Value):
         x = constant(y.type, x)
     ratio = x * inverse
@@ -78,10 +81,7 @@ def _over(x: Any, y: Any) -> Value:
 
 
 def _over_next(x: Value) -> Value:
-    y = x + 1.0
-    inverse = _instruction("rcp14", y, rounds=False)
-    if y.type.scalar != f32:
-        inverse = fma(inverse, fma(-inverse, y, 1.0), inverse)
+    inverse = _reciprocal(x + 1.0)
     ratio = x * inverse
     return fma(fma(-ratio, x, x - ratio), inverse, ratio)  # not spoilt by the rounding of x + 1
 

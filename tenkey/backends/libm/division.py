@@ -26,28 +26,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..llvm import copysign, f32, f64, fabs, floor, fma, trunc
+from . import T
 from .constants import INFINITY
 from .operations import bits_from_float, each, library_fmod, select
 
 __all__ = ["floor_divide", "remainder"]
 
 _QUOTIENT_LIMIT = each(1073741824.0, 9007199254740992.0)  # 2**30, 2**53
-
-
-def _quotient_float32(a: Any, b: Any) -> Any:
-    return f64(a) / f64(b)
-
-
-def _quotient_float64(a: Any, b: Any) -> Any:
-    return a / b
-
-
-def _narrow_float32(quotient: Any) -> Any:
-    return f32(quotient)
-
-
-def _narrow_float64(quotient: Any) -> Any:
-    return quotient
 
 
 def _rest_float32(a: Any, b: Any, quotient: Any) -> Any:
@@ -59,8 +44,6 @@ def _rest_float64(a: Any, b: Any, quotient: Any) -> Any:
     return select(rest < 0.0, rest + b, rest)
 
 
-_quotient = each(_quotient_float32, _quotient_float64)
-_narrow = each(_narrow_float32, _narrow_float64)
 _rest = each(_rest_float32, _rest_float64)
 
 
@@ -74,7 +57,7 @@ def remainder(x: Any, y: Any) -> Any:
     """Remainder of the floored division, with the sign of `y`, bit by bit as NumPy and Python compute it."""
     a = fabs(x)
     b = fabs(y)
-    rest = _fmod(a, b, _quotient(a, b))
+    rest = _fmod(a, b, f64(a) / f64(b))
     # NumPy adds y to a remainder of the other sign
     moved = select(rest != 0.0, b - rest, rest)
     opposite = (bits_from_float(x) ^ bits_from_float(y)) < 0
@@ -85,9 +68,9 @@ def floor_divide(x: Any, y: Any) -> Any:
     """Floor of the quotient, bit by bit as NumPy and Python compute it; x / 0 is infinite or NaN."""
     a = fabs(x)
     b = fabs(y)
-    quotient = _quotient(a, b)
+    quotient = f64(a) / f64(b)
     rest = _fmod(a, b, quotient)
-    whole = select(b == 0.0, _narrow(quotient), (a - rest) / b)
+    whole = select(b == 0.0, T(quotient), (a - rest) / b)
     moved = select(rest != 0.0, whole + 1.0, whole)
     opposite = (bits_from_float(x) ^ bits_from_float(y)) < 0
     signed = select(opposite, -moved, whole)

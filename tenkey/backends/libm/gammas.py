@@ -130,11 +130,6 @@ def lgamma_float32(x: Any) -> Any:
     return select(x == 0.0, INFINITY, value)
 
 
-def _with_next(above: Any, below: Any, step: Any) -> Any:
-    # above / below + 1 / step as one fraction, and the next step
-    return above * step + below, below * step, step + 1.0
-
-
 def digamma(x: Any) -> Any:
     """Derivative of `lgamma`; NaN at its negative poles. Error below 1e-14 of the greater of 1 and the terms."""
     below = x < 0.0
@@ -142,16 +137,11 @@ def digamma(x: Any) -> Any:
     near = a < _LARGE
     # 1 / a + ... + 1 / (a + 7) as one fraction
     bounded = select(near, a, 1.0)
-    above = 1.0
+    above: Any = 1.0
     product = bounded
     step = bounded + 1.0
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
-    above, product, step = _with_next(above, product, step)
+    for _ in range(7):
+        above, product, step = above * step + product, product * step, step + 1.0
     z = select(near, bounded + _LARGE, a)
     inverse = 1.0 / z
     square = inverse * inverse
@@ -173,20 +163,9 @@ def trigamma(x: Any) -> Any:
     # the sum of 1 / (a + k)**2 for 0 <= k < 8: each by a division, since the squares of a product may vanish
     inverse = 1.0 / bounded
     total = inverse * inverse
-    inverse = 1.0 / (bounded + 1.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 2.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 3.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 4.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 5.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 6.0)
-    total = total + inverse * inverse
-    inverse = 1.0 / (bounded + 7.0)
-    total = total + inverse * inverse
+    for k in range(1, 8):
+        inverse = 1.0 / (bounded + float(k))
+        total = total + inverse * inverse
     z = select(near, bounded + _LARGE, a)
     reciprocal = 1.0 / z
     square = reciprocal * reciprocal

@@ -41,6 +41,21 @@ _POW_LOG = (
 )  # fmt: skip
 
 
+def _limited_exponent(y: Any) -> Any:
+    # makes 1**inf equal 1; the limits count as even
+    y = select(y > _POW_Y_LIMIT, _POW_Y_LIMIT, y)
+    return select(y < -_POW_Y_LIMIT, -_POW_Y_LIMIT, y)
+
+
+def _with_sign(x: Any, power: Any, logarithm: Any, value: Any) -> Any:
+    # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
+    half = power * 0.5
+    fraction = fabs(half - rint(half))
+    other = select(fabs(logarithm) < INFINITY, NAN, 1.0)
+    sign = select(fraction == 0.5, -1.0, select(rint(power) == power, 1.0, other))
+    return select(bits_from_float(x) < 0, value * sign, value)
+
+
 def _pow_float32(x: Any, y: Any) -> Any:
     # by way of float64, of which a float32 subnormal is a normal number
     magnitude = fabs(x)
@@ -52,10 +67,7 @@ def _pow_float32(x: Any, y: Any) -> Any:
     logarithm = k + s * horner(s * s, _WIDE_LOG2)
     logarithm = select(wide < INFINITY, logarithm, wide)
     logarithm = select(wide == 0.0, -INFINITY, logarithm)
-    # A limited y makes 1**inf equal 1 and counts as even.
-    power = f64(y)
-    power = select(power > _POW_Y_LIMIT, _POW_Y_LIMIT, power)
-    power = select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
+    power = _limited_exponent(f64(y))
     exponent = power * logarithm
     exponent = select(exponent > _POW_HIGH, _POW_HIGH, exponent)
     exponent = select(exponent < _POW_LOW, _POW_LOW, exponent)
@@ -63,12 +75,7 @@ def _pow_float32(x: Any, y: Any) -> Any:
     f = exponent - (shifted - _WIDE_MAGIC_BIASED)
     factor = float_from_bits(bits_from_float(shifted) << 52)
     value = f32((1.0 + f * horner(f, _WIDE_EXP2)) * factor)
-    # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
-    half = power * 0.5
-    fraction = fabs(half - rint(half))
-    other = select(fabs(logarithm) < INFINITY, NAN, 1.0)
-    sign = select(fraction == 0.5, -1.0, select(rint(power) == power, 1.0, other))
-    return select(bits_from_float(x) < 0, value * sign, value)
+    return _with_sign(x, power, logarithm, value)
 
 
 def _pow_float64(x: Any, y: Any) -> Any:
@@ -104,9 +111,7 @@ def _pow_float64(x: Any, y: Any) -> Any:
     t_low = ((k - t) + base) + base_low
     t = select(magnitude < INFINITY, t, magnitude)
     t = select(magnitude == 0.0, -INFINITY, t)
-    # A limited y makes 1**inf equal 1 and counts as even.
-    power = select(y > _POW_Y_LIMIT, _POW_Y_LIMIT, y)
-    power = select(power < -_POW_Y_LIMIT, -_POW_Y_LIMIT, power)
+    power = _limited_exponent(y)
     exponent = power * t
     exponent_low = fma(power, t, -exponent) + power * t_low
     exponent_low = select(fabs(exponent) < _POW_HIGH, exponent_low, 0.0)
@@ -115,12 +120,7 @@ def _pow_float64(x: Any, y: Any) -> Any:
     shifted = exponent + MAGIC_SPLIT
     f = (exponent - (shifted - MAGIC_SPLIT)) + exponent_low
     value = _scale(1.0 + f * horner(f, EXP2), shifted)
-    # An even exponent gives +, an odd one the sign of x, any other NaN for a finite x < 0.
-    half = power * 0.5
-    fraction = fabs(half - rint(half))
-    other = select(fabs(t) < INFINITY, NAN, 1.0)
-    sign = select(fraction == 0.5, -1.0, select(rint(power) == power, 1.0, other))
-    return select(bits_from_float(x) < 0, value * sign, value)
+    return _with_sign(x, power, t, value)
 
 
 _pow = each(_pow_float32, _pow_float64)
