@@ -71,9 +71,9 @@ def _optimize(module: Any, machine: Any, vectorize: bool, passes: tuple[str, ...
     llvm.DisposePipelineTuningOptions(options)
 
 
-def _emitted(text: str, level: int, vectorize: bool, passes: tuple[str, ...], binary: bool) -> bytes:
+def _emitted(text: str, vectorize: bool, brief: bool, cold: bool, binary: bool) -> bytes:
     llvm = library()
-    machine, triple, layout = _machine(level)
+    machine, triple, layout = _machine(_COLD if cold else _USUAL)
     error = ctypes.c_char_p()
     module = llvm.ParseAssembly(_context(), text.encode(), ctypes.byref(error))
     if error.value is not None:
@@ -81,7 +81,7 @@ def _emitted(text: str, level: int, vectorize: bool, passes: tuple[str, ...], bi
     try:
         llvm.SetTarget(module, triple)
         llvm.SetDataLayout(module, layout)
-        _optimize(module, machine, vectorize, passes)
+        _optimize(module, machine, vectorize, _QUICK if cold else _BRIEF if brief else ())
         buffer = llvm.TargetMachineEmitToMemory(machine, module, int(binary), ctypes.byref(error))
         if not buffer:
             raise RuntimeError(llvm.taken(error))
@@ -98,17 +98,12 @@ def object_code(text: str, vectorize: bool = False, brief: bool = False, *, cold
 
     ``cold`` code is emitted in a fifth of the time, with instructions that are not the best.
     """
-    return _code(text, vectorize, brief, cold, True)
+    return _emitted(text, vectorize, brief, cold, True)
 
 
 def assembly(text: str, vectorize: bool = False, brief: bool = False, *, cold: bool = False) -> str:
     """Return the processor's assembly code of a module, for readers."""
-    return _code(text, vectorize, brief, cold, False).decode()
-
-
-def _code(text: str, vectorize: bool, brief: bool, cold: bool, binary: bool) -> bytes:
-    passes = _QUICK if cold else _BRIEF if brief else ()
-    return _emitted(text, _COLD if cold else _USUAL, vectorize, passes, binary)
+    return _emitted(text, vectorize, brief, cold, False).decode()
 
 
 HALF_CONVERSIONS: Final = """

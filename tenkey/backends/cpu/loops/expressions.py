@@ -9,6 +9,7 @@ pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +40,6 @@ from ...llvm import (
     constant,
     convert,
     copysign,
-    f16,
     f32,
     f64,
     fabs,
@@ -53,12 +53,11 @@ from ...llvm import (
     select,
     sqrt,
     trunc,
-    u32,
     unsigned_of,
     vector,
     zeros,
 )
-from ...llvm.values import truth
+from ...llvm.values import emit, truth
 
 __all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
 
@@ -274,8 +273,6 @@ def converted(value: Value, to: Type) -> Value:
         return converted(convert(value, vector(f32, lanes)), T)
     if of.kind == "f" and to.kind in "iu":
         return _whole(value, T)
-    if of.kind == "f" and of.size == 8 and to.scalar == f16:
-        return convert(_odd(value), T)
     if of.kind in "iu" and of.size > 2 and to.kind in "fh" and to.size == 2:
         return converted(convert(value, vector(f64, lanes)), T)
     return convert(value, T)
@@ -289,8 +286,6 @@ def _narrowed(value: Value, dtype: np.dtype) -> Value:
 
 def _whole(value: Value, to: Type) -> Value:
     """Truncate floats to integers through a signed type: integers wrap around, and nothing is undefined."""
-    from ...llvm.values import emit
-
     lanes = value.type.lanes
     through = i32 if to.size < 4 or to.scalar == i32 else i64
     wide = vector(through, lanes)
@@ -305,26 +300,13 @@ def _whole(value: Value, to: Type) -> Value:
     return convert(emit(wide, f"freeze {found.text}"), to)
 
 
-def _odd(value: Value) -> Value:
-    """Round a float64 to float32 so that rounding again is right: towards zero, with an odd last bit if inexact."""
-    lanes = value.type.lanes
-    single, bits = vector(f32, lanes), vector(u32, lanes)
-    near = convert(value, single)
-    back = convert(near, value.type)
-    pattern = bitcast(near, u32) - convert(fabs(back) > fabs(value), bits)
-    inexact = (back != value) & (value == value)
-    return bitcast(pattern | convert(inexact, bits), f32)
-
-
 # ---- operations
 
 _EPS: Final = {
     "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "complex64": 2.0**-23, "float64": 2.0**-52,
     "complex128": 2.0**-52,
 }  # fmt: skip
-_LACKING: Final = {
-    "float32": ("hypot",), "float64": ("hypot",),
-}  # fmt: skip
+_LACKING: Final = {"float32": ("hypot",), "float64": ("hypot",)}
 """Operations that are expressed by others, by the dtype of the arithmetic."""
 
 
@@ -351,28 +333,19 @@ _LOGIC: Final[dict[str, Callable[..., Value]]] = {
     "logical_not": lambda a: ~a, "where": select,
 }  # fmt: skip
 
-_made: Final[dict[str, _Operations]] = {}
 
-
+@cache
 def _operations(dtype: str) -> _Operations:
     """Return the operations on values of the dtype in which a dtype is computed."""
-    found = _made.get(dtype)
-    if found is None:
-        name = compute_dtype(dtype)
-        if name == "bool":
-            found = _on_conditions()
-        elif name.startswith("float"):
-            found = _on_floats(f32 if name == "float32" else f64)
-        else:
-            found = _on_integers(of_dtype(np.dtype(name)))
-        if dtype in ("float16", "bfloat16"):
-            del found["nextafter"]  # the neighbours in float32 are others
-        _made[dtype] = found
+    name = compute_dtype(dtype)
+    if name == "bool":
+        return _on_conditions()
+    if not name.startswith("float"):
+        return _on_integers(of_dtype(np.dtype(name)))
+    found = _on_floats(f32 if name == "float32" else f64)
+    if dtype in ("float16", "bfloat16"):
+        del found["nextafter"]  # the neighbours in float32 are others
     return found
-
-
-def _same(like: Value, number: float) -> Value:
-    return constant(like.type, number)
 
 
 def _on_floats(T: Type) -> _Operations:
@@ -384,7 +357,7 @@ def _on_floats(T: Type) -> _Operations:
         "ceil": ceil, "trunc": trunc, "round": rint, "copysign": copysign, "fma": fma, "maximum": _maximum,
         "minimum": _minimum, "isnan": lambda a: a != a, "isfinite": lambda a: fabs(a) < float("inf"),
         "isinf": lambda a: fabs(a) == float("inf"), "signbit": lambda a: bitcast(a, i32 if f32 == T else i64) < 0,
-        "sign": lambda a: select(a > 0.0, _same(a, 1.0), select(a < 0.0, _same(a, -1.0), a + 0.0)),
+        "sign": lambda a: select(a > 0.0, 1.0, select(a < 0.0, -1.0, a + 0.0)),
         "nextafter": _nextafter,
     }  # fmt: skip
     found.update({name: _library_function(name, T) for name in LIBRARY})
@@ -404,14 +377,10 @@ def _library_function(name: str, T: Type) -> Callable[..., Value]:
         known = scalar_functions(T)
         if name not in known:  # some functions exist in double precision alone
             wide = scalar_functions(f64)
-            return _in_float64(wide.get(f"{name}_float32", wide[name]))(*operands)
+            return f32(wide.get(f"{name}_float32", wide[name])(*map(f64, operands)))  # type: ignore[no-any-return]
         return known[name](*operands)  # type: ignore[no-any-return]
 
     return function
-
-
-def _in_float64(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    return lambda x: f32(function(f64(x)))  # type: ignore[no-any-return]
 
 
 def _nextafter(x: Value, y: Value) -> Value:
@@ -438,10 +407,8 @@ def _on_conditions() -> _Operations:
 
 
 _NEVER: Final[dict[str, Callable[..., Value]]] = {
-    "isnan": lambda a: constant(vector(i1, a.type.lanes), False),
-    "isinf": lambda a: constant(vector(i1, a.type.lanes), False),
+    **dict.fromkeys(("isnan", "isinf", "signbit"), lambda a: constant(vector(i1, a.type.lanes), False)),
     "isfinite": lambda a: constant(vector(i1, a.type.lanes), True),
-    "signbit": lambda a: constant(vector(i1, a.type.lanes), False),
 }
 """What integers are not."""
 

@@ -145,12 +145,8 @@ def _write_adjacent(to: i64, source: i64, count: i64, *, SIZE: int, LANES: int) 
 @loop(inline=True)
 def _read(to: i64, source: i64, step: i64, count: i64, padded: i64, *, SIZE: int, LANES: int) -> void:
     """Copy elements into a buffer, followed by copies of the first up to a whole vector."""
-    if SIZE in _WORDS:
-        if step == SIZE:
-            _read_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
-        else:
-            _copy(to, SIZE, source, step, count, SIZE=SIZE)
-            _copy(to + count * SIZE, SIZE, source, 0, padded - count, SIZE=SIZE)
+    if SIZE in _WORDS and step == SIZE:
+        _read_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
     else:
         _copy(to, SIZE, source, step, count, SIZE=SIZE)
         _copy(to + count * SIZE, SIZE, source, 0, padded - count, SIZE=SIZE)
@@ -159,11 +155,8 @@ def _read(to: i64, source: i64, step: i64, count: i64, padded: i64, *, SIZE: int
 @loop(inline=True)
 def _write(to: i64, step: i64, source: i64, count: i64, *, SIZE: int, LANES: int) -> void:
     """Copy elements from a buffer."""
-    if SIZE in _WORDS:
-        if step == SIZE:
-            _write_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
-        else:
-            _copy(to, step, source, SIZE, count, SIZE=SIZE)
+    if SIZE in _WORDS and step == SIZE:
+        _write_adjacent(to, source, count, SIZE=SIZE, LANES=LANES)
     else:
         _copy(to, step, source, SIZE, count, SIZE=SIZE)
 
@@ -182,13 +175,10 @@ def pointwise(
         pointers[k] = args[k]
         moves[k] = LANES * dtype.itemsize
         if steps[k] != dtype.itemsize:
-            if k < len(INPUTS):
-                if steps[k] == 0:
-                    _read(buffers[k], args[k], dtype.itemsize, i64(1), i64(LANES), SIZE=dtype.itemsize, LANES=LANES)
-                    pointers[k] = buffers[k]
-                    moves[k] = 0
-                else:
-                    direct = 0
+            if k < len(INPUTS) and steps[k] == 0:
+                _read(buffers[k], args[k], dtype.itemsize, i64(1), i64(LANES), SIZE=dtype.itemsize, LANES=LANES)
+                pointers[k] = buffers[k]
+                moves[k] = 0
             else:
                 direct = 0
     done = 0
