@@ -52,49 +52,7 @@ from ...llvm.instructions import (
 )
 from ...llvm.language import loop
 from ...llvm.value_types import i8, i32, i64, pointer, void
-from .state_block import (
-    ASLEEP,
-    AWAITED,
-    BELL,
-    BLOCKED,
-    CHUNK,
-    CLOCK,
-    CORES,
-    DATA,
-    END,
-    ENDED,
-    FIRST,
-    FUTEX,
-    GETCPU,
-    HELPERS,
-    INDEX,
-    INTERRUPT,
-    JOINED,
-    LOAD,
-    MINE,
-    NEXT,
-    PACES,
-    PACES_COUNT,
-    POOL,
-    REGION,
-    RUN,
-    SHARES,
-    SIGMASK,
-    SLOT_WORDS,
-    SLOTS,
-    SPIN,
-    SYSCALL,
-    TASK,
-    TEAM,
-    TICKET,
-    TURNED,
-    TURNS,
-    WAKES,
-    WORKERS,
-    WORTH_WAKING,
-    YIELD,
-    N,
-)
+from . import state_block as at
 
 __all__ = ["parallel", "run", "serve"]
 
@@ -122,16 +80,16 @@ def parallel(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, ch
 def _divide(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64) -> void:
     """Leave a call of several chunks to the pool: Note [Workers are started when they are worth it]."""
     words = cast(pool, pointer(i64))
-    if atomic_load(words + RUN) == 0:
-        awaited = words[AWAITED] - ((n - 1) // chunk + 1)
-        words[AWAITED] = maximum(awaited, 0)  # a count that is lost between threads does no harm
-        if (words[LOAD] != 0) & (awaited <= 0):
+    if atomic_load(words + at.RUN) == 0:
+        awaited = words[at.AWAITED] - ((n - 1) // chunk + 1)
+        words[at.AWAITED] = maximum(awaited, 0)  # a count that is lost between threads does no harm
+        if (words[at.LOAD] != 0) & (awaited <= 0):
             complete = stack(i64)  # Note [An interrupt in a callback]
             complete[0] = 0
-            call(_function(words[LOAD]), complete)
+            call(_function(words[at.LOAD]), complete)
             if complete[0] == 0:
-                call(_function(words[INTERRUPT]))
-    run = atomic_load(words + RUN)
+                call(_function(words[at.INTERRUPT]))
+    run = atomic_load(words + at.RUN)
     if run == 0:
         _serially(task, data, n, chunk, 0)
     else:
@@ -156,32 +114,32 @@ def _serially(task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, turned: 
 def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: i64, *, NATIVE) -> void:
     """Run a region of at least two chunks: the function whose address is ``RUN``."""
     words = cast(pool, pointer(i64))
-    turned = atomic_add(words + TURNS, 1, "monotonic") & 1
-    if words[HELPERS] < 1:
+    turned = atomic_add(words + at.TURNS, 1, "monotonic") & 1
+    if words[at.HELPERS] < 1:
         _serially(task, data, n, chunk, turned)
         return
-    _, taken = compare_exchange(words + REGION, 0, 1)
+    _, taken = compare_exchange(words + at.REGION, 0, 1)
     if not taken:
         _serially(task, data, n, chunk, turned)
         return
-    team = words[WORKERS]
+    team = words[at.WORKERS]
     mine = _own_worker(words, team)
     chunks = (n - 1) // chunk + 1
-    shares = minimum(minimum(words[HELPERS], team - i64(mine < team)) + 1, chunks)
-    words[TASK], words[DATA], words[N], words[CHUNK] = address(task), address(data), n, chunk
-    words[SHARES], words[MINE], words[TEAM], words[TURNED] = shares, mine, team, turned
+    shares = minimum(minimum(words[at.HELPERS], team - i64(mine < team)) + 1, chunks)
+    words[at.TASK], words[at.DATA], words[at.N], words[at.CHUNK] = address(task), address(data), n, chunk
+    words[at.SHARES], words[at.MINE], words[at.TEAM], words[at.TURNED] = shares, mine, team, turned
     began = _now(words) if NATIVE else 0
-    pace = words + (((address(task) >> 4) % PACES_COUNT) * 2 + PACES)
+    pace = words + (((address(task) >> 4) % at.PACES_COUNT) * 2 + at.PACES)
     known = pace[0] == address(task)
-    brief = known & (pace[1] * chunks < words[WORTH_WAKING]) & (began - words[ENDED] > words[SPIN])
-    atomic_store(words + WAKES, shares if brief else 0, "monotonic")
+    brief = known & (pace[1] * chunks < words[at.WORTH_WAKING]) & (began - words[at.ENDED] > words[at.SPIN])
+    atomic_store(words + at.WAKES, shares if brief else 0, "monotonic")
     for k in range(shares):
         slot = _slot(words, k)
-        slot[FIRST] = chunks * k // shares
-        slot[END] = chunks * (k + 1) // shares
-        atomic_store(slot + NEXT, slot[FIRST], "monotonic")
-    before = atomic_load(words + TICKET, "monotonic")
-    atomic_store(words + TICKET, (((before >> 32) + 1) << 32) | OPEN, "seq_cst")
+        slot[at.FIRST] = chunks * k // shares
+        slot[at.END] = chunks * (k + 1) // shares
+        atomic_store(slot + at.NEXT, slot[at.FIRST], "monotonic")
+    before = atomic_load(words + at.TICKET, "monotonic")
+    atomic_store(words + at.TICKET, (((before >> 32) + 1) << 32) | OPEN, "seq_cst")
     done = _work(words, mine, NATIVE=NATIVE)
     if NATIVE:
         ended = _now(words)
@@ -189,36 +147,38 @@ def run(pool: pointer(i8), task: pointer(i8), data: pointer(i8), n: i64, chunk: 
             recent = (ended - began) // done
             earlier = pace[1] if known else recent
             pace[0], pace[1] = address(task), (3 * earlier + minimum(recent, 4 * earlier)) // 4
-        words[ENDED] = ended
-    inside = atomic_and(words + TICKET, ~OPEN) & INSIDE
+        words[at.ENDED] = ended
+    inside = atomic_and(words + at.TICKET, ~OPEN) & INSIDE
     turns = 0
     while inside != 0:
         pause()
         turns += 1
         if turns > PATIENCE:
             if NATIVE:
-                ticket = atomic_or(words + TICKET, WAITED) | WAITED
+                ticket = atomic_or(words + at.TICKET, WAITED) | WAITED
                 if (ticket & INSIDE) != 0:
-                    low = cast(words + TICKET, pointer(i32))
-                    call(_function(words[SYSCALL]), words[FUTEX], low, WAIT, i64(i32(ticket)), 0, 0, 0, returns=i64)
+                    low = cast(words + at.TICKET, pointer(i32))
+                    call(
+                        _function(words[at.SYSCALL]), words[at.FUTEX], low, WAIT, i64(i32(ticket)), 0, 0, 0, returns=i64
+                    )
             else:
-                call(_function(words[YIELD]))
-        inside = atomic_load(words + TICKET) & INSIDE
-    atomic_store(words + REGION, 0)
+                call(_function(words[at.YIELD]))
+        inside = atomic_load(words + at.TICKET) & INSIDE
+    atomic_store(words + at.REGION, 0)
 
 
 def _slot(words: Any, index: Any) -> Any:
-    return words + (index * SLOT_WORDS + SLOTS)
+    return words + (index * at.SLOT_WORDS + at.SLOTS)
 
 
 @loop
 def _own_worker(words: pointer(i64), team: i64) -> i64:
     """Return the worker that is pinned to the core on which this thread runs, or ``team``."""
-    if words[GETCPU] == 0:
+    if words[at.GETCPU] == 0:
         return team
-    core = i64(call(_function(words[GETCPU]), returns=i32))
+    core = i64(call(_function(words[at.GETCPU]), returns=i32))
     for k in range(team):
-        if words[CORES + k] == core:
+        if words[at.CORES + k] == core:
             return k
     return team
 
@@ -227,15 +187,15 @@ def _own_worker(words: pointer(i64), team: i64) -> i64:
 def _work(words: pointer(i64), me: i64, *, NATIVE) -> i64:
     """Do the chunks of this thread's own share, then those of the others; return how many."""
     done = 0
-    shares, chunk, n, turned = words[SHARES], words[CHUNK], words[N], words[TURNED]
-    task, data = _function(words[TASK]), _function(words[DATA])
+    shares, chunk, n, turned = words[at.SHARES], words[at.CHUNK], words[at.N], words[at.TURNED]
+    task, data = _function(words[at.TASK]), _function(words[at.DATA])
     for k in range(shares):
         slot = _slot(words, (me + k) % shares)
-        while atomic_load(slot + NEXT, "monotonic") < slot[END]:
+        while atomic_load(slot + at.NEXT, "monotonic") < slot[at.END]:
             _wake_one(words, shares, NATIVE=NATIVE)
-            claimed = atomic_add(slot + NEXT, 1, "monotonic")
-            if claimed < slot[END]:
-                start = (slot[FIRST] + slot[END] - 1 - claimed if turned != 0 else claimed) * chunk
+            claimed = atomic_add(slot + at.NEXT, 1, "monotonic")
+            if claimed < slot[at.END]:
+                start = (slot[at.FIRST] + slot[at.END] - 1 - claimed if turned != 0 else claimed) * chunk
                 call(task, data, start, minimum(start + chunk, n))
                 done += 1
     return done
@@ -244,51 +204,51 @@ def _work(words: pointer(i64), me: i64, *, NATIVE) -> i64:
 @loop
 def _wake_one(words: pointer(i64), shares: i64, *, NATIVE) -> void:
     """Wake the next worker of the region, if it sleeps."""
-    if atomic_load(words + WAKES, "monotonic") >= shares - 1:
+    if atomic_load(words + at.WAKES, "monotonic") >= shares - 1:
         return
-    turn = atomic_add(words + WAKES, 1, "monotonic")
+    turn = atomic_add(words + at.WAKES, 1, "monotonic")
     if turn >= shares - 1:
         return
-    slot = _slot(words, (words[MINE] + 1 + turn) % words[TEAM])
-    asleep = cast(slot + ASLEEP, pointer(i32))
+    slot = _slot(words, (words[at.MINE] + 1 + turn) % words[at.TEAM])
+    asleep = cast(slot + at.ASLEEP, pointer(i32))
     if atomic_load(asleep, "seq_cst") == 0:
         return
     if exchange(asleep, 0, "seq_cst") == 0:
         return
     if NATIVE:
-        call(_function(words[SYSCALL]), words[FUTEX], asleep, WAKE, 1, 0, 0, 0, returns=i64)
+        call(_function(words[at.SYSCALL]), words[at.FUTEX], asleep, WAKE, 1, 0, 0, 0, returns=i64)
     else:
-        call(_function(slot[BELL]))
+        call(_function(slot[at.BELL]))
 
 
 @loop(brief=True, cold=True)
 def serve(place: pointer(i8), *, NATIVE) -> i64:
     """Join regions: the life of the worker that has this slot; if not ``NATIVE``, return when it may sleep."""
     slot = cast(place, pointer(i64))
-    words = cast(slot[POOL], pointer(i64))
-    me = slot[INDEX]
-    asleep = cast(slot + ASLEEP, pointer(i32))
+    words = cast(slot[at.POOL], pointer(i64))
+    me = slot[at.INDEX]
+    asleep = cast(slot + at.ASLEEP, pointer(i32))
     seen: i64 = NEVER
     turns = 0
     if NATIVE:
-        call(_function(words[SIGMASK]), BLOCK, words + BLOCKED, 0, returns=i32)
-    deadline = _now(words) + words[SPIN] if NATIVE else 0
+        call(_function(words[at.SIGMASK]), BLOCK, words + at.BLOCKED, 0, returns=i32)
+    deadline = _now(words) + words[at.SPIN] if NATIVE else 0
     while True:
-        ticket = atomic_load(words + TICKET)
+        ticket = atomic_load(words + at.TICKET)
         number = ticket >> 32
         if number != seen:
-            full = (ticket & INSIDE) >= words[SHARES] - 1
-            if ((ticket & OPEN) == 0) | full | (me == words[MINE]) | (me >= words[TEAM]):
+            full = (ticket & INSIDE) >= words[at.SHARES] - 1
+            if ((ticket & OPEN) == 0) | full | (me == words[at.MINE]) | (me >= words[at.TEAM]):
                 seen = number
             else:
-                _, joined = compare_exchange(words + TICKET, ticket, ticket + 1)
+                _, joined = compare_exchange(words + at.TICKET, ticket, ticket + 1)
                 if joined:
                     seen = number
-                    atomic_add(words + JOINED, 1, "monotonic")
+                    atomic_add(words + at.JOINED, 1, "monotonic")
                     _work(words, me, NATIVE=NATIVE)
                     _leave(words, NATIVE=NATIVE)
                     if NATIVE:
-                        deadline = _now(words) + words[SPIN]
+                        deadline = _now(words) + words[at.SPIN]
             continue
         if NATIVE:
             pause()
@@ -298,14 +258,14 @@ def serve(place: pointer(i8), *, NATIVE) -> i64:
             if _now(words) < deadline:
                 continue
         atomic_store(asleep, 1, "seq_cst")
-        if (atomic_load(words + TICKET, "seq_cst") >> 32) == seen:
+        if (atomic_load(words + at.TICKET, "seq_cst") >> 32) == seen:
             if NATIVE:
-                call(_function(words[SYSCALL]), words[FUTEX], asleep, WAIT, 1, 0, 0, 0, returns=i64)
+                call(_function(words[at.SYSCALL]), words[at.FUTEX], asleep, WAIT, 1, 0, 0, 0, returns=i64)
             else:
                 return 0
         if NATIVE:
             atomic_store(asleep, 0, "seq_cst")
-            deadline = _now(words) + words[SPIN]
+            deadline = _now(words) + words[at.SPIN]
         elif exchange(asleep, 0, "seq_cst") == 0:
             return 0  # the bell rings
     return 0
@@ -314,15 +274,15 @@ def serve(place: pointer(i8), *, NATIVE) -> i64:
 @loop
 def _leave(words: pointer(i64), *, NATIVE) -> void:
     """Leave the region, and wake the caller if it sleeps until the last worker has left."""
-    before = atomic_add(words + TICKET, -1)
+    before = atomic_add(words + at.TICKET, -1)
     if NATIVE and ((before & WAITED) != 0) & ((before & INSIDE) == 1):
-        low = cast(words + TICKET, pointer(i32))
-        call(_function(words[SYSCALL]), words[FUTEX], low, WAKE, 1, 0, 0, 0, returns=i64)
+        low = cast(words + at.TICKET, pointer(i32))
+        call(_function(words[at.SYSCALL]), words[at.FUTEX], low, WAKE, 1, 0, 0, 0, returns=i64)
 
 
 @loop
 def _now(words: pointer(i64)) -> i64:
     """Return the nanoseconds of the monotonic clock."""
     time = stack(i64, 2)
-    call(_function(words[CLOCK]), 1, time, returns=i32)
+    call(_function(words[at.CLOCK]), 1, time, returns=i32)
     return time[0] * 1_000_000_000 + time[1]
