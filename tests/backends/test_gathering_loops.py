@@ -79,7 +79,7 @@ def test_selections_of_every_form() -> None:
             label = f"{np.dtype(dtype)} {x.shape} {x.strides} at {[None if i is None else i.shape for i in indices]}"
             with failures.of(f"gather {label}"):
                 out = np.empty(walk.shape, dtype)
-                assert walks.gather_into(x, walk, out)
+                assert walks.carry_out(x, walk, out, "get")
                 np.testing.assert_array_equal(out, want, strict=True)
             source = _source(rng, want.shape, dtype)
             with failures.of(f"set {label}"):
@@ -87,7 +87,7 @@ def test_selections_of_every_form() -> None:
                 again = walks.walk_of(made, indices)
                 assert again is not None
                 assert walks.in_range(again)
-                assert walks.scatter_from(made, again, source)
+                assert walks.carry_out(made, again, source, "set")
                 expected[at] = source
                 np.testing.assert_array_equal(made, expected)
             for mode in {"add", str(rng.choice(modes))}:
@@ -97,7 +97,7 @@ def test_selections_of_every_form() -> None:
                     made, expected = x.copy(), x.copy()
                     again = walks.walk_of(made, indices)
                     assert again is not None
-                    assert walks.scatter_from(made, again, source, mode)
+                    assert walks.carry_out(made, again, source, mode)
                     _UFUNCS[mode].at(expected, at, source)
                     np.testing.assert_array_equal(made, expected)
     failures.check()
@@ -159,7 +159,7 @@ def test_rows_with_gaps() -> None:
         walk = walks.walk_of(x, [index])
         assert walk is not None
         out = np.empty(walk.shape, np.float32)
-        assert walks.gather_into(x, walk, out)
+        assert walks.carry_out(x, walk, out, "get")
         np.testing.assert_array_equal(out, x[index])
 
 
@@ -180,7 +180,7 @@ def test_duplicates_keep_their_order() -> None:
                 made = x.copy()
                 walk = walks.walk_of(made, [index])
                 assert walk is not None
-                assert walks.scatter_from(made, walk, source, mode)
+                assert walks.carry_out(made, walk, source, mode)
                 np.testing.assert_array_equal(made, want)  # sums of floats too: their order is that of the indices
         finally:
             tk.set_num_threads(before)
@@ -194,7 +194,7 @@ def test_nan_and_signed_zeros() -> None:
         made, want = x.copy(), x.copy()
         walk = walks.walk_of(made, [index])
         assert walk is not None
-        assert walks.scatter_from(made, walk, source, mode)
+        assert walks.carry_out(made, walk, source, mode)
         with np.errstate(invalid="ignore"):
             _UFUNCS[mode].at(want, index, source)
         np.testing.assert_array_equal(made, want)
@@ -215,15 +215,15 @@ def test_every_index_is_checked() -> None:
                         walk = walks.walk_of(array, given)
                         assert walk is not None
                         assert not walks.in_range(walk)
-                        assert not walks.gather_into(array, walk, np.empty(walk.shape, np.float32))
+                        assert not walks.carry_out(array, walk, np.empty(walk.shape, np.float32), "get")
                         source = np.broadcast_to(np.float32(1), walk.shape)
-                        assert not walks.scatter_from(array.copy(), walk, source)
-                        assert not walks.scatter_from(array.copy(), walk, source, "add")
+                        assert not walks.carry_out(array.copy(), walk, source, "set")
+                        assert not walks.carry_out(array.copy(), walk, source, "add")
                 index[place] = -n
                 walk = walks.walk_of(x, [index])
                 assert walk is not None
                 assert walks.in_range(walk)
-                assert walks.gather_into(x, walk, np.empty(n, np.float32))
+                assert walks.carry_out(x, walk, np.empty(n, np.float32), "get")
     failures.check()
 
 
@@ -320,7 +320,7 @@ def _put_itself(x: Any, rows: Any) -> Any:
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Let selections run in the loops, or as where there are none; the list says which loops ran."""
     ran: list[str] = []
-    for name in ("gather_into", "scatter_from", "walk_by_one"):
+    for name in ("carry_out", "walk_by_one"):
         function = getattr(selections, name)
 
         def observed(*args: Any, name: str = name, function: Callable[..., bool] = function) -> bool:
@@ -349,7 +349,7 @@ def test_operators(compiled: list[str]) -> None:
                     np.testing.assert_array_equal(made.numpy(), reference(x, r, i, y), strict=True)
     failures.check()
     if compiled:
-        assert set(compiled) == {"gather_into", "scatter_from", "walk_by_one"}
+        assert set(compiled) == {"carry_out", "walk_by_one"}
 
 
 @pytest.mark.usefixtures("compiled")

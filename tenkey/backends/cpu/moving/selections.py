@@ -7,7 +7,7 @@ import numpy as np
 from ...allocation.host import allocate
 from ...llvm.compiled import UnavailableError
 from ..thresholds import GATHERED, GATHERED_BYTES
-from .walks import Walk, combines, gather_into, scatter_from, walk_by_one
+from .walks import Walk, carry_out, combines, walk_by_one
 
 __all__ = ["gathered", "gathered_by_one", "scattered", "scattered_by_one"]
 
@@ -18,7 +18,7 @@ def gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
         return None
     out = allocate(walk.shape, x.dtype)
     try:
-        return out if gather_into(x, walk, out) else None
+        return out if carry_out(x, walk, out, "get") else None
     except UnavailableError:
         return None
 
@@ -55,6 +55,6 @@ def scattered(x: np.ndarray, walk: Walk | None, source: np.ndarray, mode: str) -
         except ValueError:
             return False
     try:
-        return combines(x.dtype, mode) and scatter_from(x, walk, source, mode)
+        return combines(x.dtype, mode) and carry_out(x, walk, source, mode)
     except UnavailableError:
         return False

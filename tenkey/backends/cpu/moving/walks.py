@@ -31,7 +31,7 @@ from ..loops.gathering import (
 from ..loops.moves.strided_copies import copied
 from ..pool.state_block import STATE
 
-__all__ = ["Walk", "combines", "gather_into", "in_range", "scatter_from", "walk_along", "walk_by_one", "walk_of"]
+__all__ = ["Walk", "carry_out", "combines", "in_range", "walk_along", "walk_by_one", "walk_of"]
 
 _BLOCK: Final = 1 << 13  # elements that a thread claims at once
 _RUN: Final = 1 << 16  # bytes, if they are adjacent
@@ -297,19 +297,13 @@ def _planned(
     return _kernel(walk, dtype, index, mode, runs, count), plan
 
 
-def gather_into(x: np.ndarray, walk_: Walk, out: np.ndarray) -> bool:
-    """Write the selection into an array of its shape; tell whether all indices are in range."""
-    call, plan = _planned(walk_, x.dtype, out.strides, "get")
-    return not call(STATE, plan, x, out, *(walk_.indices * MOST)[:MOST])
+def carry_out(x: np.ndarray, walk_: Walk, other: np.ndarray, mode: str) -> bool:
+    """Gather into another array (``get``) or scatter from it; tell whether all indices are in range.
 
-
-def scatter_from(x: np.ndarray, walk_: Walk, source: np.ndarray, mode: str = "set") -> bool:
-    """Combine the selected elements with those of ``source`` in place; tell whether all indices are in range.
-
-    ``source`` has the dtype of ``x`` and the shape of the selection. An index out of range stands for 0.
+    ``other`` has the dtype of ``x`` and the shape of the selection. An index out of range stands for 0.
     """
-    call, plan = _planned(walk_, x.dtype, source.strides, mode)
-    return not call(STATE, plan, x, source, *(walk_.indices * MOST)[:MOST])
+    call, plan = _planned(walk_, x.dtype, other.strides, mode)
+    return not call(STATE, plan, x, other, *(walk_.indices * MOST)[:MOST])
 
 
 @lru_cache(maxsize=1024)
@@ -348,5 +342,5 @@ def walk_by_one(x: np.ndarray, index: np.ndarray, axis: int, other: np.ndarray, 
 
 
 def combines(dtype: np.dtype, mode: str) -> bool:
-    """Tell whether ``scatter_from`` has this mode for a dtype."""
-    return mode == "set" or (dtype.kind in "biuf" and dtype.kind != "V") or (dtype.kind == "c" and mode == "add")
+    """Tell whether a scatter has this mode for a dtype."""
+    return mode == "set" or dtype.kind in "biuf" or (dtype.kind == "c" and mode == "add")
