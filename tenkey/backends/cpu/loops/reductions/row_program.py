@@ -10,7 +10,7 @@ import numpy as np
 from ....._util.cached_attribute import cached_property
 from ....._util.record import Record
 from .....ops.declare.sweeps import Rows, Sweep
-from .....ops.scalar import free_variables, maximum, minimum, trace, variable
+from .....ops.scalar import free_variables, indices, maximum, minimum, trace, variable
 from ....llvm import Type, Value, cast, i32, iota, load, of_dtype, pointer, splat, store
 from ..expressions import ScalarLoop, to_loop
 
@@ -112,18 +112,11 @@ class RowProgram:
         loops = [*elements.values(), *columns.values(), *[fold.element for fold in self._folds[step]]]
         return {name for f in loops for e in f.expressions for name in free_variables(e)}
 
-    def known(self, step: int, numbers: Value, lanes: int) -> dict[str, Value]:
-        """Return the numbers of the row that a sweep uses, in all lanes."""
+    def known(self, step: int, numbers: Value, lanes: int, width: int = 0, first: int = 0) -> dict[str, Value]:
+        """Return the numbers that a sweep uses: of the row, in all lanes, or of ``width`` columns from ``first`` on."""
         used = self._used(step)
-        found = {name: splat(numbers[slot], lanes) for name, slot in self._slots.items() if name in used}
-        return found | {name: splat(self.type(value), lanes) for name, value in self.constants.items()}
-
-    def known_columns(self, step: int, numbers: Value, first: int, width: int, lanes: int) -> dict[str, Value]:
-        """Return the numbers that a sweep uses, one for each lane."""
-        used = self._used(step)
-        found = {
-            name: load(numbers + (slot * width + first), lanes) for name, slot in self._slots.items() if name in used
-        }
+        places = {name: numbers + (slot * max(width, 1) + first) for name, slot in self._slots.items() if name in used}
+        found = {name: load(p, lanes) if width else splat(p[0], lanes) for name, p in places.items()}
         return found | {name: splat(self.type(value), lanes) for name, value in self.constants.items()}
 
     def pointers(self, p: Value) -> tuple[Value, ...]:
@@ -162,7 +155,7 @@ class RowProgram:
 
     def _called(self, f: ScalarLoop, values: dict[str, Value]) -> Value:
         given = [values[name] for name in f.parameters]
-        if any(name == _INDEX for e in f.expressions for name in free_variables_and_index(e)):
+        if _INDEX in indices(f.expressions):
             given.append(values[_INDEX])
         return f(*given)  # type: ignore[no-any-return]
 
@@ -174,10 +167,3 @@ class RowProgram:
                 place = numbers + (self._slots[parameter] * max(width, 1))
                 values.append(place[0] if lanes == 1 else load(place, lanes))
             store(numbers + (self._slots[name] * max(width, 1)), f(*values))
-
-
-def free_variables_and_index(expression: Any) -> set[str]:
-    """Return the names of the variables and of the index variables."""
-    from .....ops.scalar import indices
-
-    return {*free_variables(expression), *indices([expression])}

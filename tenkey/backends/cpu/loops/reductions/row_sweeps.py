@@ -217,7 +217,7 @@ def sweep_columns(
 ) -> void:  # fmt: skip
     """Make one sweep down a strip of columns, over the rows ``first`` to ``last``."""
     masks = [first_lanes(columns - k * LANES, LANES) for k in unroll(VECTORS)]
-    known = [program.known_columns(step, numbers, h * LANES, VECTORS * LANES, LANES) for h in range(VECTORS)]
+    known = [program.known(step, numbers, LANES, VECTORS * LANES, h * LANES) for h in range(VECTORS)]
     folds = program.folds(step)
     ends = program.pointers(p)
     acc = program.neutrals(step, VECTORS, LANES)
