@@ -16,10 +16,11 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+
+from ..programs.compiled_ufuncs import numpy_api
 
 __all__ = ["numpy_sort"]
 
@@ -27,23 +28,15 @@ _GET: Final = 365  # the number of PyDataType_GetArrFuncs
 _SORT: Final = 21 + 12  # in PyArray_ArrFuncs: behind the casts, and getitem to fillwithscalar
 
 
-def _prototype(*arguments: Any) -> Any:
-    return ctypes.PYFUNCTYPE(ctypes.c_void_p, *arguments)
-
-
 @cache
 def _functions(dtype: np.dtype) -> tuple[int, ...]:
     """Return the addresses of the fast and the stable sort of a dtype; none if NumPy is unknown."""
     if not np.__version__.startswith("2.") or sys.implementation.name != "cpython":
         return ()
-    try:
-        api = import_module("numpy._core._multiarray_umath")._ARRAY_API
-    except (ImportError, AttributeError):
+    table = numpy_api("_ARRAY_API")
+    if table is None:
         return ()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    table = _prototype(ctypes.py_object, ctypes.c_char_p)(ctypes.cast(pointer, ctypes.c_void_p).value)(api, None)
-    entry = (ctypes.c_void_p * (_GET + 1)).from_address(table)[_GET]
-    found = _prototype(ctypes.py_object)(entry)(dtype)
+    found = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(table[_GET])(dtype)
     quick, _, stable = (ctypes.c_void_p * 3).from_address(found + 8 * _SORT)
     return (quick, stable) if quick and stable else ()
 

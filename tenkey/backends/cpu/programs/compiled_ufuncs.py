@@ -14,21 +14,28 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["as_ufunc"]
+__all__ = ["as_ufunc", "numpy_api"]
 
 _FROM_FUNCTION: Final = 1  # the place of PyUFunc_FromFuncAndData in the table
 _NO_IDENTITY: Final = -1
 _kept: Final[list[Any]] = []  # what ufuncs refer to
 
 
-@cache
-def _maker() -> Any:
-    capsule = getattr(sys.modules.get("numpy._core._multiarray_umath"), "_UFUNC_API", None)
+def numpy_api(name: str) -> Any:
+    """Return the table of functions that NumPy exports in a capsule, or None if it does not."""
+    capsule = getattr(sys.modules.get("numpy._core._multiarray_umath"), name, None)
     if capsule is None:
         return None
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+
+
+@cache
+def _maker() -> Any:
+    table = numpy_api("_UFUNC_API")
+    if table is None:
+        return None
     address, number, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object, address, address, address, number, number, number, number, text, text, number
