@@ -47,27 +47,18 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
     if not all(dtype.isnative for dtype in dtypes):
         return None
     try:
-        drive = kernel(elementwise)
+        kernel(elementwise)
     except UnavailableError:
         return None
     given = None
     if program.ufunc is not None and dtypes == program.signature:
         given = numpy_loop(program.ufunc, (*dtypes, program.result))
-    if given is not None and program.left_to_numpy:
-        address, context = given
-    else:
-        found = _compiled(program, dtypes) or given
-        if found is None:
-            return None
-        address, context = found
+    found = given if given is not None and program.left_to_numpy else _compiled(program, dtypes) or given
+    if found is None:
+        return None
     if operations(program.expression) <= LIGHT:
-        size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
-        chunk, limit = max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size
-    else:
-        chunk, limit = HEAVY_CHUNK, HEAVY_LIMIT
-    return WorkLoop(
-        address, partial(drive, STATE, address, context, widths_of(dtypes, (program.result,)), chunk, limit)
-    )
+        return _light(found, dtypes, program.result)
+    return _driven(found, dtypes, program.result, HEAVY_CHUNK, HEAVY_LIMIT)
 
 
 def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
@@ -75,24 +66,28 @@ def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> Work
     if program.left_to_numpy and program.expression.operation not in LIGHT:
         return None
     found = _compiled(program, dtypes, STREAM=True)
-    if found is None:
-        return None
-    size = sum([dtype.itemsize for dtype in dtypes]) + program.result.itemsize
-    shared = (widths_of(dtypes, (program.result,)), max(1, LIGHT_CHUNK_BYTES // size), 1)
-    return WorkLoop(found.address, partial(kernel(elementwise), STATE, *found, *shared))
+    return None if found is None else _light(found, dtypes, program.result, limit=1)
 
 
 @cache
 def cast_loop(given: np.dtype, wanted: np.dtype) -> WorkLoop | None:
     """Return the loop that converts elements of one dtype to another, or None: NumPy converts."""
     try:
-        drive = kernel(elementwise)
-        address = address_of(pointwise, **cast_statics(given, wanted))
+        return _light(Loop(address_of(pointwise, **cast_statics(given, wanted)), 0), (given,), wanted)
     except (UnavailableError, KeyError, ValueError):
         return None
-    size = given.itemsize + wanted.itemsize
-    shared = (widths_of((given,), (wanted,)), max(1, LIGHT_CHUNK_BYTES // size), LIGHT_LIMIT_BYTES // size)
-    return WorkLoop(address, partial(drive, STATE, address, 0, *shared))
+
+
+def _light(loop: Loop, inputs: tuple[np.dtype, ...], result: np.dtype, limit: int | None = None) -> WorkLoop:
+    """Return a loop that is limited by memory, with its driver; ``limit``: elements from which threads share it."""
+    size = sum([dtype.itemsize for dtype in (*inputs, result)])
+    limit = LIGHT_LIMIT_BYTES // size if limit is None else limit
+    return _driven(loop, inputs, result, max(1, LIGHT_CHUNK_BYTES // size), limit)
+
+
+def _driven(loop: Loop, inputs: tuple[np.dtype, ...], result: np.dtype, chunk: int, limit: int) -> WorkLoop:
+    run = partial(kernel(elementwise), STATE, *loop, widths_of(inputs, (result,)), chunk, limit)
+    return WorkLoop(loop.address, run)
 
 
 def cast_statics(given: np.dtype, wanted: np.dtype) -> dict[str, Any]:
