@@ -121,9 +121,7 @@ def _kernels(
         pass
     try:
         made = make(facet, *dtypes)
-    except (UnsupportedInLoopError, KeyError):
-        made = None
-    except (ImportError, OSError):  # only LLVM could describe the processor, and cannot be loaded
+    except (UnsupportedInLoopError, KeyError, ImportError, OSError):  # the last two: only LLVM knows the processor
         made = None
     facet.kernels[dtypes] = made
     return made
@@ -232,13 +230,17 @@ def _place_lanes(A: Type) -> int:
     return (8 if A.size == 8 else 16) // (1 if has_feature("avx512f") else 2)
 
 
-def _place_kernels(facet: ArgReduce, given: np.dtype) -> tuple[_Kernel, _Kernel]:
+def _place_kernels(facet: ArgReduce | ArgScan, given: np.dtype) -> tuple[_Kernel, _Kernel]:
     compute = _FLOAT32 if _is_half(given) else given
     A = of_dtype(compute)
     statics: dict[str, Any] = {
         "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": _place_lanes(A),
-        "element": _Elements(A, None), "better": to_loop(facet.expression, ("a", "b"), compute),
     }  # fmt: skip
+    chooses = to_loop(facet.expression, ("a", "b"), compute)
+    if isinstance(facet, ArgScan):
+        statics |= {"replaces": chooses}
+        return _Kernel(running_place.running_in_rows, statics), _Kernel(running_place.running_in_columns, statics)
+    statics |= {"element": _Elements(A, None), "better": chooses}
     return _Kernel(arg_reduction.place_in_rows, statics), _Kernel(arg_reduction.place_in_columns, statics)
 
 
@@ -317,20 +319,10 @@ def scan_arrays(
     return [copied(np.flip(out, axis)) for out in outs] if reverse else outs
 
 
-def _running_kernels(facet: ArgScan, given: np.dtype) -> tuple[_Kernel, _Kernel]:
-    compute = _FLOAT32 if _is_half(given) else given
-    A = of_dtype(compute)
-    statics: dict[str, Any] = {
-        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": _place_lanes(A),
-        "replaces": to_loop(facet.expression, ("a", "b"), compute),
-    }  # fmt: skip
-    return _Kernel(running_place.running_in_rows, statics), _Kernel(running_place.running_in_columns, statics)
-
-
 @compiled_or_none
 def find_running_places(facet: ArgScan, a: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the current elements along an axis and their places; the array has elements."""
-    kernels = None if a.dtype.kind == "b" else _kernels(facet, _running_kernels, a.dtype)
+    kernels = None if a.dtype.kind == "b" else _kernels(facet, _place_kernels, a.dtype)
     if kernels is None:
         return None
     values, places = allocate(a.shape, a.dtype), allocate(a.shape, np.dtype(np.int64))
@@ -345,7 +337,7 @@ def find_running_places(facet: ArgScan, a: np.ndarray, axis: int) -> tuple[np.nd
 
 
 _MAKERS: Final = {
-    "Reduce": _reduce_kernels, "ArgReduce": _place_kernels, "Scan": _scan_kernels, "ArgScan": _running_kernels,
+    "Reduce": _reduce_kernels, "ArgReduce": _place_kernels, "Scan": _scan_kernels, "ArgScan": _place_kernels,
 }  # fmt: skip
 
 
