@@ -79,7 +79,7 @@ def _made_by() -> bytes:
 def _read() -> dict[bytes, bytes]:
     """Return what the file holds; nothing if there is none, or if it cannot be used."""
     with suppress(OSError, ValueError, EOFError, TypeError):
-        place = cache_folder("functions", _say_nothing, reading=True)
+        place = cache_folder("functions", lambda text: None, reading=True)  # no word if another folder is used
         content = None if place is None else code_cache.load(_KEY, _made_by(), place)
         found: Any = {} if content is None else marshal.loads(content)
         if isinstance(found, dict):
@@ -106,7 +106,3 @@ def _write() -> None:
                 break
             size -= len(kept.pop(name))
         code_cache.store(_KEY, marshal.dumps(kept), _made_by(), place, mode=0o600)
-
-
-def _say_nothing(text: str) -> None:
-    """Take no notice that another folder is used."""

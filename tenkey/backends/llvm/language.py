@@ -320,10 +320,8 @@ class _Translation(Expressions):
         condition = self.value(node.test)
         if isinstance(condition, Value):
             body.branch(truth(condition), inside, after)
-        elif condition:
-            body.jump(inside)
         else:
-            body.jump(after)
+            body.jump(inside if condition else after)
         body.label(inside)
         self.targets.append((head, after))
         with body.branching():

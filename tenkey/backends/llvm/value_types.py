@@ -37,11 +37,6 @@ class Type:
         return self.kind == "f"
 
     @property
-    def is_integer(self) -> bool:
-        """Tell whether arithmetic on the type is that of integers."""
-        return self.kind in "iu"
-
-    @property
     def is_signed(self) -> bool:
         """Tell whether an integer has a sign."""
         return self.kind == "i"

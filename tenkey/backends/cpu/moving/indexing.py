@@ -233,11 +233,6 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     return x
 
 
-def _odd(a: np.ndarray, values: np.ndarray) -> bool:
-    """Tell whether NumPy might accept an assignment that is an error: repeated memory, too many dimensions."""
-    return 0 in a.strides or values.shape[:1] == (1,)
-
-
 def _needs_care(x: Tensor, source: Tensor, values: np.ndarray) -> bool:
     """Tell whether the dtype of ``x`` may not hold a value that NumPy would convert nevertheless."""
     if source._word & WEAK_MASK and x._data.dtype.kind in "fc" and values.dtype.kind == "f":
@@ -254,7 +249,8 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     a, values = x._data, source._data
     dtype = a.dtype
     plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
-    if (not plain and _needs_care(x, source, values)) or _odd(a, values):
+    # NumPy might accept repeated memory and too many dimensions, which are errors
+    if (not plain and _needs_care(x, source, values)) or 0 in a.strides or values.shape[:1] == (1,):
         check_put(registry.find("tk::put_"), x, indices, source)
     if not values.shape and values.dtype is not dtype:  # NumPy converts a single number for each element
         try:
