@@ -44,7 +44,6 @@ from tenkey.backends.llvm import (
     loop,
     maximum,
     minimum,
-    multiply_high,
     ndim,
     of_dtype,
     pointer,
@@ -276,16 +275,6 @@ def test_vectors() -> None:
         *(2 * v - 1), *-v, 3 + 12, *x.view(np.uint8)[:4], 7,
     ]  # fmt: skip
     assert out.tolist() == expected
-
-
-@loop
-def high(a: u64, b: u64) -> u64:
-    return multiply_high(a, b)
-
-
-def test_multiply_high() -> None:
-    a, b = 0xFEDCBA9876543210, 0x123456789ABCDEF1
-    assert kernel(high)(a, b) == a * b >> 64
 
 
 @loop

@@ -14,22 +14,16 @@ from .values import Value, as_value, body, constant, convert, emit, same_type, t
 
 __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
-    "call_external", "cast", "ceil", "compare_exchange", "compress", "compress_store", "copy_bytes", "copysign",
-    "count_true", "ctlz", "ctpop", "cttz", "cycles", "element_address", "exchange", "extract", "fabs", "fence",
-    "fill_bytes", "first_lanes", "floor", "fma", "gather", "insert", "interleave", "intrinsic", "iota",
-    "lanes_of", "load", "maximum", "minimum", "multiply_high", "null", "pause", "prefetch", "rint",
-    "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "type_of", "unroll", "zeros",
+    "call_external", "cast", "ceil", "compare_exchange", "compress", "copy_bytes", "copysign", "count_true", "ctlz",
+    "ctpop", "cttz", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes", "first_lanes", "floor",
+    "fma", "gather", "interleave", "intrinsic", "iota", "lanes_of", "load", "maximum", "minimum", "pause", "prefetch",
+    "rint", "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "unroll", "zeros",
 ]  # fmt: skip
 
 
 def unroll(count: int | Iterable[Any]) -> Iterable[Any]:
     """Repeat a loop's body while the code is translated: over ``range(count)``, or over the items given."""
     return range(count) if isinstance(count, int) else count
-
-
-def type_of(x: Value) -> Type:
-    """Return the type of a value."""
-    return x.type
 
 
 def lanes_of(T: Type, size: int = 64) -> int:
@@ -50,11 +44,6 @@ def cast(p: Value, type_: Type) -> Value:
 def address(p: Value) -> Value:
     """Return the address as i64."""
     return emit(i64, f"ptrtoint {p.text} to i64")
-
-
-def null(type_: Type) -> Value:
-    """Return the null pointer of a pointer type."""
-    return Value(type_, "null")
 
 
 def element_address(p: Value, stride: Any, index: Any) -> Value:
@@ -127,14 +116,6 @@ def gather(p: Value, indices: Value, mask: Value | None = None, fill: Any = 0) -
     return emit(to, f"call {to.ir} @llvm.masked.gather.{suffix}({operands})")
 
 
-def compress_store(p: Value, value: Value, mask: Value) -> None:
-    """Store the lanes in which ``mask`` is True one after the other."""
-    T, lanes = value.type.scalar, value.type.lanes
-    name = f"llvm.masked.compressstore.v{lanes}{'f' if T.kind == 'f' else 'i'}{T.bits}"
-    body().declare(f"declare void @{name}({value.type.ir}, ptr, <{lanes} x i1>)")
-    body().write(f"call void @{name}({value.text}, {p.text}, {mask.text})")
-
-
 def compress(value: Value, mask: Value) -> Value:
     """Move the lanes in which ``mask`` is True to the front, in order; the lanes behind them are undefined."""
     T = value.type
@@ -202,12 +183,6 @@ def extract(v: Value, lane: Any) -> Value:
     """Return one lane."""
     lane = as_value(lane, i64)
     return emit(v.type.scalar, f"extractelement {v.text}, {lane.text}") if v.type.is_vector else v
-
-
-def insert(v: Value, x: Any, lane: Any) -> Value:
-    """Return the vector with another value in one lane."""
-    lane = as_value(lane, i64)
-    return emit(v.type, f"insertelement {v.text}, {convert(x, v.type.scalar).text}, {lane.text}")
 
 
 def shuffle(a: Value, b: Value, indices: Sequence[int]) -> Value:
@@ -318,18 +293,6 @@ def cttz(x: Value) -> Value:
     return intrinsic("cttz", x, extra="i1 false")
 
 
-def multiply_high(a: Value, b: Value) -> Value:
-    """Return the upper half of the product of unsigned integers of 32 or 64 bits."""
-    a, b = same_type(a, b)
-    bits, lanes = a.type.bits, a.type.lanes
-    wide = f"i{2 * bits}" if lanes == 1 else f"<{lanes} x i{2 * bits}>"
-    shift = str(bits) if lanes == 1 else f"<{', '.join([f'i{2 * bits} {bits}'] * lanes)}>"
-    names = [body().value(a.type, f"zext {x.text} to {wide}").name for x in (a, b)]
-    product = body().value(a.type, f"mul {wide} {names[0]}, {names[1]}").name
-    upper = body().value(a.type, f"lshr {wide} {product}, {shift}").name
-    return emit(a.type, f"trunc {wide} {upper} to {a.type.ir}")
-
-
 # ---- calls
 
 
@@ -407,9 +370,3 @@ def pause() -> None:
     elif platform.machine().lower() in ("aarch64", "arm64"):
         body().declare("declare void @llvm.aarch64.hint(i32)")
         body().write("call void @llvm.aarch64.hint(i32 1)")
-
-
-def cycles() -> Value:
-    """Return the processor's time-stamp counter."""
-    body().declare("declare i64 @llvm.readcyclecounter()")
-    return emit(i64, "call i64 @llvm.readcyclecounter()")
