@@ -177,7 +177,7 @@ def test_without_llvm(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_llvm_cannot_compile_is_tried_once(error: Exception, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def refuse(text: str, vectorize: bool, brief: bool, *, cold: bool) -> bytes:
+    def refuse(text: str, brief: bool, *, cold: bool) -> bytes:
         tries.append(text)
         raise error
 

@@ -58,7 +58,7 @@ def test_both_ways_compile_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled() -> list[bytes]:
         for one in (processor.host, machine_code._context, machine_code._machine):
             one.cache_clear()
-        return [machine_code.object_code(text, brief=k == 1, cold=k == 2, vectorize=k == 3) for k in range(4)]
+        return [machine_code.object_code(text, brief=k == 1, cold=k == 2) for k in range(3)]
 
     ours = compiled()
     theirs = Library(None)

@@ -137,7 +137,7 @@ def _obtained(template: Template, statics: dict[str, Any]) -> _Code:
     translated = None
     if key is None:
         translated = _translated(template, statics)
-        key = f"{template.vectorize} {template.brief} {''.join(translated[0])}"
+        key = f"{template.brief} {''.join(translated[0])}"
     try:
         content = code_cache.load(key)
         if content is not None:
@@ -179,7 +179,7 @@ def _compiled(template: Template, parts: Sequence[str]) -> bytes:
         from . import machine_code  # not before code has to be compiled
 
         codes = [
-            machine_code.object_code(text, template.vectorize, template.brief, cold=cold)
+            machine_code.object_code(text, template.brief, cold=cold)
             for cold, text in zip((False, True), parts)
             if text
         ]

@@ -38,19 +38,12 @@ class Template:
     """A Python function that can be translated, once for each choice of its static parameters."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        inline: bool | None,
-        vectorize: bool,
-        contract: bool,
-        brief: bool,
-        cold: bool,
+        self, function: Callable[..., Any], inline: bool | None, contract: bool, brief: bool, cold: bool
     ) -> None:
         self.function = function
         self.brief = brief
         self.cold = cold
         self.inline = inline
-        self.vectorize = vectorize
         self.contract = contract
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -74,23 +67,21 @@ class Template:
 
 
 def loop(
-    function: Callable[..., Any] | None = None, *, inline: bool | None = None, vectorize: bool = False,
-    contract: bool = True, brief: bool = False, cold: bool = False,
+    function: Callable[..., Any] | None = None, *, inline: bool | None = None, contract: bool = True,
+    brief: bool = False, cold: bool = False,
 ) -> Any:  # fmt: skip
     """Declare that a function is written in the language of loops: Note [A small language].
 
-    ``inline=True`` inserts its body where it is called, ``False`` keeps LLVM from doing so. ``vectorize`` lets LLVM
-    vectorise and unroll the loops of the whole kernel whose entry point the function is. ``contract=False`` rounds each
-    product and each sum on its own, as IEEE 754 says; inserted functions follow the one that calls them. ``brief`` lets
-    LLVM only clean up the kernel whose entry point the function is: for loops that are written as they are to run, the
-    code is as fast, and optimising takes a tenth of the time. ``cold`` lets LLVM emit a function in half the time, with
-    instructions that are not the best: for what is done once for each call and not for each element. It is not inlined.
+    ``inline=True`` inserts its body where it is called, ``False`` keeps LLVM from doing so. ``contract=False`` rounds
+    each product and each sum on its own, as IEEE 754 says; inserted functions follow the one that calls them. ``brief``
+    lets LLVM only clean up the kernel whose entry point the function is: for loops that are written as they are to run,
+    the code is as fast, and optimising takes a tenth of the time. ``cold`` lets LLVM emit a function in half the time,
+    with instructions that are not the best: for what is done once for each call and not for each element. It is not
+    inlined.
     """
 
     def decorate(function: Callable[..., Any]) -> Template:
-        return Template(
-            function, inline=False if cold else inline, vectorize=vectorize, contract=contract, brief=brief, cold=cold
-        )
+        return Template(function, inline=False if cold else inline, contract=contract, brief=brief, cold=cold)
 
     return decorate if function is None else decorate(function)
 

@@ -50,12 +50,12 @@ def version() -> str:
     return ".".join(str(number >> shift & 255) for shift in (16, 8, 0))
 
 
-def _optimize(module: Any, machine: Any, vectorize: bool, passes: tuple[str, ...]) -> None:
+def _optimize(module: Any, machine: Any, passes: tuple[str, ...]) -> None:
     """Run some passes, or, if none are named, LLVM's usual ones."""
     llvm = library()
     options = llvm.CreatePipelineTuningOptions()
-    llvm.PTOSetLoopVectorization(options, vectorize)
-    llvm.PTOSetLoopUnrolling(options, vectorize)
+    llvm.PTOSetLoopVectorization(options, False)
+    llvm.PTOSetLoopUnrolling(options, False)
     llvm.PTOSetSLPVectorization(options, False)
     builder = llvm.CreatePassBuilder(machine, options)
     if passes:
@@ -64,14 +64,14 @@ def _optimize(module: Any, machine: Any, vectorize: bool, passes: tuple[str, ...
             getattr(llvm, f"module_Add{name}Pass")(manager)
     else:
         # before llvmlite 0.48, the last argument is how much the size counts; later versions do not look at it
-        manager = llvm.buildPerModuleDefaultPipeline(builder, 3 if vectorize else 2, 0)
+        manager = llvm.buildPerModuleDefaultPipeline(builder, 2, 0)
     llvm.RunNewModulePassManager(manager, module, builder)
     llvm.DisposeNewModulePassManger(manager)
     llvm.DisposePassBuilder(builder)
     llvm.DisposePipelineTuningOptions(options)
 
 
-def _emitted(text: str, vectorize: bool, brief: bool, cold: bool, binary: bool) -> bytes:
+def _emitted(text: str, brief: bool, cold: bool, binary: bool) -> bytes:
     llvm = library()
     machine, triple, layout = _machine(_COLD if cold else _USUAL)
     error = ctypes.c_char_p()
@@ -81,7 +81,7 @@ def _emitted(text: str, vectorize: bool, brief: bool, cold: bool, binary: bool) 
     try:
         llvm.SetTarget(module, triple)
         llvm.SetDataLayout(module, layout)
-        _optimize(module, machine, vectorize, _QUICK if cold else _BRIEF if brief else ())
+        _optimize(module, machine, _QUICK if cold else _BRIEF if brief else ())
         buffer = llvm.TargetMachineEmitToMemory(machine, module, int(binary), ctypes.byref(error))
         if not buffer:
             raise RuntimeError(llvm.taken(error))
@@ -93,17 +93,17 @@ def _emitted(text: str, vectorize: bool, brief: bool, cold: bool, binary: bool) 
         llvm.DisposeMemoryBuffer(buffer)
 
 
-def object_code(text: str, vectorize: bool = False, brief: bool = False, *, cold: bool = False) -> bytes:
+def object_code(text: str, brief: bool = False, *, cold: bool = False) -> bytes:
     """Return the object file of a module in LLVM's language, for this processor.
 
     ``cold`` code is emitted in a fifth of the time, with instructions that are not the best.
     """
-    return _emitted(text, vectorize, brief, cold, True)
+    return _emitted(text, brief, cold, True)
 
 
-def assembly(text: str, vectorize: bool = False, brief: bool = False, *, cold: bool = False) -> str:
+def assembly(text: str, brief: bool = False, *, cold: bool = False) -> str:
     """Return the processor's assembly code of a module, for readers."""
-    return _emitted(text, vectorize, brief, cold, False).decode()
+    return _emitted(text, brief, cold, False).decode()
 
 
 HALF_CONVERSIONS: Final = """
