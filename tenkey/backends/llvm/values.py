@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -179,6 +179,14 @@ def emit(type_: Type, text: str) -> Value:
     return body().value(type_, text)
 
 
+def _arithmetic(symbol: str, swap: bool = False) -> Callable[[Value, Any], Value]:
+    return lambda self, other: _binary(symbol, self, other, swap)
+
+
+def _comparison(symbol: str) -> Callable[[Value, Any], Value]:
+    return lambda self, other: _compare(symbol, self, other)
+
+
 class Value:
     """The result of an instruction, a parameter or a constant, with its type."""
 
@@ -208,66 +216,33 @@ class Value:
             return _offset(self, other)
         return _binary("+", self, other)
 
-    def __radd__(self, other: Any) -> Value:
-        return _binary("+", self, other, swap=True)
-
     def __sub__(self, other: Any) -> Value:
         if self.type.is_pointer:
             return _offset(self, -other)
         return _binary("-", self, other)
 
-    def __rsub__(self, other: Any) -> Value:
-        return _binary("-", self, other, swap=True)
-
-    def __mul__(self, other: Any) -> Value:
-        return _binary("*", self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Value:
-        return _binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return _binary("/", self, other, swap=True)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return _binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Value:
-        return _binary("//", self, other, swap=True)
-
-    def __mod__(self, other: Any) -> Value:
-        return _binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Value:
-        return _binary("%", self, other, swap=True)
-
-    def __and__(self, other: Any) -> Value:
-        return _binary("&", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Value:
-        return _binary("|", self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Value:
-        return _binary("^", self, other)
-
-    __rxor__ = __xor__
-
-    def __lshift__(self, other: Any) -> Value:
-        return _binary("<<", self, other)
-
-    def __rlshift__(self, other: Any) -> Value:
-        return _binary("<<", self, other, swap=True)
-
-    def __rshift__(self, other: Any) -> Value:
-        return _binary(">>", self, other)
-
-    def __rrshift__(self, other: Any) -> Value:
-        return _binary(">>", self, other, swap=True)
+    __radd__ = _arithmetic("+", swap=True)
+    __rsub__ = _arithmetic("-", swap=True)
+    __mul__ = __rmul__ = _arithmetic("*")
+    __truediv__ = _arithmetic("/")
+    __rtruediv__ = _arithmetic("/", swap=True)
+    __floordiv__ = _arithmetic("//")
+    __rfloordiv__ = _arithmetic("//", swap=True)
+    __mod__ = _arithmetic("%")
+    __rmod__ = _arithmetic("%", swap=True)
+    __and__ = __rand__ = _arithmetic("&")
+    __or__ = __ror__ = _arithmetic("|")
+    __xor__ = __rxor__ = _arithmetic("^")
+    __lshift__ = _arithmetic("<<")
+    __rlshift__ = _arithmetic("<<", swap=True)
+    __rshift__ = _arithmetic(">>")
+    __rrshift__ = _arithmetic(">>", swap=True)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    __eq__ = _comparison("==")  # type: ignore[assignment]
+    __ne__ = _comparison("!=")  # type: ignore[assignment]
 
     def __neg__(self) -> Value:
         if self.type.is_float:
@@ -279,24 +254,6 @@ class Value:
 
     def __invert__(self) -> Value:
         return self ^ constant(self.type, True if self.type.kind == "c" else -1)
-
-    def __lt__(self, other: Any) -> Value:
-        return _compare("<", self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return _compare("<=", self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return _compare(">", self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return _compare(">=", self, other)
-
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return _compare("==", self, other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return _compare("!=", self, other)
 
     def __getitem__(self, index: Any) -> Value:
         element = self.type.target
