@@ -265,25 +265,19 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
             return x
     try:
         mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
-        where = at = None
         if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
             # one number for all elements needs no list of positions
             where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
             if plain and a.size >= LARGE and dtype.kind != "V":
                 pointwise_into(registry.find("tk::where"), a, (wrap(where), source, x))
                 return x
+            assignment: tuple[Any, ...] = numpy_functions.copyto, a, values, "unsafe", where
         else:
-            at = _subscript(indices)
+            assignment = _setitem, a, _subscript(indices), values
         try:
-            if where is None:
-                quietly(_setitem, a, at, values)
-            else:
-                quietly(numpy_functions.copyto, a, values, "unsafe", where)
+            quietly(*assignment)
         except RuntimeError:  # Note [A context without warnings]
-            if where is None:
-                silenced(_setitem, a, at, values)
-            else:
-                silenced(numpy_functions.copyto, a, values, "unsafe", where)
+            silenced(*assignment)
     except (IndexError, ValueError, TypeError):
         own_error(check_put, registry.find("tk::put_"), x, indices, source)
         _explain("index_put", x, indices)
