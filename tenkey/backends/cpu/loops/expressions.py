@@ -59,7 +59,7 @@ from ...llvm import (
 )
 from ...llvm.values import emit, truth
 
-__all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "to_loop"]
+__all__ = ["ScalarLoop", "UnsupportedInLoopError", "converted", "greater_or_nan", "lesser_or_nan", "to_loop"]
 
 
 class UnsupportedInLoopError(NotImplementedError):
@@ -318,11 +318,13 @@ class _Operations(dict[str, Callable[..., Value]]):
         self.type = type_
 
 
-def _maximum(a: Value, b: Value) -> Value:
+def greater_or_nan(a: Value, b: Value) -> Value:
+    """Return the greater element, or NaN if one of them is NaN."""
     return select((a > b) | (a != a), a, b)
 
 
-def _minimum(a: Value, b: Value) -> Value:
+def lesser_or_nan(a: Value, b: Value) -> Value:
+    """Return the lesser element, or NaN if one of them is NaN."""
     return select((a < b) | (a != a), a, b)
 
 
@@ -354,8 +356,8 @@ def _on_floats(T: Type) -> _Operations:
         "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
         "divide": lambda a, b: a / b, "negative": lambda a: -a, "square": lambda a: a * a,
         "reciprocal": lambda a: 1.0 / a, "rsqrt": reciprocal_root, "sqrt": sqrt, "abs": fabs, "floor": floor,
-        "ceil": ceil, "trunc": trunc, "round": rint, "copysign": copysign, "fma": fma, "maximum": _maximum,
-        "minimum": _minimum, "isnan": lambda a: a != a, "isfinite": lambda a: fabs(a) < float("inf"),
+        "ceil": ceil, "trunc": trunc, "round": rint, "copysign": copysign, "fma": fma, "maximum": greater_or_nan,
+        "minimum": lesser_or_nan, "isnan": lambda a: a != a, "isfinite": lambda a: fabs(a) < float("inf"),
         "isinf": lambda a: fabs(a) == float("inf"), "signbit": lambda a: bitcast(a, i32 if f32 == T else i64) < 0,
         "sign": lambda a: select(a > 0.0, 1.0, select(a < 0.0, -1.0, a + 0.0)),
         "nextafter": _nextafter,

@@ -56,7 +56,6 @@ from ...llvm import (
     stack,
     store,
     u8,
-    u16,
     u32,
     u64,
     unroll,
@@ -66,10 +65,12 @@ from ...llvm import (
 )  # fmt: skip
 from ...llvm.compiled import Case
 from ..pool.region import parallel
+from .expressions import greater_or_nan, lesser_or_nan
 from .moves.runs import copy_run, fill_run
+from .moves.strided_copies import UNSIGNED
 
 __all__ = [
-    "AXES", "BLOCK_COLUMNS", "INDICES_OF", "LENGTHS", "MOST", "PART_LENGTH", "UNITS", "UNSIGNED", "any_outside",
+    "AXES", "BLOCK_COLUMNS", "INDICES_OF", "LENGTHS", "MOST", "PART_LENGTH", "UNITS", "any_outside",
     "cases", "scatter_parts", "walk",
 ]  # fmt: skip
 
@@ -87,20 +88,11 @@ _LOOKED_AT: Final = 1 << 15  # indices whose range a thread checks at once
 _SCANNED: Final = 1 << 12  # indices that are sorted out at once
 _AHEAD: Final = 16  # places that are on their way from memory
 PART_LENGTH: Final = _BLOCK_ROWS  # in a plan by parts, which has no other blocks
-UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
 INDICES_OF: Final = {np.dtype(np.int64): i64, np.dtype(np.int32): i32}
 
 
-def _least(old: Any, new: Any) -> Any:
-    return select((old < new) | (old != old), old, new)
-
-
-def _greatest(old: Any, new: Any) -> Any:
-    return select((old > new) | (old != old), old, new)
-
-
 _COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": operator.add, "multiply": operator.mul, "minimum": _least, "maximum": _greatest,
+    "add": operator.add, "multiply": operator.mul, "minimum": lesser_or_nan, "maximum": greater_or_nan,
 }  # fmt: skip
 
 

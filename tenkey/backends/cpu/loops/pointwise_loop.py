@@ -34,6 +34,7 @@ from ...llvm import (
     i16,
     i32,
     i64,
+    interleave,
     load,
     loop,
     minimum,
@@ -84,9 +85,7 @@ def _put(at: Value, value: Any, dtype: np.dtype, streaming: bool) -> None:
     T = _part_type(dtype)
     p = cast(at, pointer(T))
     if dtype.kind == "c":
-        re, im = value
-        lanes = re.type.lanes
-        value = shuffle(re, im, [k // 2 + lanes * (k % 2) for k in range(2 * lanes)])
+        value = interleave(*value)
     value = convert(value, b8) if T is b8 else value
     store(p, value, streaming=streaming, align=min(64, T.size * value.type.lanes) if streaming else None)
 

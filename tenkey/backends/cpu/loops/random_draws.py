@@ -33,14 +33,13 @@ from ....core.random import exact_functions as exact
 from ....core.random.philox import BLOCKS, DOUBLE_WORDS, STANDARD, TAG_SHIFT, WORDS, Key, check_range
 from ....core.random.samplers import STANDARD as FAMILIES
 from ...allocation.host import allocate
+from ...libm.operations import select as where
 from ...llvm import (
     Type,
-    Value,
     address,
     array,
     bitcast,
     cast,
-    constant,
     convert,
     copy_bytes,
     data,
@@ -90,12 +89,6 @@ def _digits(bits: Any, drop: int) -> Any:
     return convert(bitcast(bits >> drop, i64), f64)  # fewer than 63 bits are left: the sign does not matter
 
 
-def _where(condition: Any, chosen: Any, otherwise: Any) -> Any:
-    if not isinstance(chosen, Value) and not isinstance(otherwise, Value):
-        chosen = constant(f64, chosen)
-    return select(condition, chosen, otherwise)
-
-
 def _balanced(x: Any) -> tuple[Any, Any]:
     bits = bitcast(x, i64)
     power = (bits - _SQRT_HALF) >> 52  # the bits of numbers are in their order
@@ -105,7 +98,7 @@ def _balanced(x: Any) -> tuple[Any, Any]:
 VALUES: Final = SimpleNamespace(
     balanced=_balanced, cosine=lambda turns: exact.cosine(VALUES, turns), digits=_digits, floor=floor,
     log=lambda x: exact.log(VALUES, x), ones_where=lambda condition: convert(condition, u64),
-    sine=lambda turns: exact.sine(VALUES, turns), sqrt=sqrt, where=_where,
+    sine=lambda turns: exact.sine(VALUES, turns), sqrt=sqrt, where=where,
 )  # fmt: skip
 """Note [Samplers for arrays and tensors]: the functions on values of compiled code."""
 

@@ -23,12 +23,11 @@ from ..loops.gathering import (
     MOST,
     PART_LENGTH,
     UNITS,
-    UNSIGNED,
     any_outside,
     scatter_parts,
     walk,
 )
-from ..loops.moves.strided_copies import copied
+from ..loops.moves.strided_copies import UNSIGNED, copied
 from ..pool.state_block import STATE
 
 __all__ = ["Walk", "carry_out", "combines", "in_range", "walk_along", "walk_by_one", "walk_of"]

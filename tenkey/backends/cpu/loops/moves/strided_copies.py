@@ -63,7 +63,7 @@ from ...pool.state_block import STATE
 from ...thresholds import COPIED, FILLED, REORDERED, STREAMED
 from .runs import copy_run, fill_run, repeat_run, reverse_run, stream_run, strided_block, transposed_block
 
-__all__ = ["apart", "cases", "copied", "copy_into", "copy_pieces", "filled"]
+__all__ = ["UNSIGNED", "apart", "cases", "copied", "copy_into", "copy_pieces", "filled"]
 
 _OUT, _SOURCE, _ROWS, _COLUMNS = 0, 1, 2, 5
 _BLOCK_ROWS, _BLOCK_COLUMNS, _UNITS, _OUTER, _CHUNK, _STREAMING = range(8, 14)
@@ -75,10 +75,10 @@ _WORDS: Final = _AXES + 3 * (_MOST_AXES + 2)
 _KINDS: Final = 6
 _RUN, _REVERSED, _FILL, _REPEAT, _TRANSPOSED, _STRIDED = range(_KINDS)
 _BLOCK: Final = 1 << 16  # bytes that a thread claims at once: about 5 us
-_SIZES: Final = frozenset([1, 2, 4, 8, 16])
 _TILE: Final = 128  # rows and columns of a block in which neither array is contiguous in both directions
 _SMALL: Final = 64  # elements of a plane that is not worth the work of finding it
-_UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
+UNSIGNED: Final = {1: u8, 2: u16, 4: u32, 8: u64, 16: vector(u64, 2)}
+"""The types as which elements are moved, by their size in bytes."""
 
 
 @loop(inline=False)
@@ -100,7 +100,7 @@ def move_rows(
 @loop(cold=True)
 def copy_blocks(plan: pointer(i8), start: i64, stop: i64, *, SIZE, KIND) -> void:
     """Copy the blocks ``start`` to ``stop`` of a plan; runs are copied as bytes."""
-    T = _UNSIGNED[SIZE]
+    T = UNSIGNED[SIZE]
     words = cast(plan, pointer(i64))
     row, column = words + _ROWS, words + _COLUMNS
     many, wide = words[_BLOCK_ROWS], words[_BLOCK_COLUMNS]
@@ -399,7 +399,7 @@ def copy_into(out: np.ndarray, source: np.ndarray) -> None:
     """
     size = out.dtype.itemsize
     few = COPIED if source.strides[-1:] == (size,) else REORDERED
-    if out.nbytes >= few and size in _SIZES:
+    if out.nbytes >= few and size in UNSIGNED:
         _copy([(out, source)], size)
     else:
         out[...] = apart(source, out)
@@ -418,7 +418,7 @@ def apart(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 def copy_pieces(pieces: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
     """Assign ``out[...] = source`` for each pair of arrays, all of one dtype; results and sources do not overlap."""
     size = pieces[0][0].dtype.itemsize
-    if size in _SIZES and sum([out.nbytes for out, _ in pieces]) >= COPIED:
+    if size in UNSIGNED and sum([out.nbytes for out, _ in pieces]) >= COPIED:
         _copy(pieces, size)
     else:
         for out, source in pieces:
@@ -466,7 +466,7 @@ def cases(dtypes: Iterable[np.dtype]) -> Iterator[Case]:
     """Yield the kernels that copies need."""
     yield Case("tk::clone", copy_plans, {})
     yield Case("tk::clone", copy_planned, {"SIZE": 1, "KIND": _RUN})
-    for size in sorted({dtype.itemsize for dtype in dtypes} & _SIZES):
+    for size in sorted({dtype.itemsize for dtype in dtypes} & UNSIGNED.keys()):
         kinds = (_STRIDED,) if size == 16 else range(_REVERSED, _STRIDED + 1)
         for kind in kinds:
             yield Case("tk::clone", copy_planned, {"SIZE": size, "KIND": kind})
