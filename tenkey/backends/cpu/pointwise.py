@@ -92,7 +92,7 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
             loop is not None
             and first.size < streamed
             and first.flags.c_contiguous
-            and (count == 1 or _alike(first, arrays[1]))
+            and (count == 1 or (arrays[1].flags.c_contiguous and arrays[1].shape == first.shape))
         ):
             out = allocate(first.shape, result, name)
             if not loop.run((*arrays, out)):
@@ -188,10 +188,6 @@ def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
         raise  # noqa: PLE0704 -- see the docstring
     a, b = [int(x._data) if x._word & WEAK_MASK else x._data for x in (x1, x2)]
     return make_tensor(np.asarray(getattr(np, name)(a, b)), cpu_word(np.dtype(bool)))
-
-
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    return b.flags.c_contiguous and b.shape == a.shape
 
 
 def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:

@@ -126,10 +126,6 @@ class ScalarLoop:
         return f"{source}{self.dtype} {kinds} {sorted(self._variables.items())} {self._several}"
 
     @cached_property
-    def _is_complex(self) -> bool:
-        return self.dtype.kind == "c"
-
-    @cached_property
     def _variables(self) -> dict[str, str]:
         """The kinds of the variables that occur, by name."""
         nodes = topological_order(self.expressions)
@@ -143,7 +139,7 @@ class ScalarLoop:
         found = []
         chosen = settled(self.expressions, _EPS[name]) if name in _EPS else self.expressions
         for expression in rewritten(chosen, lambda node, operands: _constant(node, operands, name)):
-            if not self._is_complex:
+            if self.dtype.kind != "c":
                 parts = [expression]
             else:
                 wanted = self._wanted(expression)
@@ -185,12 +181,13 @@ class ScalarLoop:
         compute = _operations(self.dtype.name)
         T = compute.type
         known: dict[str, Value] = {}
-        for name, value in zip([*self.parameters, *self._more_parameters], values, strict=True):
+        more = [name for name in indices(self.expressions) if name not in self.parameters]
+        for name, value in zip([*self.parameters, *more], values, strict=True):
             kind = self._variables.get(name)
             parts = _parts(value)
             if kind == "boolean":
                 known[name] = truth(parts[0]) if len(parts) == 1 else truth(parts[0]) | truth(parts[1])
-            elif self._is_complex and kind is not None:
+            elif self.dtype.kind == "c" and kind is not None:
                 known[f"{name}_re"] = converted(parts[0], T)
                 known[f"{name}_im"] = converted(parts[1], T) if len(parts) == 2 else zeros(T, lanes)
             elif kind is not None:
@@ -215,11 +212,6 @@ class ScalarLoop:
             for expression, parts in zip(self.expressions, self._outputs)
         ]
         return tuple(results) if self._several else results[0]
-
-    @cached_property
-    def _more_parameters(self) -> list[str]:
-        """The index variables, which are parameters at the end."""
-        return [name for name in indices(self.expressions) if name not in self.parameters]
 
 
 def _named(name: str) -> Callable[..., str]:

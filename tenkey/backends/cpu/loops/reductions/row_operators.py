@@ -142,7 +142,8 @@ class _Large:
             template, sizes = row_sweeps.rows, (n, count, group)
         return _Plan(
             kernel(template, **_statics(program)),
-            tuple([(self._arguments.index(name), role, shapes[role]) for name, role in _roles(program, facet)]),
+            tuple([(self._arguments.index(name), role, shapes[role])
+                   for name, role in facet.tensors.items() if name in program.tensors]),
             tuple([(role, (-(-count // group), n) if role == "column" else shapes[role])
                    for role in facet.results.values()]),
             cpu_word(dtype), count, np.array([n, *[given[name] for name in facet.numbers]], dtype), sizes, vector,
@@ -158,10 +159,6 @@ class _Large:
                 found = None
             self._facet.programs[key] = found
         return found  # type: ignore[no-any-return]
-
-
-def _roles(program: RowProgram, facet: Rows) -> list[tuple[str, str]]:
-    return [(name, facet.tensors[name]) for name in program.tensors]
 
 
 def _statics(program: RowProgram) -> dict[str, Any]:

@@ -49,8 +49,7 @@ class RowProgram:
         self.constants = {name: facet.defaults[name] for name in missing}
         self._slots: dict[str, int] = {}
         self.tensors = tuple([name for name in facet.tensors if name not in missing])
-        self.number_names = ("count", *facet.numbers)
-        self.numbers = tuple([self._slot(name) for name in self.number_names])
+        self.numbers = tuple([self._slot(name) for name in ("count", *facet.numbers)])
         scalars = {name for sweep in facet.sweeps for name in (*sweep.folds, *sweep.then)}
         inputs = [
             Place(name, facet.tensors[name], self._slot(name) if facet.tensors[name] == "each" else None, None)
@@ -64,7 +63,7 @@ class RowProgram:
         ]
         self.arrays = (*inputs, *outputs)
         self.steps = range(len(facet.sweeps))
-        self._folds = [self._folds_of(sweep) for sweep in facet.sweeps]
+        self.folds = [self._folds_of(sweep) for sweep in facet.sweeps]  # the numbers that each sweep combines
         self._loops = [
             tuple({name: self._loop(f) for name, f in group.items()} for group in (s.elements, s.columns, s.then))
             for s in facet.sweeps
@@ -88,16 +87,12 @@ class RowProgram:
     @cached_property
     def key(self) -> str:
         """A text that determines the code."""
-        folds = [(f.name, f.slot, f.neutral, f.combine.key, f.element.key) for fs in self._folds for f in fs]
+        folds = [(f.name, f.slot, f.neutral, f.combine.key, f.element.key) for fs in self.folds for f in fs]
         loops = [[[(name, f.key) for name, f in group.items()] for group in groups] for groups in self._loops]
         places = [(p.name, p.role, p.slot, p.result_slot) for p in self.arrays]
         return repr((self.dtype.name, places, self.constants, self.numbers, folds, loops, sorted(self._slots.items())))
 
     # ---- what the template calls while it is translated
-
-    def folds(self, step: int) -> list[Fold]:
-        """Return the numbers that a sweep combines."""
-        return self._folds[step]
 
     def unrolled(self, step: int) -> int:
         """Return how many vectors a turn of a sweep takes: fewer if it computes much for each."""
@@ -105,11 +100,11 @@ class RowProgram:
 
     def neutrals(self, step: int, count: int, lanes: int) -> list[Value]:
         """Return the first values of the accumulators, ``count`` for each fold."""
-        return [splat(self.type(fold.neutral), lanes) for fold in self._folds[step] for _ in range(count)]
+        return [splat(self.type(fold.neutral), lanes) for fold in self.folds[step] for _ in range(count)]
 
     def _used(self, step: int) -> set[str]:
         elements, columns, _ = self._loops[step]
-        loops = [*elements.values(), *columns.values(), *[fold.element for fold in self._folds[step]]]
+        loops = [*elements.values(), *columns.values(), *[fold.element for fold in self.folds[step]]]
         return {name for f in loops for e in f.expressions for name in free_variables(e)}
 
     def known(self, step: int, numbers: Value, lanes: int, width: int = 0, first: int = 0) -> dict[str, Value]:
@@ -147,7 +142,7 @@ class RowProgram:
         for name, f in columns.items():
             to = by_name[name] + i
             store(to, load(to, lanes, mask) + self._called(f, values), mask)
-        return [self._called(fold.element, values) for fold in self._folds[step]]
+        return [self._called(fold.element, values) for fold in self.folds[step]]
 
     def _loads(self, step: int, name: str) -> bool:
         """Tell whether a sweep reads a result of an earlier one before it computes it anew."""

@@ -52,7 +52,7 @@ def sweep(p: pointer(i64), numbers: pointer(A), first: i64, last: i64, *, progra
     known = program.known(step, numbers, LANES)
     ends = program.pointers(p)
     count = program.unrolled(step)
-    folds = program.folds(step)
+    folds = program.folds[step]
     acc = program.neutrals(step, count, LANES)
     i = first
     while i + count * LANES <= last:
@@ -117,7 +117,7 @@ def rows_task(d: pointer(i8), first: i64, last: i64, *, program, A, LANES) -> vo
     for row in range(first * t[GROUP], stop):
         begin(t, p, numbers, row, program=program, A=A)
         for step in unroll(program.steps):
-            for fold in unroll(program.folds(step)):
+            for fold in unroll(program.folds[step]):
                 numbers[fold.slot] = A(fold.neutral)
             for block in range((n + BLOCK - 1) // BLOCK):
                 until = (block + 1) * BLOCK
@@ -159,7 +159,7 @@ def piece_task(d: pointer(i8), first: i64, last: i64, *, program, step, A, LANES
     t = cast(d, pointer(i64))
     numbers = stack(A, SLOTS)
     shared = cast(t[GROUP], pointer(A))
-    folds = program.folds(step)
+    folds = program.folds[step]
     for piece in range(first, last):
         for k in range(SLOTS):
             numbers[k] = shared[k]
@@ -198,7 +198,7 @@ def long_rows(
         for step in unroll(program.steps):
             task = function_pointer(piece_task, program=program, step=step, A=A, LANES=LANES)
             parallel(pool, task, cast(p, pointer(i8)), pieces, 1)
-            folds = program.folds(step)
+            folds = program.folds[step]
             for f in unroll(len(folds)):
                 numbers[folds[f].slot] = partial[f]
                 for piece in range(1, pieces):
@@ -218,7 +218,7 @@ def sweep_columns(
     """Make one sweep down a strip of columns, over the rows ``first`` to ``last``."""
     masks = [first_lanes(columns - k * LANES, LANES) for k in unroll(VECTORS)]
     known = [program.known(step, numbers, LANES, VECTORS * LANES, h * LANES) for h in range(VECTORS)]
-    folds = program.folds(step)
+    folds = program.folds[step]
     ends = program.pointers(p)
     acc = program.neutrals(step, VECTORS, LANES)
     for r in range(first, last):
@@ -262,7 +262,7 @@ def columns_task(d: pointer(i8), first: i64, last: i64, *, program, A, LANES) ->
             for w in unroll(VECTORS):
                 store(numbers + (program.numbers[h] * width + w * LANES), splat(given[h], LANES))
         for step in unroll(program.steps):
-            for fold in unroll(program.folds(step)):
+            for fold in unroll(program.folds[step]):
                 for u in unroll(VECTORS):
                     store(numbers + (fold.slot * width + u * LANES), splat(A(fold.neutral), LANES))
             for block in range((n + DEPTH - 1) // DEPTH):
