@@ -62,8 +62,26 @@ class Template:
         return tree, _assignments(tree), free
 
     def __call__(self, *arguments: Any, **statics: Any) -> Any:
-        """Call the function in the code that is being translated."""
-        return called(self, body(), arguments, statics)
+        """Write a call of the function, or its body, into the code that is being translated."""
+        into = body()
+        if self.inline:
+            return _Translation(self, into, statics).inserted(arguments)
+        name, result, parameters = instance(self, into.module, statics)
+        if len(arguments) != len(parameters):
+            raise TypeError(f"{self.__name__} takes {len(parameters)} arguments, got {len(arguments)}.")
+        texts = []
+        for argument, type_ in zip(arguments, parameters, strict=True):
+            value = as_value(argument, type_)
+            if value.type != type_ and not value.type.kind == "p" == type_.kind:
+                value = convert(value, type_) if type_.is_vector and value.type == type_.scalar else value
+                if value.type != type_:
+                    raise TypeError(f"{self.__name__} takes a {type_}, got a {value.type}: convert it.")
+            texts.append(value.text)
+        text = f"call {result.ir} @{name}({', '.join(texts)})"
+        if result == void:
+            into.write(text)
+            return None
+        return into.value(result, text)
 
 
 def loop(
@@ -117,28 +135,6 @@ def instance(
         found = module.functions[key] = (name, translation.result, translation.parameter_types())
         module.written.append(translation.function(name, exported))
     return found
-
-
-def called(template: Template, body: Body, arguments: Sequence[Any], statics: dict[str, Any]) -> Any:
-    """Write a call of a template, or its body."""
-    if template.inline:
-        return _Translation(template, body, statics).inserted(arguments)
-    name, result, parameters = instance(template, body.module, statics)
-    if len(arguments) != len(parameters):
-        raise TypeError(f"{template.__name__} takes {len(parameters)} arguments, got {len(arguments)}.")
-    texts = []
-    for argument, type_ in zip(arguments, parameters, strict=True):
-        value = as_value(argument, type_)
-        if value.type != type_ and not value.type.kind == "p" == type_.kind:
-            value = convert(value, type_) if type_.is_vector and value.type == type_.scalar else value
-            if value.type != type_:
-                raise TypeError(f"{template.__name__} takes a {type_}, got a {value.type}: convert it.")
-        texts.append(value.text)
-    text = f"call {result.ir} @{name}({', '.join(texts)})"
-    if result == void:
-        body.write(text)
-        return None
-    return body.value(result, text)
 
 
 _ATTRIBUTES: Final = ' nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
