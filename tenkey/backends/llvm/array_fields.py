@@ -20,10 +20,10 @@ from typing import Any, Final
 import numpy as np
 
 from .instructions import cast
-from .value_types import Type, i8, i32, i64, pointer
+from .value_types import Type, i32, i64, pointer
 from .values import Value, convert
 
-__all__ = ["data", "dtype", "flags", "ndim", "shape", "strides", "supported"]
+__all__ = ["data", "flags", "ndim", "shape", "strides", "supported"]
 
 _HEADER: Final = 16
 _DATA, _NDIM, _SHAPE, _STRIDES = _HEADER, _HEADER + 8, _HEADER + 16, _HEADER + 24
@@ -48,11 +48,6 @@ def shape(a: Value) -> Value:
 def strides(a: Value) -> Value:
     """Return the pointer to the strides in bytes."""
     return cast(a + _STRIDES, pointer(pointer(i64)))[0]
-
-
-def dtype(a: Value) -> Value:
-    """Return the dtype, an object."""
-    return cast(a + _DTYPE, pointer(pointer(i8)))[0]
 
 
 def flags(a: Value) -> Value:

@@ -57,14 +57,10 @@ _WORDS: Final = {1: i8, 2: i16, 4: i32, 8: i64}
 
 def lanes_for(function: ScalarLoop, inputs: Sequence[np.dtype], outputs: Sequence[np.dtype]) -> int:
     """Return the number of lanes with which the widest type of a loop fills 64 bytes."""
-    sizes = [_part_size(dtype) for dtype in (*inputs, *outputs, function.dtype)]
+    sizes = [_part_type(dtype).size for dtype in (*inputs, *outputs, function.dtype)]
     if function.dtype.name in ("float16", "bfloat16"):
         sizes.append(4)
     return 64 // max(sizes)
-
-
-def _part_size(dtype: np.dtype) -> int:
-    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
 def _part_type(dtype: np.dtype) -> Type:

@@ -126,10 +126,6 @@ def groups(x: array, order: array, indices: array, inverse: array, counts: array
     return group + 1
 
 
-def _is_candidate(values: Any, limit: Any, largest: bool) -> Any:
-    return ~(values < limit) if largest else values <= limit  # NaN is the largest
-
-
 @loop
 def _candidates_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, LARGEST: Any, WRITE: Any) -> void:
     fields = cast(block, pointer(i64))
@@ -141,7 +137,8 @@ def _candidates_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, LARGE
         place: i64 = counts[piece] if WRITE else 0
         for i in range(begin, end, LANES):
             inside = first_lanes(end - i, LANES)
-            chosen = _is_candidate(load(x + i, LANES, inside), limit, LARGEST) & inside
+            values = load(x + i, LANES, inside)
+            chosen = (~(values < limit) if LARGEST else values <= limit) & inside  # NaN is the largest
             many = count_true(chosen)
             if WRITE:  # noqa: SIM102 -- one is known while the code is translated
                 if many > 0:

@@ -80,14 +80,13 @@ def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int,
     lead = (slice(None),) * axis
     length = g.shape[axis]
     stop = start + (length - 1) * step + 1
-    if step != 1 or not length:
-        out = filled(tuple(shape), 0, g.dtype)
-    else:  # zeros before and behind the slice only
+    if step == 1 and length:  # zeros before and behind the slice only
         out = allocate(tuple(shape), g.dtype)
         zero = np.zeros((), g.dtype)
         parts = ((slice(0, start), zero), (slice(start, stop), g), (slice(stop, None), zero))
         copy_pieces([(out[(*lead, part)], source) for part, source in parts])
         return wrap(out)
+    out = filled(tuple(shape), 0, g.dtype)
     if length:
         copy_into(out[(*lead, slice(start, stop, step))], g)
     return wrap(out)

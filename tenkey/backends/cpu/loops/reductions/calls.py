@@ -225,17 +225,11 @@ def as_rows(a: np.ndarray, axis: int | None) -> tuple[np.ndarray, int, int, int,
     return a, outer, n, inner, n * inner
 
 
-def _place_lanes(A: Type) -> int:
-    """Return how many elements to compare at once, so that values and places fit the registers."""
-    return (8 if A.size == 8 else 16) // (1 if has_feature("avx512f") else 2)
-
-
 def _place_kernels(facet: ArgReduce | ArgScan, given: np.dtype) -> tuple[_Kernel, _Kernel]:
     compute = _FLOAT32 if _is_half(given) else given
     A = of_dtype(compute)
-    statics: dict[str, Any] = {
-        "S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": _place_lanes(A),
-    }  # fmt: skip
+    lanes = (8 if A.size == 8 else 16) // (1 if has_feature("avx512f") else 2)  # values and places fit the registers
+    statics: dict[str, Any] = {"S": of_dtype(given), "A": A, "PLACE": i32 if A.size < 8 else i64, "LANES": lanes}
     chooses = to_loop(facet.expression, ("a", "b"), compute)
     if isinstance(facet, ArgScan):
         statics |= {"replaces": chooses}

@@ -43,7 +43,6 @@ class RowProgram:
     """The sweeps of an operator in one dtype; ``missing``: optional tensors that a call leaves out."""
 
     def __init__(self, facet: Rows, missing: frozenset[str], dtype: np.dtype) -> None:
-        self.facet = facet
         self.dtype = dtype
         self.type: Type = of_dtype(dtype)
         self.constants = {name: facet.defaults[name] for name in missing}
