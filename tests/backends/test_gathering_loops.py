@@ -10,7 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends.cpu.loops import gathering
-from tenkey.backends.cpu.moving import selections, walks
+from tenkey.backends.cpu.moving import indexing, walks
 from tenkey.backends.llvm import UnavailableError, kernel
 from tests._tiers import Failures, tier
 
@@ -321,7 +321,7 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Let selections run in the loops, or as where there are none; the list says which loops ran."""
     ran: list[str] = []
     for name in ("carry_out", "walk_by_one"):
-        function = getattr(selections, name)
+        function = getattr(indexing, name)
 
         def observed(*args: Any, name: str = name, function: Callable[..., bool] = function) -> bool:
             if request.param != "loops":
@@ -329,7 +329,7 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             ran.append(name)
             return function(*args)
 
-        monkeypatch.setattr(selections, name, observed)
+        monkeypatch.setattr(indexing, name, observed)
     yield ran
     assert bool(ran) == (request.param == "loops")
 

@@ -19,16 +19,64 @@ from ....dispatch.registry import registry
 from ....ops.builtin.indexing.setitem import check_basic_put, check_put
 from ....ops.builtin.primitives import check_range
 from ...allocation.host import allocate
+from ...llvm.compiled import UnavailableError
 from ..fp_warnings import quietly, silenced
 from ..kernels import Specialized, check, own_error, wrap
 from ..loops.moves.strided_copies import apart, copied, copy_into, copy_pieces, filled
 from ..numpy_kernels import numpy_kernel
 from ..pointwise import pointwise_into
 from ..thresholds import COPIED, GATHERED, GATHERED_BYTES, LARGE, SCATTERED, TAKEN, TAKEN_ALONG
-from .selections import gathered, gathered_by_one, scattered, scattered_by_one
-from .walks import in_range, walk_along, walk_of
+from .walks import Walk, carry_out, combines, in_range, walk_along, walk_by_one, walk_of
 
 __all__ = ["KERNELS"]
+
+
+def _gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
+    """Return what a walk selects; None if it is little, if an index is out of range, or if the loops cannot do it."""
+    if walk is None or (walk.size * x.itemsize < GATHERED_BYTES if walk.has_runs else walk.size < GATHERED):
+        return None
+    out = allocate(walk.shape, x.dtype)
+    try:
+        return out if carry_out(x, walk, out, "get") else None
+    except UnavailableError:
+        return None
+
+
+def _gathered_by_one(
+    x: np.ndarray, index: np.ndarray, axis: int, shape: tuple[int, ...], along: bool
+) -> np.ndarray | None:
+    """Return what one tensor of indices selects, of this shape; None if the loops cannot do it, as in ``_gathered``."""
+    out = allocate(shape, x.dtype)
+    try:
+        return out if walk_by_one(x, index, axis, out, "get", along) else None
+    except UnavailableError:
+        return None
+
+
+def _scattered_by_one(x: np.ndarray, index: np.ndarray, axis: int, source: np.ndarray, mode: str, along: bool) -> bool:
+    """Combine what one tensor of indices selects with a source of the same shape, as ``_scattered`` does."""
+    try:
+        return combines(x.dtype, mode) and walk_by_one(x, index, axis, source, mode, along)
+    except UnavailableError:
+        return False
+
+
+def _scattered(x: np.ndarray, walk: Walk | None, source: np.ndarray, mode: str) -> bool:
+    """Combine what a walk selects with a source, which broadcasts to it, in place; tell whether this succeeded.
+
+    False if the loops cannot do it, and also if an index is out of range; then ``x`` may have changed.
+    """
+    if walk is None or walk.size < GATHERED or not x.flags.writeable or not source.flags.aligned:
+        return False
+    if source.shape != walk.shape:
+        try:
+            source = np.broadcast_to(source, walk.shape)
+        except ValueError:
+            return False
+    try:
+        return combines(x.dtype, mode) and carry_out(x, walk, source, mode)
+    except UnavailableError:
+        return False
 
 
 def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> None:
@@ -42,9 +90,9 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     a, at = x._data, indices._data
     if at.size >= TAKEN_ALONG and -a.ndim <= axis < a.ndim:
-        data = gathered_by_one(a, at, axis, at.shape, True)
+        data = _gathered_by_one(a, at, axis, at.shape, True)
         if data is None and at.size >= GATHERED:
-            data = gathered(a, walk_along(a, at, axis))
+            data = _gathered(a, walk_along(a, at, axis))
         if data is not None:
             return wrap(data)
     try:
@@ -62,11 +110,11 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
 def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
     at = indices._data
     out = filled(tuple(shape), 0, source.dtype)
-    if at.size >= SCATTERED and scattered_by_one(out, at, axis, source._data, "add", True):
+    if at.size >= SCATTERED and _scattered_by_one(out, at, axis, source._data, "add", True):
         return wrap(out)
     check("scatter_add_zeros", source, indices, shape, axis)
     out = filled(tuple(shape), 0, source.dtype)
-    if at.size >= GATHERED and scattered(out, walk_along(out, at, axis), source._data, "add"):
+    if at.size >= GATHERED and _scattered(out, walk_along(out, at, axis), source._data, "add"):
         return wrap(out)
     _check_range("scatter_add", at, shape[axis], axis)
     places: list[Any] = list(np.indices(at.shape, sparse=True))
@@ -141,7 +189,7 @@ def _taken(a: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray | None:
     size = index.size * (a.size // shape[axis])
     if size < TAKEN or (axis + 1 < len(shape) and size * a.itemsize < GATHERED_BYTES):
         return None
-    return gathered_by_one(a, index, axis, (*shape[:axis], *index.shape, *shape[axis + 1 :]), False)
+    return _gathered_by_one(a, index, axis, (*shape[:axis], *index.shape, *shape[axis + 1 :]), False)
 
 
 def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
@@ -161,7 +209,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         if last is not None and (a.size >= TAKEN or last._data.size >= TAKEN):
             data = _taken(a, only, len(indices) - 1) if only is not None else None
             if data is None and _many(a, indices):
-                data = gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
+                data = _gathered(a, walk_of(a, [None if i is None else i._data for i in indices]))
             if data is not None:
                 return make_tensor(data, x._word & INHERITED)
         if only is None or not a.size:  # `take` does not look at the indices of an empty array
@@ -191,12 +239,12 @@ def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor
     out = filled(tuple(shape), 0, g_out.dtype)
     g = g_out._data
     only = _only(indices)
-    if only is not None and g.size >= SCATTERED and scattered_by_one(out, only, len(indices) - 1, g, "add", False):
+    if only is not None and g.size >= SCATTERED and _scattered_by_one(out, only, len(indices) - 1, g, "add", False):
         return wrap(out)
     if _many(out, indices):
         out = filled(tuple(shape), 0, g.dtype)
         walk = walk_of(out, [None if i is None else i._data for i in indices])
-        if scattered(out, walk, g, "add"):
+        if _scattered(out, walk, g, "add"):
             return wrap(out)
     at = _subscript(indices)
     if len(at) == 1 and indices[0] is not None and at[0].dtype.kind == "b":  # no element twice
@@ -260,7 +308,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         if values.dtype is not dtype:
             values = silenced(values.astype, dtype)
         walk = walk_of(a, [None if i is None else _apart(i._data, a) for i in indices])
-        if walk is not None and in_range(walk) and scattered(a, walk, _apart(values, a), "set"):
+        if walk is not None and in_range(walk) and _scattered(a, walk, _apart(values, a), "set"):
             return x
     try:
         mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
@@ -304,7 +352,7 @@ def scatter_rows_(x: Tensor, index: Tensor, source: Tensor, mode: str, operator:
     shape = (a.shape[0], np.broadcast_shapes(index.shape, source.shape)[1], a.shape[2])
     at, values = (np.broadcast_to(_apart(one._data, a), shape) for one in (index, source))
     check_range(at, a.shape[1], operator)
-    if values.size >= GATHERED and scattered(a, walk_along(a, at, 1), values, mode):
+    if values.size >= GATHERED and _scattered(a, walk_along(a, at, 1), values, mode):
         return x
     rows, _, columns = np.indices(shape, sparse=True)
     places = (rows, at, columns)
@@ -325,12 +373,12 @@ def _combining_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
         only = _only(indices)
         if only is not None and values.dtype == a.dtype and values.size >= SCATTERED:
             out = copied(a) if a.nbytes >= COPIED else a.copy("C")
-            if scattered_by_one(out, only, len(indices) - 1, values, reduce, False):
+            if _scattered_by_one(out, only, len(indices) - 1, values, reduce, False):
                 return wrap(out)
         if values.dtype == a.dtype and _many(a, indices):
             check(operator.schema.base_name, x, indices, source, *more)
             out = copied(a)
-            if scattered(out, walk_of(out, [None if i is None else i._data for i in indices]), values, reduce):
+            if _scattered(out, walk_of(out, [None if i is None else i._data for i in indices]), values, reduce):
                 return wrap(out)
         return general(x, indices, source, *more)  # type: ignore[no-any-return]
 
