@@ -36,14 +36,12 @@ from ....llvm import (
     void,
 )
 from ...pool.region import parallel
-from .scan import scanned
+from .scan import INNER, LENGTH, MOST, PIECE, PIECES, SHARE, STEP, STRIPS, cut, scanned
 
 __all__ = ["running_in_columns", "running_in_rows"]
 
-PIECE = 1 << 14
-MOST = 512  # pieces of all rows together
 VECTORS = 4
-SOURCE, VALUES, PLACES, LENGTH, STEP, PIECES, SHARE, CARRIED, CARRIED_PLACES, INNER, STRIPS = range(11)
+SOURCE, VALUES, PLACES, CARRIED, CARRIED_PLACES = range(5)  # before the words of a scan
 
 
 @loop(inline=False)
@@ -124,21 +122,13 @@ def running_in_rows(
     *, S, A, PLACE, LANES, replaces,
 ) -> void:  # fmt: skip
     """Scan rows of n adjacent elements, ``step`` elements apart."""
-    t = stack(i64, 16)
+    t = stack(i64, 32)
     describe(t, x, values, places, n, step)
-    pieces = n // PIECE
-    pieces = minimum(pieces, MOST // rows)
-    pieces = i64(1) if pieces < 2 else pieces
-    share = ((n + pieces - 1) // pieces + LANES - 1) // LANES * LANES  # a vector beyond the end is the last of a row
-    pieces = (n + share - 1) // share
-    t[SHARE] = share
-    t[PIECES] = pieces
+    pieces, chunk = cut(t, rows, n, LANES)
     carried = stack(A, MOST)
     carried_places = stack(i64, MOST)
     t[CARRIED] = address(carried)
     t[CARRIED_PLACES] = address(carried_places)
-    chunk = PIECE // share
-    chunk = i64(1) if chunk < 1 else chunk
     block = cast(t, pointer(i8))
     if pieces > 1:
         ends = function_pointer(rows_task, S=S, A=A, PLACE=PLACE, LANES=LANES, replaces=replaces, writes=False)
@@ -189,7 +179,7 @@ def running_in_columns(
     *, S, A, PLACE, LANES, replaces,
 ) -> void:  # fmt: skip
     """Scan along the middle of (outer, n, inner), whose last two are contiguous; ``step`` as in running_in_rows."""
-    t = stack(i64, 16)
+    t = stack(i64, 32)
     describe(t, x, values, places, n, step)
     t[INNER] = inner
     width = VECTORS * LANES

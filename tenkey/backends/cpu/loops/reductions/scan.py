@@ -146,6 +146,19 @@ def describe(t, x, out, n, step, to, PARTS):  # type: ignore[no-untyped-def]
     t[TO] = to
 
 
+@loop(inline=True)
+def cut(t, rows, n, LANES):  # type: ignore[no-untyped-def]
+    """Cut rows into pieces of whole vectors; return how many each has, and how many a thread claims at once."""
+    pieces = minimum(n // PIECE, MOST // rows)
+    pieces = i64(1) if pieces < 2 else pieces
+    share = ((n + pieces - 1) // pieces + LANES - 1) // LANES * LANES  # a vector beyond the end is the last of a row
+    pieces = (n + share - 1) // share
+    t[SHARE] = share
+    t[PIECES] = pieces
+    chunk = PIECE // share
+    return pieces, i64(1) if chunk < 1 else chunk
+
+
 @loop(brief=True, cold=True)
 def scan_rows(
     pool: pointer(i8), x: array, out: array, rows: i64, n: i64, step: i64, to: i64,
@@ -157,17 +170,9 @@ def scan_rows(
     """
     t = stack(i64, 32)
     describe(t, x, out, n, step, to, PARTS)
-    pieces = n // PIECE
-    pieces = minimum(pieces, MOST // rows)
-    pieces = i64(1) if pieces < 2 else pieces
-    share = ((n + pieces - 1) // pieces + LANES - 1) // LANES * LANES
-    pieces = (n + share - 1) // share
-    t[SHARE] = share
-    t[PIECES] = pieces
+    pieces, chunk = cut(t, rows, n, LANES)
     carries = stack(A, MOST * PARTS)
     t[CARRIES] = address(carries)
-    chunk = PIECE // share
-    chunk = i64(1) if chunk < 1 else chunk
     block = cast(t, pointer(i8))
     if pieces > 1:
         total = function_pointer(rows_task, S=S, A=A, R=R, LANES=LANES, PARTS=PARTS, combine=combine, writes=False)
