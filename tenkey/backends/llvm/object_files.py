@@ -165,10 +165,10 @@ def _read_sections(code: bytes) -> list[_Section]:
     if (kind, machine, size) != (_RELOCATABLE, _X86_64, _SECTION.size) or not 0 < names < count:
         raise LinkError("it is not an ordinary object file for x86-64")
     rows = [_SECTION.unpack_from(code, table + index * size) for index in range(count)]
-    found = []
-    for name, type_, flags, _, offset, length, link_, info, alignment, _ in rows:
-        found.append(_Section(_text(code, rows[names][4] + name), type_, flags, offset, length, link_, info, alignment))
-    return found
+    return [
+        _Section(_text(code, rows[names][4] + name), type_, flags, offset, length, link_, info, alignment)
+        for name, type_, flags, _, offset, length, link_, info, alignment, _ in rows
+    ]
 
 
 def _text(code: bytes, start: int) -> str:

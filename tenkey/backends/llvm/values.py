@@ -53,9 +53,8 @@ class Module:
     """The text of one compilation: functions, declarations of functions outside, and attributes of all functions."""
 
     def __init__(self) -> None:
-        self.functions: dict[
-            Any, tuple[str, Type, list[Type]]
-        ] = {}  # by template and statics: name, result, parameters
+        # by template and statics: name, result, parameters
+        self.functions: dict[Any, tuple[str, Type, list[Type]]] = {}
         self.written: list[Function] = []
         self.declarations: dict[str, None] = {}
 
@@ -336,9 +335,8 @@ def convert(value: Any, to: Type) -> Value:
         return _rounded(value)
     if to.kind == "f":
         if of.kind == "f":
-            if (
-                of.size == 8 and to.size == 2
-            ):  # processors without float16 would call a function that LLVM does not bring
+            if of.size == 8 and to.size == 2:
+                # processors without float16 would call a function that LLVM does not bring
                 value = _cast("bitcast", _odd_single(value), vector(f32, of.lanes))
             return _cast("fpext" if to.size > of.size else "fptrunc", value, to)
         return _cast("sitofp" if of.kind == "i" else "uitofp", value, to)

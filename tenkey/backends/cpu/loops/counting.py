@@ -128,12 +128,8 @@ def count_numbers(
 def place_blocks(block: pointer(i8), start: i64, stop: i64, *, WRITE: Any) -> void:
     """Count the elements of blocks that are not zero, or write their places from the block's first one on."""
     words = cast(block, pointer(i64))
-    x, counts, out, n = (
-        cast(words[0], pointer(u8)),
-        cast(words[1], pointer(i64)),
-        cast(words[2], pointer(i64)),
-        words[3],
-    )
+    x, counts = cast(words[0], pointer(u8)), cast(words[1], pointer(i64))
+    out, n = cast(words[2], pointer(i64)), words[3]
     LANES = 8 if WRITE else 64
     for piece in range(start, stop):
         begin = piece * BLOCK

@@ -268,9 +268,7 @@ def integers(key: Key, low: int, high: int, count: int, dtype: np.dtype, start: 
 
 def standard(kind: str, key: Key, count: int, dtype: np.dtype, start: int) -> Any:
     """Draw as ``samplers.standard`` does."""
-    drawn = None
-    if dtype in _FLOATS:
-        drawn = _drawn(_FAMILY + kind, key, count, dtype, start)
+    drawn = _drawn(_FAMILY + kind, key, count, dtype, start) if dtype in _FLOATS else None
     return samplers.standard(kind, key, count, dtype, start) if drawn is None else drawn
 
 
