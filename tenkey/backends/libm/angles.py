@@ -12,7 +12,7 @@ from typing import Any
 
 from ..llvm import copysign, fabs, fma, sqrt
 from .constants import MAGIC
-from .operations import bits_from_float, each, float_from_bits, horner, library_cos, library_sin, library_tan, select
+from .operations import bits_from_float, each, float_from_bits, horner, library_beyond, select
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 
@@ -104,14 +104,14 @@ def sin(x: Any) -> Any:
     """Sine of an angle in radians. Error below 2 and 1 ulp; the C library computes |x| > 2**16 and 2**30."""
     r, tail, quadrant = _reduce(x)
     value = select(x == 0.0, x, _sine_of_quadrant(r, tail, quadrant))
-    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_sin(x, _TRIGONOMETRIC_LIMIT), value)
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_beyond(_TRIGONOMETRIC_LIMIT, "sin", x), value)
 
 
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians. Error below 2 and 1 ulp; the C library computes |x| > 2**16 and 2**30."""
     r, tail, quadrant = _reduce(x)
     value = _sine_of_quadrant(r, tail, quadrant + 1)
-    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_cos(x, _TRIGONOMETRIC_LIMIT), value)
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_beyond(_TRIGONOMETRIC_LIMIT, "cos", x), value)
 
 
 def tan(x: Any) -> Any:
@@ -120,7 +120,7 @@ def tan(x: Any) -> Any:
     tangent = _tangent(r, tail)
     value = select((quadrant & 1) == 0, tangent, -1.0 / tangent)
     value = select(x == 0.0, x, value)
-    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_tan(x, _TRIGONOMETRIC_LIMIT), value)
+    return select(fabs(x) > _TRIGONOMETRIC_LIMIT, library_beyond(_TRIGONOMETRIC_LIMIT, "tan", x), value)
 
 
 # --- inverse trigonometric functions ----------------------------------------------------------------------------------

@@ -3,15 +3,14 @@
 Note [Rare slow path]
 ~~~~~~~~~~~~~~~~~~~~~
 Reducing a huge argument modulo pi takes far more work than the rest of a sine, and huge arguments are rare. So
-``library_sin(x, limit)`` is ``x`` unless some lane is beyond the limit; only then does it ask the C library, whose
-reduction is exact, lane by lane. ``library_fmod(rest, x, y)`` does the same for the remainder of huge quotients: an
-infinite ``rest`` asks the C library. Guarded by ``tests/backends/test_libm.py::test_huge_angles`` and
+``library_beyond(limit, "sin", x)`` is ``x`` unless some lane is beyond the limit; only then does it ask the C library,
+whose reduction is exact, lane by lane. ``library_fmod(rest, x, y)`` does the same for the remainder of huge quotients:
+an infinite ``rest`` asks the C library. Guarded by ``tests/backends/test_libm.py::test_huge_angles`` and
 ``test_huge_quotients``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..llvm import (
@@ -37,8 +36,7 @@ from ..llvm import select as _select
 from . import T
 
 __all__ = [
-    "bits_from_float", "each", "float_from_bits", "horner", "library_cos", "library_fmod", "library_sin", "library_tan",
-    "select",
+    "bits_from_float", "each", "float_from_bits", "horner", "library_beyond", "library_fmod", "select",
 ]  # fmt: skip
 
 
@@ -115,16 +113,9 @@ def _rarely(asks, usual, name, operands):  # type: ignore[no-untyped-def]
     return result
 
 
-def _library(name: str) -> Callable[[Value, Any], Value]:
-    def function(x: Value, limit: Any) -> Value:
-        return _rarely(fabs(x) > limit, x, name, (x,))  # type: ignore[no-any-return]
-
-    return function
-
-
-library_sin = _library("sin")
-library_cos = _library("cos")
-library_tan = _library("tan")
+def library_beyond(limit: Any, name: str, x: Value) -> Value:
+    """Return ``x``, or a function of the C library of it where its magnitude is beyond a limit."""
+    return _rarely(fabs(x) > limit, x, name, (x,))  # type: ignore[no-any-return]
 
 
 def library_fmod(rest: Value, x: Value, y: Value) -> Value:

@@ -62,11 +62,6 @@ def _table(ufunc: np.ufunc) -> list[tuple[int, ...]]:
     return [tuple(numbers[i : i + found.nargs]) for i in range(0, len(numbers), found.nargs)]
 
 
-def _shown(ufunc: np.ufunc) -> list[tuple[int, ...]]:
-    """Return the same as ``ufunc.types`` tells it."""
-    return [tuple([np.dtype(char).num for char in text.replace("->", "")]) for text in ufunc.types]
-
-
 @cache
 def _known() -> bool:
     """Tell whether the fields are where they are expected."""
@@ -77,8 +72,9 @@ def _known() -> bool:
         counts = (found.nin, found.nout, found.nargs, found.ntypes)
         if counts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
             return False
+        shown = [tuple([np.dtype(char).num for char in text.replace("->", "")]) for text in ufunc.types]
         # only now are the pointers trusted
-        if found.name != ufunc.__name__.encode() or _table(ufunc) != _shown(ufunc):
+        if found.name != ufunc.__name__.encode() or _table(ufunc) != shown:
             return False
         if not all(found.functions[i] for i in range(found.ntypes)):
             return False

@@ -227,13 +227,11 @@ def _fill_block() -> None:
     for place, value in (_system.addresses if _system is not None else {}).items():
         block[place] = value
     block[at.AWAITED] = CHUNKS_BEFORE_WORKERS
-    block[at.YIELD] = _keep(ctypes.CDLL(None).sched_yield if os.name == "posix" else _windows().SwitchToThread)
+    block[at.YIELD] = _keep(
+        ctypes.CDLL(None).sched_yield if os.name == "posix" else ctypes.CDLL("kernel32").SwitchToThread
+    )
     block[at.LOAD] = _keep(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_arrange))
     block[at.INTERRUPT] = _keep(ctypes.pythonapi.PyErr_SetInterrupt)
-
-
-def _windows() -> Any:
-    return ctypes.CDLL("kernel32")
 
 
 _fill_block()
