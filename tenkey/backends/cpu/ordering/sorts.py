@@ -94,8 +94,6 @@ def sorted_rows(x: np.ndarray, *, backwards: bool = False) -> np.ndarray | None:
 
 def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:
     """Return the elements sorted along an axis, equal ones in their order; None: as for `sorted_rows`."""
-    if x.size < SORTED_ELEMENTS:
-        return None
     axis %= x.ndim
     rows = sorted_rows(_rows(x, axis), backwards=descending)
     if rows is None:
