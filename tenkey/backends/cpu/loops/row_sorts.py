@@ -176,25 +176,8 @@ def _limits(fields: Any, order: _Order, T: Type, K: int, ORDER: str | None) -> l
 
 
 @loop
-def _count_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, ORDER: Any) -> void:
-    fields = cast(block, pointer(i64))
-    x, counts, order = cast(fields[_X], pointer(i8)), cast(fields[_COUNTS], pointer(i64)), _order_of(fields)
-    limits = _limits(fields, order, T, K, ORDER)
-    LANES = _lanes(T, ORDER)
-    for piece in range(start, stop):
-        begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[_N])
-        found = [i64(0) for k in unroll(K)]
-        for i in range(begin, end, LANES):
-            inside = first_lanes(end - i, LANES)
-            parts = _parts_of(_elements(x, i, inside, order, T, ORDER), inside, limits, K)
-            for k in unroll(K):
-                found[k] += count_true(parts[k])
-        for k in unroll(K):
-            counts[piece * K + k] = found[k]
-
-
-@loop
-def _distribute_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, ORDER: Any) -> void:
+def _parts_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: Any, ORDER: Any, WRITE: Any) -> void:
+    """Count the elements of each part in these pieces, or write them where ``counts`` says that they belong."""
     fields = cast(block, pointer(i64))
     x, counts, order = cast(fields[_X], pointer(i8)), cast(fields[_COUNTS], pointer(i64)), _order_of(fields)
     out = cast(fields[_OUT], pointer(T if ORDER is None else u64))
@@ -202,15 +185,19 @@ def _distribute_task(block: pointer(i8), start: i64, stop: i64, *, T: Any, K: An
     LANES = _lanes(T, ORDER)
     for piece in range(start, stop):
         begin, end = piece * PIECE, minimum(piece * PIECE + PIECE, fields[_N])
-        places = [counts[piece * K + k] for k in unroll(K)]
+        places = [counts[piece * K + k] if WRITE else i64(0) for k in unroll(K)]
         for i in range(begin, end, LANES):
             inside = first_lanes(end - i, LANES)
             values = _elements(x, i, inside, order, T, ORDER)
             parts = _parts_of(values, inside, limits, K)
             for k in unroll(K):
                 many = count_true(parts[k])
-                store(out + places[k], compress(values, parts[k]), first_lanes(many, LANES))
+                if WRITE:
+                    store(out + places[k], compress(values, parts[k]), first_lanes(many, LANES))
                 places[k] += many
+        if not WRITE:
+            for k in unroll(K):
+                counts[piece * K + k] = places[k]
 
 
 @loop
@@ -268,7 +255,7 @@ def sort_long(
     n = fields[_N]
     pieces = (n + (PIECE - 1)) // PIECE
     place = cast(fields, pointer(i8))
-    parallel(pool, function_pointer(_count_task, T=T, K=K, ORDER=ORDER), place, pieces, 1)
+    parallel(pool, function_pointer(_parts_task, T=T, K=K, ORDER=ORDER, WRITE=False), place, pieces, 1)
     total = 0
     for k in range(K):
         limits[k] = total
@@ -277,7 +264,7 @@ def sort_long(
             table[piece * K + k] = total
             total += count
     limits[K] = total
-    parallel(pool, function_pointer(_distribute_task, T=T, K=K, ORDER=ORDER), place, pieces, 1)
+    parallel(pool, function_pointer(_parts_task, T=T, K=K, ORDER=ORDER, WRITE=True), place, pieces, 1)
     WIDE = ORDER is not None and key_bits(T) == 64
     E = T if ORDER is None else u64
     task = function_pointer(_sort_task, E=E, INDICES=ORDER is not None and not WIDE)
