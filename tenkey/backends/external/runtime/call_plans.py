@@ -17,6 +17,7 @@ way, which raises. Guarded by ``tests/backends/test_call_plans.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from ....core.storage import StridedArray
 from ....core.tensor import Tensor, word_for
 from ....core.tensor_base import new_handle
 from ....core.word import WEAK_MASK
+from ....dispatch.calling import codegen
 from ....dispatch.keys import DispatchKey
 from ..interface import Backend
 from ..template_calls import TemplateKernel
@@ -37,6 +39,30 @@ _MOST: Final = 1024  # plans of one operator and combination of dtypes; a progra
 _ALIGNED: Final = 15
 
 _Plan = Callable[..., StridedArray | None]
+
+# What follows a plan; where there is none, the call is made outside, so that its errors have no context.
+_FOLLOWED: Final = """
+def kernel({parameters}):
+    try:
+        {read}
+        device = a.device
+        plan = plans[{key}]
+        known = {known}
+    except (AttributeError, KeyError):
+        pass
+    else:
+        data = plan({windows}) if known else None
+        if data is not None:
+            made = new_handle(Tensor)
+            made._data = data
+            made._word = words[device.type]
+            made._storage = None
+            made._autograd = None
+            return made
+    return slow({parameters})
+"""
+_LAYOUT: Final = "{0}.shape, {0}.strides, {0}.offset & ALIGNED, {1}.index"
+_READ_NUMBER: Final = "a, n, is_second = (x._data, y._data, True) if y._word & WEAK_MASK else (y._data, x._data, False)"
 
 
 def _seen_once(*windows: StridedArray) -> None:
@@ -60,117 +86,36 @@ class Plans:
         elif numbers:
             self._key, self._followed = self._key_with_number, self._with_number
         else:
-            self._key, self._followed = self._key_of_windows, self._unary if arity == 1 else self._binary
+            self._key, self._followed = self._key_of_windows, partial(self._windows, count=arity)
 
     def kernel(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Return the function that follows a plan, or calls ``slow``, which calls :meth:`remember`, without one."""
         return self._followed(slow)
 
-    def _unary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        plans, backend, words = self._plans, self._backend, _Words(self._result)
+    def _ternary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return self._windows(self._general(slow), 3, ", {0}.dtype.num")  # the key that _key_and_windows makes
 
-        def kernel(x: Tensor) -> Tensor:
-            try:
-                a = x._data
-                device = a.device
-                plan = plans[a.shape, a.strides, a.offset & _ALIGNED, device.index]
-                known = a.owner._backend is backend
-            except (AttributeError, KeyError):
-                pass  # the call is made outside, so that its errors have no context
-            else:
-                data = plan(a) if known else None
-                if data is not None:
-                    made: Tensor = new_handle(Tensor)
-                    made._data = data
-                    made._word = words[device.type]
-                    made._storage = None
-                    made._autograd = None
-                    return made
-            return slow(x)
-
-        return kernel
-
-    def _binary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        plans, backend, words = self._plans, self._backend, _Words(self._result)
-
-        def kernel(x: Tensor, y: Tensor) -> Tensor:
-            try:
-                a, b = x._data, y._data
-                device = a.device
-                plan = plans[
-                    a.shape, a.strides, a.offset & _ALIGNED, device.index,
-                    b.shape, b.strides, b.offset & _ALIGNED, b.device.index,
-                ]  # fmt: skip
-                known = a.owner._backend is backend and b.owner._backend is backend
-            except (AttributeError, KeyError):
-                pass
-            else:
-                data = plan(a, b) if known else None
-                if data is not None:
-                    made: Tensor = new_handle(Tensor)
-                    made._data = data
-                    made._word = words[device.type]
-                    made._storage = None
-                    made._autograd = None
-                    return made
-            return slow(x, y)
-
-        return kernel
+    def _windows(self, slow: Callable[..., Tensor], count: int, more: str = "") -> Callable[..., Tensor]:
+        names, values = "abc"[:count], "xyz"[:count]
+        layouts = [(_LAYOUT + more).format(w, "device" if w == "a" else f"{w}.device") for w in names]
+        read = f"{', '.join(names)} = {', '.join([f'{x}._data' for x in values])}"
+        return self._generated(slow, ", ".join(values), read, ", ".join(layouts), names)
 
     def _with_number(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        plans, backend, words = self._plans, self._backend, _Words(self._result)
+        key = _LAYOUT.format("a", "device") + ", is_second, n.dtype.num, n.tobytes()"
+        return self._generated(slow, "x, y", _READ_NUMBER, key, "a")
 
-        def kernel(x: Tensor, y: Tensor) -> Tensor:
-            try:
-                is_second = bool(y._word & WEAK_MASK)
-                a, n = (x._data, y._data) if is_second else (y._data, x._data)
-                device = a.device
-                plan = plans[
-                    a.shape, a.strides, a.offset & _ALIGNED, device.index, is_second, n.dtype.num, n.tobytes()
-                ]  # fmt: skip
-                known = a.owner._backend is backend
-            except (AttributeError, KeyError):
-                pass
-            else:
-                data = plan(a) if known else None
-                if data is not None:
-                    made: Tensor = new_handle(Tensor)
-                    made._data = data
-                    made._word = words[device.type]
-                    made._storage = None
-                    made._autograd = None
-                    return made
-            return slow(x, y)
-
-        return kernel
-
-    def _ternary(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        plans, backend, words, general = self._plans, self._backend, _Words(self._result), self._general(slow)
-
-        def kernel(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-            try:
-                a, b, c = x._data, y._data, z._data
-                device = a.device
-                plan = plans[  # the key that _key_and_windows makes
-                    a.shape, a.strides, a.offset & _ALIGNED, device.index, a.dtype.num,
-                    b.shape, b.strides, b.offset & _ALIGNED, b.device.index, b.dtype.num,
-                    c.shape, c.strides, c.offset & _ALIGNED, c.device.index, c.dtype.num,
-                ]  # fmt: skip
-                known = a.owner._backend is backend and b.owner._backend is backend and c.owner._backend is backend
-            except (AttributeError, KeyError):
-                pass
-            else:
-                data = plan(a, b, c) if known else None
-                if data is not None:
-                    made: Tensor = new_handle(Tensor)
-                    made._data = data
-                    made._word = words[device.type]
-                    made._storage = None
-                    made._autograd = None
-                    return made
-            return general(x, y, z)
-
-        return kernel
+    def _generated(
+        self, slow: Callable[..., Tensor], parameters: str, read: str, key: str, windows: str
+    ) -> Callable[..., Tensor]:
+        """Return the function for windows of these names; ``key`` is that which ``_key`` makes of the arguments."""
+        known = " and ".join([f"{w}.owner._backend is backend" for w in windows])
+        source = _FOLLOWED.format(parameters=parameters, read=read, key=key, known=known, windows=", ".join(windows))
+        scope = {
+            "plans": self._plans, "backend": self._backend, "words": _Words(self._result), "slow": slow,
+            "new_handle": new_handle, "Tensor": Tensor, "WEAK_MASK": WEAK_MASK, "ALIGNED": _ALIGNED,
+        }  # fmt: skip
+        return codegen.define(source.lstrip(), scope, f"<plans of {parameters}: {key}>")
 
     def _general(self, slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         plans, backend, words = self._plans, self._backend, _Words(self._result)
