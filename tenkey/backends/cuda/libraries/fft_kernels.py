@@ -26,7 +26,7 @@ from . import cufft
 from .matrix_tools import compute_dtype, filled, fresh, move
 from .site import Site
 
-__all__ = ["fft", "ifft", "irfft", "rfft"]
+__all__ = ["transform"]
 
 _DIVIDES: Final = {"fft": "forward", "ifft": "backward", "rfft": "forward", "irfft": "backward"}
 
@@ -66,9 +66,10 @@ def _resized(site: Site, x: Tensor, length: int, axis: int) -> Tensor:
     return made
 
 
-def _transform(
-    site: Site, spec: Any, name: str, x: Tensor, n: int | None, axis: int, norm: str
-) -> Tensor:  # fmt: skip
+def transform(
+    name: str, site: Site, spec: Any, x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
+) -> Tensor:
+    """Implement ``tk::fft_NAME`` for fft, ifft, rfft and irfft."""
     i = normalize_axis(site.operator, axis, x.ndim)
     shape, result = spec.shape, spec.dtype
     if not x.size or 0 in shape:
@@ -121,23 +122,3 @@ def _permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
     back = [order.index(k) for k in range(len(order))]
     shape, strides = [data.shape[k] for k in back], [data.strides[k] for k in back]
     return make_tensor(data.window(tuple(shape), tuple(strides), data.offset), word_for(x.device, x.dtype))
-
-
-def fft(site: Site, spec: Any, x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Implement ``tk::fft_fft``."""
-    return _transform(site, spec, "fft", x, n, axis, norm)
-
-
-def ifft(site: Site, spec: Any, x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Implement ``tk::fft_ifft``."""
-    return _transform(site, spec, "ifft", x, n, axis, norm)
-
-
-def rfft(site: Site, spec: Any, x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Implement ``tk::fft_rfft``."""
-    return _transform(site, spec, "rfft", x, n, axis, norm)
-
-
-def irfft(site: Site, spec: Any, x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Implement ``tk::fft_irfft``."""
-    return _transform(site, spec, "irfft", x, n, axis, norm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from . import fft_kernels, linear_systems, matrix_functions, orthogonal, spectra
 from .large_products import large_product
 from .site import Handles, Place, Site
 
-__all__ = ["ON_HOST", "OPERATORS", "Libraries"]
+__all__ = ["OPERATORS", "Libraries"]
 
 OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "tk::linalg_inv": linear_systems.inv,
@@ -39,16 +40,11 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "tk::linalg_matrix_rank": matrix_functions.matrix_rank,
     "tk::linalg_adjugate": matrix_functions.adjugate,
     "tk::linalg_matrix_exp": matrix_functions.matrix_exp,
-    "tk::fft_fft": fft_kernels.fft,
-    "tk::fft_ifft": fft_kernels.ifft,
-    "tk::fft_rfft": fft_kernels.rfft,
-    "tk::fft_irfft": fft_kernels.irfft,
+    **{f"tk::fft_{name}": partial(fft_kernels.transform, name) for name in ("fft", "ifft", "rfft", "irfft")},
 }
 """Functions ``kernel(site, spec, *args)`` by operator; ``spec`` is what the operator's rule says of the results."""
 
 _SHOWN: Final = {"lu_factors": "linalg.lu"}
-ON_HOST: Final[dict[str, str]] = {}
-"""Operators of linear algebra that fall back to the CPU, with the reason."""
 
 
 class Libraries:

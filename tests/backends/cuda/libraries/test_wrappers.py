@@ -13,7 +13,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends.cuda.libraries import cufft, entry_points
-from tenkey.backends.cuda.libraries.library_operators import ON_HOST, OPERATORS
+from tenkey.backends.cuda.libraries.library_operators import OPERATORS
 from tenkey.dispatch.registry import registry
 from tenkey.testing.cuda_libraries import installed, stand_ins
 from tests.backends.cuda.libraries._library_device import LibraryDevice, device
@@ -39,7 +39,7 @@ def on_device(x: Any) -> tk.Tensor:
 def test_every_operator_of_linear_algebra_is_registered() -> None:
     assert tk.linalg.inv is not tk.fft.fft  # loads the operators
     lapack = {name for name, op in registry.operators.items() if _needs_library(op)}
-    assert lapack == {*OPERATORS, *ON_HOST}
+    assert lapack == {*OPERATORS}
 
 
 def _needs_library(operator: Any) -> bool:
