@@ -21,23 +21,23 @@ from ...dispatch.kernel import Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.registry import registry
 from ..external.backend_registration import register, registered
-from ..external.scalar_function import Operand, RowFunction, ScalarFunction
+from ..external.scalar_function import Operand, ScalarFunction
 from .compiling import Source
 from .device import contexts, driver, launching, streams
-from .kernels.arg_reduction import arg_reduction
+from .kernels.arg_reduction import arg_reduction as arg_reduction_kernel
 from .kernels.copying import copying
-from .kernels.gather import gather
+from .kernels.gather import gather as gather_kernel
 from .kernels.launches import address, number
-from .kernels.ordering import sort
-from .kernels.pointwise import pointwise
+from .kernels.ordering import sort as sort_kernel
+from .kernels.pointwise import pointwise as pointwise_kernel
 from .kernels.products import matmul
 from .kernels.reduction import reduction
-from .kernels.scan import scan
-from .kernels.scatter import scatter
+from .kernels.scan import scan as scan_kernel
+from .kernels.scatter import scatter as scatter_kernel
 from .kernels.sweeps.sweeping import sweeping
 from .libraries.library_operators import Libraries
 from .libraries.site import Place
-from .memory.device_memory import POOLS, CudaMemory
+from .memory.device_memory import CudaMemory
 from .user_kernels import kernel
 
 __all__ = ["CudaBackend", "load"]
@@ -47,7 +47,6 @@ class CudaBackend(CudaMemory):
     """All CUDA devices of this machine, or those of the emulator."""
 
     name = "cuda"
-    pools = POOLS
 
     def __init__(self) -> None:
         place = Place(
@@ -134,10 +133,14 @@ class CudaBackend(CudaMemory):
 
     # ---- templates
 
-    @override
-    def pointwise(self, scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.dtype) -> Callable[..., None]:
-        """Return the kernel of a scalar function."""
-        return pointwise(scalar, operands, result)
+    pointwise = staticmethod(pointwise_kernel)
+    copy = staticmethod(copying)
+    arg_reduction = arg_reduction_kernel  # it and those below get the backend first, as methods do
+    gather = gather_kernel
+    rows = sweeping
+    scan = scan_kernel
+    scatter = scatter_kernel
+    sort = sort_kernel
 
     @override
     def reduction(
@@ -153,41 +156,6 @@ class CudaBackend(CudaMemory):
         """Return the kernel of matrix products; large ones without a function of each sum are the library's."""
         own = matmul(self, dtype, epilogue, operands, result)
         return own if own is None or epilogue is not None else self._libraries.product(dtype, own)
-
-    @override
-    def copy(self, dtype: np.dtype) -> Callable[[StridedArray, StridedArray], None]:
-        """Return the kernel of copies between layouts."""
-        return copying(dtype)
-
-    @override
-    def gather(self, dtype: np.dtype) -> Callable[..., None]:
-        """Return the kernel of the selection of elements by indices."""
-        return gather(self, dtype)
-
-    @override
-    def scatter(self, mode: str, dtype: np.dtype, deterministic: bool) -> Callable[..., None] | None:
-        """Return the kernel of the combination of elements at indices."""
-        return scatter(self, mode, dtype, deterministic)
-
-    @override
-    def arg_reduction(self, better: ScalarFunction, operand: np.dtype) -> Callable[..., None] | None:
-        """Return the kernel that finds the place of the best element of each row."""
-        return arg_reduction(self, better, operand)
-
-    @override
-    def scan(self, combine: tuple[ScalarFunction, ...], dtype: np.dtype) -> Callable[..., None]:
-        """Return the kernel of an inclusive scan along rows."""
-        return scan(self, combine, dtype)
-
-    @override
-    def sort(self, dtype: np.dtype) -> Callable[..., None] | None:
-        """Return the kernel that sorts rows."""
-        return sort(self, dtype)
-
-    @override
-    def rows(self, function: RowFunction) -> Callable[..., None] | None:
-        """Return the kernel of a few sweeps over each row."""
-        return sweeping(self, function)
 
 
 def load() -> bool:
