@@ -19,7 +19,7 @@ from ....core.storage import StridedArray
 from ...external.scalar_function import ScalarFunction
 from ..compiling.kernel_source import KernelSource
 from .emission import to_numba
-from .places import THREADS, blocks, indented, offset_type, steps
+from .places import THREADS, blocks, indented, inner, offset_type, steps
 from .registers import Register, register_of, shuffled
 
 __all__ = ["arg_reduction", "arg_sequential_source", "arg_source"]
@@ -98,8 +98,8 @@ def arg_source(head: str, register: Register, kind: str, *, warp: bool, among: b
         body += ["if lane == 0:", "    shared[cuda.threadIdx.x // 32] = best"]
         body += ["    shared_places[cuda.threadIdx.x // 32] = place", "cuda.syncthreads()", "lane = cuda.threadIdx.x"]
         final = ["w = 1", f"while w < {WARPS}:", "    other = shared[w]", "    other_place = shared_places[w]"]
-        final += [*[f"    {line}" for line in take], "    w += 1"]
-        body += ["if lane == 0:", *[f"    {line}" for line in final]]
+        final += [*inner(take), "    w += 1"]
+        body += ["if lane == 0:", *inner(final)]
     body += ["if lane == 0:", "    places[span] = place"]
     name = "arg_warp" if warp else "arg_block"
     names = _PARAMETERS + (", found" if among else "")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ....core.storage import StridedArray
 
-__all__ = ["THREADS", "WORDS", "blocks", "indented", "offset", "offset_type", "steps", "unpacked"]
+__all__ = ["THREADS", "WORDS", "blocks", "indented", "inner", "offset", "offset_type", "steps", "unpacked"]
 
 THREADS: Final = 256
 WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
@@ -71,3 +71,8 @@ def offset(kind: str, window: str, names: Sequence[str], sizes: Sequence[Any]) -
 def indented(lines: Sequence[str], depth: int) -> str:
     """Return lines as text, indented by a number of levels."""
     return "\n".join(["    " * depth + line for line in lines])
+
+
+def inner(lines: Sequence[str]) -> list[str]:
+    """Return lines indented by one level."""
+    return [f"    {line}" for line in lines]

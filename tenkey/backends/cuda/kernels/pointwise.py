@@ -28,6 +28,7 @@ from ..compiling import KernelSource
 from ..device.prepared_launches import prepared, prepared_into
 from .emission import TYPES, parts_count, to_numba
 from .launches import Launcher, address, is_row, number, reach, steps, word
+from .places import inner
 
 __all__ = ["element_source", "kernel_name", "pointwise", "row_source", "strided_source"]
 
@@ -99,7 +100,7 @@ class _Form:
     def source(self, form: str, lines: Sequence[str]) -> KernelSource:
         """Return the kernel with the lines of its body."""
         name = kernel_name(self.scalar.name, form, str(self.result))
-        body = "\n".join([f"    {line}" for line in lines])
+        body = "\n".join(inner(lines))
         text = f"{self.head}\n\ndef {name}({', '.join(self.names)}):\n{body}\n"
         return KernelSource(name, text, tuple(self.types), THREADS)
 
@@ -129,7 +130,7 @@ def row_source(
         return form.stored(place, form.call(values, indices))
 
     if not vector:
-        lines = [f"i = {form.first_index()}", "if i < n:", *[f"    {line}" for line in one("i")]]
+        lines = [f"i = {form.first_index()}", "if i < n:", *inner(one("i"))]
         return form.source("row" + ("64" if wide else ""), lines)
     lines = [f"i = shift_left({form.first_index()}, {u}(2))", f"if wrap_add(i, {u}(3)) < n:", "    at = uint64(i)"]
     lanes: list[list[str]] = [[] for _ in range(_VECTOR)]
@@ -139,15 +140,15 @@ def row_source(
                 lane += _parts(f"x{k}", operand.dtype)
             continue
         text, names = _vector_loads(f"x{k}", operand.dtype)
-        lines += [f"    {line}" for line in text]
+        lines += inner(text)
         for lane, parts in zip(lanes, names, strict=True):
             lane += parts
     for n, lane in enumerate(lanes):
         shifted = [f"wrap_add(i, {u}({n}))"] * len(scalar.indices)
         lines.append(f"    v{n} = {form.call(lane, shifted)}")
-    lines += [f"    {line}" for line in _vector_stores(result)]
+    lines += inner(_vector_stores(result))
     rest = [*one("i"), f"i = wrap_add(i, {u}(1))"]
-    lines += ["else:", "    while i < n:", *[f"        {line}" for line in rest]]
+    lines += ["else:", "    while i < n:", *inner(inner(rest))]
     return form.source("vector" + ("64" if wide else ""), lines)
 
 
@@ -220,7 +221,7 @@ def strided_source(
             values += form.loaded(f"x{k}", operand.dtype, f"x{k}_at")
     lines.append(f"out_at = {places['out']}")
     lines += form.stored("out_at", form.call(values, [f"i{axis}" for axis in scalar.indices]))
-    lines = [f"i = {form.first_index()}", "if i < n:", *[f"    {line}" for line in lines]]
+    lines = [f"i = {form.first_index()}", "if i < n:", *inner(lines)]
     return form.source(f"strided{ndim}" + ("_64" if wide else ""), lines)
 
 

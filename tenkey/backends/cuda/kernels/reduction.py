@@ -29,9 +29,11 @@ from ..compiling import KernelSource
 from ..device.prepared_launches import prepared
 from .emission import TYPES, parts_count
 from .launches import Launcher, address, reach, word
+from .places import inner
 from .pointwise import element_source, kernel_name
+from .registers import register_of
 
-__all__ = ["Scratch", "block_source", "column_source", "reduction", "warp_source"]
+__all__ = ["Scratch", "reduction", "reduction_source"]
 
 Scratch = Callable[[tuple[int, ...], np.dtype, Any], StridedArray]
 """Returns an uninitialized window of a shape and dtype on a device, for results between two passes."""
@@ -59,8 +61,8 @@ class _Text:
         self.vector = vector
         self.dtype = combine.dtype
         self.target = combine.dtype if target is None else target
-        self.kind = TYPES[str(combine.dtype)]
-        self.parts = parts_count(str(combine.dtype))
+        self.register = register_of(str(combine.dtype))
+        self.names = self.register.names  # the variables that hold a value
         self.operand = operand
         self.is_short = len(topological_order([scalar.expression, combine.expression])) <= _SHORT_FUNCTIONS
         self.head = "\n".join([
@@ -72,10 +74,6 @@ class _Text:
         pointers = (f"{TYPES[str(self.target)]}*", f"{TYPES[str(operand)]}*")
         self.parameters = (index, index, *pointers, index, index)
 
-    def names(self, name: str) -> list[str]:
-        """Return the variables that hold a value."""
-        return [name] if self.parts == 1 else [f"{name}_re", f"{name}_im"]
-
     def element(self, name: str, at: str) -> str:
         """Return the statement that loads the element at a place, counted in parts of elements or in vectors."""
         if self.vector:
@@ -83,9 +81,13 @@ class _Text:
         values = f"x[{at}]" if parts_count(str(self.operand)) == 1 else f"x[{at}], x[wrap_add({at}, uint64(1))]"
         return f"{', '.join(self.names(name))} = element({values})"
 
+    def shared(self, shape: str) -> list[str]:
+        """Return the statements that declare shared memory for totals."""
+        return [f"{name}_shared = cuda.shared.array({shape}, {self.register.kind})" for name in self.names("total")]
+
     def join(self, name: str, a: str, b: str) -> str:
         """Return the statement that combines two values."""
-        return f"{', '.join(self.names(name))} = combine({', '.join([*self.names(a), *self.names(b)])})"
+        return self.register.call(name, "combine", a, b)[0]
 
     def kept(self, condition: str, name: str, chosen: str) -> list[str]:
         """Return the statements that replace a value where a condition holds."""
@@ -94,7 +96,7 @@ class _Text:
 
     def stored(self, name: str, at: str) -> list[str]:
         """Return the statements that store a value as an element of the result."""
-        if self.parts == 1:
+        if self.register.parts == 1:
             return [f"out[{at}] = {name if self.target == self.dtype else f'to_{self.target}({name})'}"]
         first, second = self.names(name)
         return [f"place = shift_left({at}, uint64(1))", f"out[place] = {first}", f"out[place + uint64(1)] = {second}"]
@@ -118,12 +120,12 @@ class _Text:
             for a, b in ((0, 1), (2, 3), (0, 2)):
                 body.append(self.join(f"value{a}", f"value{a}", f"value{b}"))
             body += [self.join("total", "total", "value0"), f"k = wrap_add(k, uint64({4 * stride}))"]
-            lines += _indented(body)
+            lines += inner(body)
         rest = [
             self.element("value", "at"), self.join("total", "total", "value"), "at = wrap_add(at, step)",
             f"k = wrap_add(k, uint64({stride}))",
         ]  # fmt: skip
-        return [*lines, f"while k < {end}:", *_indented(rest)]
+        return [*lines, f"while k < {end}:", *inner(rest)]
 
     def tree(self, count: str) -> list[str]:
         """Return the statements that join ``total`` of the first ``count`` lanes of a warp in its first lane."""
@@ -139,7 +141,7 @@ class _Text:
         """Return the kernel. The statements are written for places of 64 bits; they are those of 32 bits otherwise."""
         width = ["64"] if self.wide else []
         title = kernel_name(name, form, *(["vector"] if self.vector else []), *width, str(self.target))
-        body = "\n".join([f"    {line}" for line in lines])
+        body = "\n".join(inner(lines))
         if not self.wide:
             body = body.replace("uint64(", "uint32(")
         signature = "rows, columns, out, x, row_step, column_step"
@@ -158,16 +160,20 @@ def vector_element(a, b, c, d):
 """
 
 
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def warp_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
+def reduction_source(
+    form: str, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
     *, wide: bool = False, vector: bool = False,
 ) -> KernelSource:  # fmt: skip
-    """Return the kernel (rows, columns, out, x, row_step, column_step) in which a warp takes a row."""
+    """Return the kernel of a form (rows, columns, out, x, row_step, column_step, splits): Note [Forms of reductions].
+
+    For "warp" there are no ``splits``; for "block" a block takes one of so many parts of a row, and ``out`` has a place
+    for each part; for "columns" blocks are (32, 8), and ``out`` has the shape (splits, rows).
+    """
     text = _Text(combine, scalar, operand, target, wide=wide, vector=vector)
+    return text.source(form, combine.name, {"warp": _warp, "block": _block, "columns": _columns}[form](text))
+
+
+def _warp(text: _Text) -> list[str]:
     row = [
         "base = wrap_multiply(row, row_step)",
         "at = wrap_add(base, wrap_multiply(select(lane64 < columns, lane64, uint64(0)), column_step))",
@@ -176,33 +182,32 @@ def warp_source(
         *text.walk("columns", _WARP),
         *text.tree("columns"),
         "if lane == 0:",
-        *_indented(text.stored("total", "row")),
+        *inner(text.stored("total", "row")),
     ]
-    lines = [
+    return [
         "lane = int32(cuda.threadIdx.x & 31)", "lane64 = uint64(lane)",
         f"row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64({_WARPS})), uint64(cuda.threadIdx.x >> 5))",
         "if row < rows:",
-        *_indented(row),
+        *inner(row),
     ]  # fmt: skip
-    return text.source("warp", combine.name, lines)
 
 
-def block_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
-    *, wide: bool = False, vector: bool = False,
-) -> KernelSource:  # fmt: skip
-    """Return the kernel in which a block takes one of ``splits`` parts of a row; ``out`` has a place for each part."""
-    text = _Text(combine, scalar, operand, target, wide=wide, vector=vector)
-    shared = [f"{name}_shared = cuda.shared.array({_WARPS}, {text.kind})" for name in text.names("total")]
-    lines = [
-        *shared,
+# From where to where a part of a row goes.
+_PART: Final = (
+    "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
+    "start = wrap_multiply(split, chunk)",
+    "end = wrap_add(start, chunk)",
+    "end = select(end < columns, end, columns)",
+)
+
+
+def _block(text: _Text) -> list[str]:
+    return [
+        *text.shared(f"{_WARPS}"),
         "thread = cuda.threadIdx.x", "lane = int32(thread & 31)",
         "row = unsigned_quotient(uint64(cuda.blockIdx.x), splits)",
         "split = unsigned_remainder(uint64(cuda.blockIdx.x), splits)",
-        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
-        "start = wrap_multiply(split, chunk)",
-        "end = wrap_add(start, chunk)",
-        "end = select(end < columns, end, columns)",
+        *_PART,
         "count = wrap_subtract(end, start)",
         "base = wrap_multiply(row, row_step)",
         "k = wrap_add(start, uint64(thread))",
@@ -219,29 +224,19 @@ def block_source(
         f"    warps = unsigned_quotient(wrap_add(count, uint64(31)), uint64({_WARP}))",
         f"    warps = select(warps < uint64({_WARPS}), warps, uint64({_WARPS}))",
         *[f"    {name} = {name}_shared[select(lane < {_WARPS}, lane, int32(0))]" for name in text.names("total")],
-        *_indented(text.tree("warps")),
+        *inner(text.tree("warps")),
         "    if lane == 0:",
-        *_indented(_indented(text.stored("total", "uint64(cuda.blockIdx.x)"))),
+        *inner(inner(text.stored("total", "uint64(cuda.blockIdx.x)"))),
     ]  # fmt: skip
-    return text.source("block", combine.name, lines)
 
 
-def column_source(
-    combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, target: np.dtype | None = None,
-    *, wide: bool = False,
-) -> KernelSource:  # fmt: skip
-    """Return the kernel for adjacent neighbouring rows: blocks of (32, 8), ``out`` has the shape (splits, rows)."""
-    text = _Text(combine, scalar, operand, target, wide=wide)
-    shared = [f"{name}_shared = cuda.shared.array(({_WARPS}, {_WARP}), {text.kind})" for name in text.names("total")]
-    lines = [
-        *shared,
+def _columns(text: _Text) -> list[str]:
+    return [
+        *text.shared(f"({_WARPS}, {_WARP})"),
         "tx = cuda.threadIdx.x", "ty = cuda.threadIdx.y",
         "row = wrap_add(wrap_multiply(uint64(cuda.blockIdx.x), uint64(32)), uint64(tx))",
         "split = uint64(cuda.blockIdx.y)",
-        "chunk = unsigned_quotient(wrap_add(columns, wrap_subtract(splits, uint64(1))), splits)",
-        "start = wrap_multiply(split, chunk)",
-        "end = wrap_add(start, chunk)",
-        "end = select(end < columns, end, columns)",
+        *_PART,
         "base = wrap_multiply(select(row < rows, row, uint64(0)), row_step)",
         "k = wrap_add(start, uint64(ty))",
         "at = wrap_add(base, wrap_multiply(select(k < end, k, start), column_step))",
@@ -259,9 +254,8 @@ def column_source(
         f"        {text.join('total', 'total', 'value')}",
         "        j = wrap_add(j, int32(1))",
         "    place_of_row = wrap_add(wrap_multiply(split, rows), row)",
-        *_indented(text.stored("total", "place_of_row")),
+        *inner(text.stored("total", "place_of_row")),
     ]  # fmt: skip
-    return text.source("columns", combine.name, lines)
 
 
 def reduction(
@@ -277,9 +271,11 @@ def reduction(
 
     @functools.cache
     def launcher(form: _Kind, first: bool, last: bool) -> Launcher:
+        element, source = (scalar, operand) if first else (same, dtype)
         target = combine.dtype if last else dtype
-        options = {"wide": form.wide, "vector": True} if form.vector else {"wide": form.wide}
-        return Launcher(form.make(joined, scalar if first else same, operand if first else dtype, target, **options))
+        return Launcher(
+            reduction_source(form.name, joined, element, source, target, wide=form.wide, vector=form.vector)
+        )
 
     def arguments(form: _Form, target: StridedArray, x: StridedArray) -> list[Any]:
         rows, columns = x.shape
@@ -288,13 +284,13 @@ def reduction(
             columns, steps = columns // _VECTOR, [steps[0] // _VECTOR, 1]
         mask = (1 << 64) - 1 if form.kind.wide else (1 << 32) - 1  # negative steps wrap around, as sums of them do
         given = [rows, columns, address(target), address(x), *[step & mask for step in steps]]
-        return given if form.kind.make is warp_source else [*given, form.splits]
+        return given if form.kind.name == "warp" else [*given, form.splits]
 
     def run(out: StridedArray, x: StridedArray, first: bool) -> None:
         form = _form_of(x, allows_vectors)
         rows, splits = x.shape[0], form.splits
         target = parts = out
-        if splits > 1 and form.kind.make is column_source:
+        if splits > 1 and form.kind.name == "columns":
             target = scratch((splits, rows), dtype, out.device)
             parts = target.window((rows, splits), (dtype.itemsize, rows * dtype.itemsize), target.offset)
         elif splits > 1:
@@ -321,7 +317,7 @@ def reduction(
 class _Kind(NamedTuple):
     """A kernel of a reduction: its form, whether places have 64 bits, and whether elements are taken four at a time."""
 
-    make: Callable[..., KernelSource]
+    name: str
     wide: bool
     vector: bool = False
 
@@ -342,13 +338,13 @@ def _form_of(x: StridedArray, allows_vectors: bool) -> _Form:
     if columns <= _SHORT or (rows >= _WARP and abs(row_step) < abs(column_step)):
         blocks = -(-rows // _WARP)
         splits = _splits(blocks, columns, 64)
-        return _Form(_Kind(column_source, wide), (blocks, splits), (_WARP, _WARPS), splits)
+        return _Form(_Kind("columns", wide), (blocks, splits), (_WARP, _WARPS), splits)
     vector = allows_vectors and columns >= _VECTOR * _WARP and _in_vectors(x)
     if columns <= _WARP_ROW:
-        return _Form(_Kind(warp_source, wide, vector), -(-rows // _WARPS), min(_WARPS, rows) * _WARP, 1)
+        return _Form(_Kind("warp", wide, vector), -(-rows // _WARPS), min(_WARPS, rows) * _WARP, 1)
     each = _VECTOR if vector else 1
     splits = _splits(rows, columns // each, _LEAST_CHUNK // each)
-    return _Form(_Kind(block_source, wide, vector), rows * splits, _THREADS, splits)
+    return _Form(_Kind("block", wide, vector), rows * splits, _THREADS, splits)
 
 
 def _in_vectors(x: StridedArray) -> bool:

@@ -20,7 +20,7 @@ from ....core.storage import StridedArray
 from ...external.scalar_function import ScalarFunction
 from ..compiling.kernel_source import KernelSource
 from .emission import to_numba
-from .places import THREADS, blocks, indented, offset_type, steps
+from .places import THREADS, blocks, indented, inner, offset_type, steps
 from .registers import Register, register_of
 
 __all__ = ["Combination", "scan", "scan_rows", "scan_source", "sequential_source"]
@@ -100,10 +100,6 @@ class _Writer:
             else:
                 found += self.register.store(f"{pointer}{n}", place, f"{name}{n}")
         return found
-
-
-def _inner(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
 
 
 def _names(parts: int, *windows: str) -> list[str]:
@@ -186,7 +182,7 @@ def scan_source(
     add(["known = False", *write.zero("carry")])
     if behind:
         add(["if span > 0:", "    known = True"])
-        add(_inner(write.at("load", "carry", "total", f"{kind}(row * spans + span - {kind}(1))")))
+        add(inner(write.at("load", "carry", "total", f"{kind}(row * spans + span - {kind}(1))")))
     add(["base = begin", "while base < end:"])
     tile: list[str] = [f"p = {kind}(base + place * {kind}({ITEMS}))"]
     for j in range(ITEMS):
@@ -195,46 +191,46 @@ def scan_source(
         at = f"{kind}(p + {kind}({j}))"
         tile += [f"if {at} < end:", f"    k = {kind}(columns - {kind}(1) - {at}) if backwards != 0 else {at}"]
         if j == 0:
-            tile += _inner(write.load("s0_", "k"))
+            tile += inner(write.load("s0_", "k"))
         else:
-            tile += _inner([*write.load("b", "k"), *write.combine(f"s{j}_", f"s{j - 1}_", "b")])
+            tile += inner([*write.load("b", "k"), *write.combine(f"s{j}_", f"s{j - 1}_", "b")])
     last = f"s{ITEMS - 1}_"
     tile += write.copy("sum", last)
     for distance in (1, 2, 4, 8, 16):
         tile += write.shuffle("up", "up", "sum", str(distance))
         tile += [f"if lane >= {kind}({distance}):"]
-        tile += _inner(write.combine("sum", "up", "sum"))
+        tile += inner(write.combine("sum", "up", "sum"))
     tile += [*write.shuffle("before", "up", "sum", "1"), f"some = lane > {kind}(0)"]
     if not warp:
-        tile += [f"if lane == {kind}(31):", *_inner(write.at("store", "sum", "shared", "warp"))]
+        tile += [f"if lane == {kind}(31):", *inner(write.at("store", "sum", "shared", "warp"))]
         tile += ["cuda.syncthreads()", *write.at("load", "whole", "shared", "0"), f"w = {kind}(1)"]
         tile += [*write.copy("front", "whole"), f"while w < {kind}({WARPS}):", "    if w == warp:"]
-        tile += ["        " + line for line in write.copy("front", "whole")]
-        tile += _inner(write.at("load", "next", "shared", "w"))
-        tile += _inner(write.combine("whole", "whole", "next"))
+        tile += inner(inner(write.copy("front", "whole")))
+        tile += inner(write.at("load", "next", "shared", "w"))
+        tile += inner(write.combine("whole", "whole", "next"))
         tile += [f"    w = {kind}(w + {kind}(1))", f"if warp > {kind}(0):", "    if some:"]
-        tile += ["        " + line for line in write.combine("before", "front", "before")]
-        tile += ["    else:", *["        " + line for line in write.copy("before", "front")], "    some = True"]
+        tile += inner(inner(write.combine("before", "front", "before")))
+        tile += ["    else:", *inner(inner(write.copy("before", "front"))), "    some = True"]
     else:
         tile += write.shuffle("whole", "index", "sum", "31")
-    tile += ["if known:", "    if some:", *["        " + line for line in write.combine("before", "carry", "before")]]
-    tile += ["    else:", *["        " + line for line in write.copy("before", "carry")], "    some = True"]
-    tile += _inner(write.combine("carry", "carry", "whole"))
-    tile += ["else:", *_inner(write.copy("carry", "whole")), "    known = True"]
+    tile += ["if known:", "    if some:", *inner(inner(write.combine("before", "carry", "before")))]
+    tile += ["    else:", *inner(inner(write.copy("before", "carry"))), "    some = True"]
+    tile += inner(write.combine("carry", "carry", "whole"))
+    tile += ["else:", *inner(write.copy("carry", "whole")), "    known = True"]
     if store:
         for j in range(ITEMS):
             at = f"{kind}(p + {kind}({j}))"
             tile += [f"if {at} < end:", "    if some:"]
-            tile += ["        " + line for line in write.combine(f"s{j}_", "before", f"s{j}_")]
+            tile += inner(inner(write.combine(f"s{j}_", "before", f"s{j}_")))
             tile += [f"    k = {kind}(columns - {kind}(1) - {at}) if backwards != 0 else {at}"]
-            tile += _inner(write.store(f"s{j}_", "k"))
+            tile += inner(write.store(f"s{j}_", "k"))
     if not warp:
         tile += ["cuda.syncthreads()"]
     tile += [f"base = {kind}(base + {kind}({lanes * ITEMS}))"]
-    body += _inner(tile)
+    body += inner(tile)
     if not store:
         add([f"if place == {kind}(0):"])
-        add(_inner(write.at("store", "carry", "total", f"{kind}(row * spans + span)")))
+        add(inner(write.at("store", "carry", "total", f"{kind}(row * spans + span)")))
     name = "scan_warp" if warp else "scan_totals" if not store else "scan_block"
     text = f"{combination.head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n"
     pointers = [f"{combination.register.kind}*"] * parts if totals else []

@@ -25,7 +25,7 @@ from ....ops.scalar import maximum, minimum, variable
 from ..compiling.kernel_source import KernelSource
 from .emission import TYPES, to_numba
 from .ordering import sort_places
-from .places import THREADS, WORDS, blocks, indented, offset, offset_type, steps, unpacked
+from .places import THREADS, WORDS, blocks, indented, inner, offset, offset_type, steps, unpacked
 from .registers import register_of
 
 __all__ = ["atomic_source", "key_source", "ordered_source", "scatter", "segment_source", "set_source"]
@@ -66,7 +66,7 @@ def _each_source(
         *unpacked(kind, "flat", _NAMES, sizes), f"found = index[{offset(kind, 'index', _NAMES, sizes)}]",
         f"at = {offset(kind, 'source', _NAMES, sizes)}", "if found >= 0 and found < n:", f"    place = {kind}(found)",
         f"    to = {offset(kind, 'out', ('i', 'place', 'k'), (sizes[0], 'n', sizes[2]))}",
-        *[f"    {line}" for line in lines], "else:", *[f"    {line}" for line in otherwise],
+        *inner(lines), "else:", *inner(otherwise),
     ]  # fmt: skip
     if not wide[1]:
         body = [f"j = {kind}(0)", *body]
@@ -148,10 +148,10 @@ def ordered_source(mode: str, dtype: str, kind: str) -> KernelSource:
         *[f"{name}_first = {kind}(i * {name}_0 + k * {name}_2)" for name in ("out", *_WINDOWS)], f"j = {kind}(0)",
         "while j < count:", f"    found = index[{kind}(index_first + j * index_1)]",
         "    if found >= 0 and found < n:", f"        to = {kind}(out_first + {kind}(found) * out_1)",
-        *[f"        {line}" for line in register.load("a", "out", "to")],
-        *[f"        {line}" for line in register.load("b", "source", at)],
-        *[f"        {line}" for line in register.call("c", "combine", "a", "b")],
-        *[f"        {line}" for line in register.store("out", "to", "c")],
+        *inner(inner(register.load("a", "out", "to"))),
+        *inner(inner(register.load("b", "source", at))),
+        *inner(inner(register.call("c", "combine", "a", "b"))),
+        *inner(inner(register.store("out", "to", "c"))),
         "    else:", "        atomic_exchange(error, 0, code)", f"    j = {kind}(j + {kind}(1))",
     ]  # fmt: skip
     names, types = _parameters(kind, register.kind, register.kind)
@@ -199,8 +199,8 @@ def segment_source(mode: str, dtype: str, kind: str) -> KernelSource:
         "if p > 0:", f"    if keys[{kind}(row + p - {kind}(1))] == key:", "        return",
         f"to = {kind}(i * out_0 + {kind}(key) * out_1 + k * out_2)", *register.load("a", "out", "to"), "more = True",
         "while more:", f"    j = {kind}(order[{kind}(row + p)])",
-        *[f"    {line}" for line in register.load("b", "source", at)],
-        *[f"    {line}" for line in [*register.call("c", "combine", "a", "b"), *register.copy("a", "c")]],
+        *inner(register.load("b", "source", at)),
+        *inner([*register.call("c", "combine", "a", "b"), *register.copy("a", "c")]),
         f"    p = {kind}(p + {kind}(1))", "    more = False", "    if p < count:",
         f"        more = keys[{kind}(row + p)] == key", *register.store("out", "to", "a"),
     ]  # fmt: skip

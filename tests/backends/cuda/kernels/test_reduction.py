@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("numba_cuda", reason="needs the extra cuda")
 
-from tenkey.backends.cuda.compiling import KernelSource
-from tenkey.backends.cuda.kernels.reduction import block_source, column_source, warp_source
+from tenkey.backends.cuda.kernels.reduction import reduction_source
 from tenkey.backends.external.scalar_function import ScalarFunction
 from tenkey.library import scalar as s
 from tests.backends.cuda.kernels._execution import ORDERS, execute, in_each_order, instructions
@@ -25,7 +24,7 @@ FUNCTIONS: dict[str, tuple[Any, Any, str, str, Callable[..., np.ndarray]]] = {
     "product": (A * B, X, "c8", "c8", lambda x: x.prod(1)),
     "widened": (A + B, X, "i8", "u1", lambda x: x.sum(1, dtype="i8")),
 }
-FORMS: dict[str, Callable[..., KernelSource]] = {"warp": warp_source, "block": block_source, "columns": column_source}
+FORMS = ("warp", "block", "columns")
 
 
 def _functions(name: str) -> tuple[ScalarFunction, ScalarFunction, np.dtype, Callable[..., np.ndarray]]:
@@ -61,7 +60,7 @@ def _arguments(x: np.ndarray, by_column: bool) -> tuple[np.ndarray, int, int]:
 @pytest.mark.parametrize("form", FORMS)
 def test_reductions(name: str, form: str) -> None:
     combine, element, operand, reference = _functions(name)
-    source = FORMS[form](combine, element, operand)
+    source = reduction_source(form, combine, element, operand)
     for rows, columns in ((1, 1), (3, 5), (9, 33), (1, 2600), (40, 3)):
         x = _values(rows, columns, operand)
         memory, row_step, column_step = _arguments(x, form == "columns")
@@ -88,7 +87,7 @@ def test_places_of_64_bits(form: str) -> None:
     x = _values(2, 300, operand)
     memory, row_step, column_step = _arguments(x, form == "columns")
     last = [1] if form != "warp" else []
-    source = FORMS[form](combine, element, operand, wide=True)
+    source = reduction_source(form, combine, element, operand, wide=True)
     assert "uint32" not in source.parameters
     out = np.zeros(2, combine.dtype)
     grid: Any = {"warp": 1, "block": 2, "columns": (1, 1)}[form]
@@ -101,7 +100,7 @@ def test_places_of_64_bits(form: str) -> None:
 def test_rows_of_vectors(name: str, form: str) -> None:
     """Four adjacent elements are read at once, in an access of 128 bits where they are that wide."""
     combine, element, operand, reference = _functions(name)
-    source = FORMS[form](combine, element, operand, vector=True)
+    source = reduction_source(form, combine, element, operand, vector=True)
     if operand.itemsize == 4:
         loads = re.findall(r"ld\.global\S*", instructions(source))
         assert loads
@@ -118,7 +117,7 @@ def test_rows_of_vectors(name: str, form: str) -> None:
 def test_the_order_of_threads_does_not_change_a_bit() -> None:
     combine, element, operand, _ = _functions("sum of squares")
     x = np.random.default_rng(0).standard_normal((1, 3000)).astype("f4")
-    source = block_source(combine, element, operand)
+    source = reduction_source("block", combine, element, operand)
     results = []
     for order in ORDERS:
         out = np.empty(1, "f4")
@@ -130,7 +129,7 @@ def test_the_order_of_threads_does_not_change_a_bit() -> None:
 def test_a_missing_barrier_is_found() -> None:
     """Without its barrier, the kernel depends on the order of threads, which the executor varies."""
     combine, element, operand, reference = _functions("widened")
-    source = column_source(combine, element, operand)
+    source = reduction_source("columns", combine, element, operand)
     wrong = source._replace(text=source.text.replace("cuda.syncthreads()", "pass"))
     x = _values(4, 64, operand)
     memory, row_step, column_step = _arguments(x, by_column=True)

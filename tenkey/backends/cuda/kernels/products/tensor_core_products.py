@@ -12,7 +12,7 @@ from typing import Final
 
 from .....core.storage import StridedArray
 from ...compiling.kernel_source import KernelSource
-from ..places import indented
+from ..places import indented, inner
 from .tiling import NAMES, Product, Tile, block_lines, parameter_types, store_functions
 
 __all__ = ["TENSOR_TILE", "has_pairs", "tensor_product_source"]
@@ -106,10 +106,10 @@ def tensor_product_source(
         f"    from_a = {kind}(into + down * {kind}({_PITCH}) + place)",
         f"    from_b = {kind}(into + {kind}(over + group) * {kind}({_PITCH}) + place)",
         f"    into = {kind}({kind}({size}) - into)", "    into_a = into", "    into_b = into",
-        f"    depth = {kind}(depth + {kind}({tile.depth}))", *[f"    {line}" for line in load], f"    step = {kind}(0)",
+        f"    depth = {kind}(depth + {kind}({tile.depth}))", *inner(load), f"    step = {kind}(0)",
         f"    while step < {kind}({_WORDS}):", f"        words = {_fragments('a', _DOWN, 16, (0, 8))}",
         f"        sums = multiply_{dtype}(sums, words, {_fragments('b', _ACROSS, 8, (0,))})",
-        f"        step = {kind}(step + {kind}(8))", *[f"    {line}" for line in put], "    cuda.syncthreads()",
+        f"        step = {kind}(step + {kind}(8))", *inner(put), "    cuda.syncthreads()",
     ]  # fmt: skip
     extent = ["rows", "columns", "out", "out_0", "out_1", "out_2", *extra]
     for i in range(_DOWN):

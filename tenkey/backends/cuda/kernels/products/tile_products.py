@@ -12,7 +12,7 @@ import numpy as np
 
 from ...compiling.kernel_source import KernelSource
 from ..emission import TYPES, parts_count
-from ..places import indented
+from ..places import indented, inner
 from .tiling import NAMES, Product, Tile, block_lines, parameter_types, store_functions, sum_type
 
 __all__ = ["product_source"]
@@ -143,12 +143,12 @@ def product_source(product: Product, tile: Tile, kind: str, by_rows: tuple[bool,
         f"    into_a = {kind}({kind}({tile.depth * pitch['a']}) - into_a)",
         f"    into_b = {kind}({kind}({tile.depth * pitch['b']}) - into_b)",
         f"    depth = {kind}(depth + {kind}({tile.depth}))",
-        *[f"    {line}" for line in (*start["a"][1], *start["b"][1])],
+        *inner([*start["a"][1], *start["b"][1]]),
         f"    k = {kind}(0)", f"    while k < {kind}({tile.depth}):",
-        *[f"        {line}" for line in write.reads("a", tile.down, tile.rows)],
-        *[f"        {line}" for line in write.reads("b", tile.across, tile.columns)],
-        *[f"        {line}" for line in write.multiply()], f"        k = {kind}(k + {kind}(1))",
-        *[f"    {line}" for line in (*start["a"][2], *start["b"][2])], "    cuda.syncthreads()",
+        *inner(inner(write.reads("a", tile.down, tile.rows))),
+        *inner(inner(write.reads("b", tile.across, tile.columns))),
+        *inner(inner(write.multiply())), f"        k = {kind}(k + {kind}(1))",
+        *inner([*start["a"][2], *start["b"][2]]), "    cuda.syncthreads()",
     ]  # fmt: skip
     extent = ["rows", "columns", "out", "out_0", "out_1", "out_2", *extra]
     for i, row in enumerate(write.places(tile.down, tile.rows)):

@@ -27,6 +27,7 @@ from ....external.scalar_function import RowArray, RowFunction, ScalarFunction
 from ....external.templates import identity
 from ...compiling import KernelSource
 from ..emission import TYPES
+from ..places import inner
 from ..pointwise import element_source, kernel_name
 from ..registers import shuffled
 from .sweep_steps import Fold, Step, of_long_rows, of_registers
@@ -66,10 +67,6 @@ class Form(NamedTuple):
 def sweep_source(function: RowFunction, form: Form) -> KernelSource:
     """Return the kernel (rows, columns, numbers..., outs, inputs with the steps of rows)."""
     return _Text(function, form).source()
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
 
 
 class _Text:
@@ -186,7 +183,7 @@ class _Text:
                 lines += self.mapped(f"e_{name}", f, [start])
             for name in sorted(step.stored):
                 for k in range(start // self.form.width, (start + self.size) // self.form.width):
-                    lines += [f"if {self.inside(k)}:", *_indented(self.stored(name, k))]
+                    lines += [f"if {self.inside(k)}:", *inner(self.stored(name, k))]
         if not self.form.is_long:
             self.kept |= inputs - columns
         return lines
@@ -221,7 +218,7 @@ class _Text:
         for j in range(size):
             value = around.format(call(j)).replace(extra, "extra") if extra else around.format(call(j))
             lines.append(f"    v{j} = select(i{j}, {value}, {self.neutral(way)})")
-        lines += _indented(self.tree(way, [f"v{j}" for j in range(size)]))
+        lines += inner(self.tree(way, [f"v{j}" for j in range(size)]))
         given = [*[f"i{j}" for j in range(size)], *parameters, *(["extra"] if extra else [])]
         text = "\n".join([f"def <NAME>({', '.join(given)}):", *lines, "    return v0", ""])
         name = self.named("group", text)
@@ -402,7 +399,7 @@ class _Text:
         if self.form.is_long:
             chunk = self.form.lanes * self.form.width * self.form.slots
             body = [*self.places("walk"), *body, f"walk = wrap_add(walk, uint32({chunk}))"]
-            body = ["walk = first", "while walk < columns:", *_indented(body)]
+            body = ["walk = first", "while walk < columns:", *inner(body)]
         return [*begun, *body, *self.across(step, number), *self.finished(step)]
 
     def source(self) -> KernelSource:
@@ -443,7 +440,7 @@ class _Text:
         lines += self._of_all_rows(row)
         title = kernel_name(self.function.name, self.form.name, str(self.function.results[0].dtype))
         head = [text.replace("<NAME>", name) for text, name in self.functions.items()]
-        body = "\n".join(_indented([*self.shared, *lines]))
+        body = "\n".join(inner([*self.shared, *lines]))
         text = "\n".join([*head, f"def {title}({', '.join(names)}):\n{body}\n"])
         return KernelSource(title, text, tuple(kinds), self.form.threads)
 
@@ -465,7 +462,7 @@ class _Text:
             return row
         width = self.form.width
         lines = [f"c_{name}_{i} = {self.kind}(0)" for name in sums for i in range(self.count)]
-        lines += ["while row < rows:", *_indented(row)]
+        lines += ["while row < rows:", *inner(row)]
         lines += ["    row = wrap_add(row, uint32(cuda.gridDim.x))", "    cuda.syncthreads()"]
         lines.append("base = wrap_multiply(uint64(cuda.blockIdx.x), uint64(columns))")
         for name in sums:
@@ -486,4 +483,4 @@ class _Text:
         valid = " & valid" if self.form.lanes <= _WARP else ""
         values = [self.converted(f"n_{array.name}", self.function.dtype, array.dtype) for array in each]
         stores = [f"p_{array.name}[row] = {value}" for array, value in zip(each, values, strict=True)]
-        return [f"if (first == uint32(0)){valid}:", *_indented(stores)]
+        return [f"if (first == uint32(0)){valid}:", *inner(stores)]
