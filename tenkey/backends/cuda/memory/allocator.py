@@ -135,7 +135,7 @@ class DeviceAllocator:
         """Give a block back. It takes no lock, and may be called by finalizers."""
         if self.history is not None:
             history = self.history
-            history.note("free_requested", *self._place(block), history.frames(), self._pool_id(block))
+            history.note("free_requested", *self._place(block), history.frames(), block.segment.arena.pool_id)
         self.returned.append(block)
 
     def record(self, block: Block, stream: int) -> None:
@@ -190,7 +190,7 @@ class DeviceAllocator:
 
     def _free(self, block: Block) -> None:
         if self.history is not None:
-            self.history.note("free_completed", *self._place(block), self.history.frames(), self._pool_id(block))
+            self.history.note("free_completed", *self._place(block), self.history.frames(), block.segment.arena.pool_id)
         block.users = None
         block.frames = None
         block.segment.arena.put(block)
@@ -304,11 +304,8 @@ class DeviceAllocator:
         self.counters.change("segment", segment.is_small, sign)
         self.counters.change("reserved_bytes", segment.is_small, sign * segment.size)
         if self.history is not None:
-            pool = segment.arena.pool
-            self.history.note(
-                action, segment.address, segment.size, segment.arena.stream, self.history.frames(),
-                (0, 0) if pool is None else pool.id,
-            )  # fmt: skip
+            arena = segment.arena
+            self.history.note(action, segment.address, segment.size, arena.stream, self.history.frames(), arena.pool_id)
 
     def limit(self) -> int:
         """Return the most bytes that may be reserved: the device's own, a fraction of it, or a number of bytes."""
@@ -448,11 +445,7 @@ class DeviceAllocator:
         history = self.history
         assert history is not None
         block.frames = frames_here(2) if history.stacks else ()
-        history.note("alloc", *self._place(block), block.frames, self._pool_id(block))
+        history.note("alloc", *self._place(block), block.frames, block.segment.arena.pool_id)
 
     def _place(self, block: Block) -> tuple[int, int, int]:
         return block.address, block.requested, block.segment.arena.stream
-
-    def _pool_id(self, block: Block) -> tuple[int, int]:
-        pool = block.segment.arena.pool
-        return (0, 0) if pool is None else pool.id

@@ -142,13 +142,6 @@ class Counters:
         """The bytes of all blocks in use."""
         return self.large.taken_bytes - self.large.given_bytes + self.small.taken_bytes - self.small.given_bytes
 
-    def peak(self, name: str) -> int:
-        """Return the peak of ``allocated_bytes`` or ``reserved_bytes`` of all kinds."""
-        if name == "reserved_bytes":
-            return self._metrics[name, "all"].peak
-        self.raise_peaks()
-        return self._all.peak_bytes
-
     def observe(self, segments: Iterable[Segment]) -> None:
         """Bring up to date what follows from the blocks: which are active, and which rests of segments are unused.
 

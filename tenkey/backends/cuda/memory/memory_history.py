@@ -95,14 +95,13 @@ def segment_rows(segments: Iterable[Segment]) -> list[dict[str, Any]]:
                     "frames": described(block.frames) if in_use else [],
                 }
             )  # fmt: skip
-        pool = segment.arena.pool
         rows.append(
             {
                 "device": segment.arena.device, "address": segment.address, "total_size": segment.size,
                 "allocated_size": sums["allocated"], "active_size": sums["active"],
                 "requested_size": sums["requested"], "stream": segment.arena.stream,
                 "segment_type": "small" if segment.is_small else "large",
-                "segment_pool_id": (0, 0) if pool is None else pool.id, "is_expandable": False,
+                "segment_pool_id": segment.arena.pool_id, "is_expandable": False,
                 "frames": described(segment.frames), "blocks": blocks,
             }
         )  # fmt: skip

@@ -28,7 +28,7 @@ from ..device.contexts import current_device, enter, forgetters
 from ..device.driver import CudaError, cu
 from ..device.streams import Stream, _capturing, relaxed
 
-__all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "empty_cache", "pin", "record", "statistics"]
+__all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "pin", "record", "statistics"]
 
 _PORTABLE: Final = 1  # CU_MEMHOSTALLOC_PORTABLE: pinned for the contexts of all devices
 _BYTE: Final = np.dtype(np.uint8)
@@ -138,11 +138,6 @@ def pin(array: np.ndarray) -> np.ndarray:
 def statistics() -> MemoryStatistics:
     """Return how much pinned memory tensors hold, and how much is kept for later ones."""
     return counts_of(_host, 0).snapshot()
-
-
-def empty_cache() -> None:
-    """Return the pinned memory to the system that no tensor uses, when the copies with it are done."""
-    HOST_POOL.empty()
 
 
 def forget() -> None:

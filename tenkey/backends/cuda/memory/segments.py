@@ -26,7 +26,6 @@ __all__ = [
     "Block",
     "Buffer",
     "Segment",
-    "rounded",
     "segment_size",
 ]
 
@@ -44,15 +43,6 @@ USED: Final = 0
 PENDING: Final = 1  # given back, while other queues may still use it
 BINNED: Final = 2
 FREE: Final = 3  # in the sorted list
-
-
-def rounded(nbytes: int) -> int:
-    """Return the size of the block for a request.
-
-    >>> rounded(1), rounded(513)
-    (512, 1024)
-    """
-    return (nbytes + UNIT - 1) & -UNIT if nbytes > UNIT else UNIT
 
 
 def segment_size(size: int) -> int:
@@ -148,6 +138,11 @@ class Arena:
         self.bins: dict[int, list[Block]] = {}  # by size: Note [Bins and trees]
         self.trees: tuple[list[tuple[int, int, Block]], ...] = ([], [])  # large, small; by size and address
         self.segments: dict[int, Segment] = {}
+
+    @property
+    def pool_id(self) -> tuple[int, int]:
+        """The number of the private pool in snapshots, (0, 0) without one."""
+        return (0, 0) if self.pool is None else self.pool.id
 
     def put(self, block: Block) -> None:
         """Make a block that no queue uses any more available."""

@@ -92,7 +92,7 @@ def test_ordinary_memory_may_change_after_a_copy_that_is_not_waited_for() -> Non
 
 def test_memory_is_used_again_after_its_copies() -> None:
     with emulated(deferred=True) as emulator:
-        pinned.empty_cache()
+        pinned.HOST_POOL.empty()
         p = tk.full(1000, 1.0).pin_memory()
         first = start(p)
         x = p.to("cuda", non_blocking=True)
@@ -126,7 +126,7 @@ def test_a_copy_in_another_stream_is_waited_for_too() -> None:
 
 def test_statistics_and_emptying() -> None:
     with emulated() as emulator:
-        pinned.empty_cache()
+        pinned.HOST_POOL.empty()
         before = tk.cuda.host_memory_stats()
         p = tk.zeros(1000).pin_memory()
         now = tk.cuda.host_memory_stats()
@@ -135,14 +135,14 @@ def test_statistics_and_emptying() -> None:
         assert now["allocated_bytes.current"] - before["allocated_bytes.current"] >= 4000
         del p
         emulator.reset_counts()
-        pinned.empty_cache()
+        pinned.HOST_POOL.empty()
         assert emulator.counts.pinned_frees >= 1
         assert tk.cuda.host_memory_stats()["active_bytes.current"] == before["active_bytes.current"]
 
 
 def test_lack_of_pinned_memory_is_an_error() -> None:
     with emulated() as emulator:
-        pinned.empty_cache()
+        pinned.HOST_POOL.empty()
         emulator.fail_next("cuMemHostAlloc", 2, times=2)
         with pytest.raises(OutOfMemoryError):
             tk.zeros(1000).pin_memory()
