@@ -7,6 +7,8 @@ documentation, https://docs.nvidia.com/cuda/cublas/, section "BLAS-like Extensio
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .entry_points import LibraryError, cublas, letter
@@ -21,8 +23,10 @@ def _create(site: Site) -> Handle:
     return Handle(handle)
 
 
-def _handle(site: Site) -> Handle:
-    return site.handles.get(cublas, site, _create, by_stream=True)
+def _call(site: Site, function: str, *given: Any) -> None:
+    handle = site.handles.get(cublas, site, _create, by_stream=True)
+    with handle.lock:
+        cublas(site.operator, function, handle.value, *given)
 
 
 def _refuse(site: Site, function: str, status: np.ndarray) -> None:
@@ -32,35 +36,23 @@ def _refuse(site: Site, function: str, status: np.ndarray) -> None:
 
 def getrf_batched(site: Site, pointers: int, first: Matrix, pivots: int, info: int, batch: int) -> None:
     """Overwrite square matrices like ``first`` with their LU factors; ``pivots`` gets int32, counted from 1."""
-    handle = _handle(site)
-    with handle.lock:
-        function = f"{letter(first.dtype)}getrf_batched"
-        cublas(site.operator, function, handle.value, first.rows, pointers, first.leading, pivots, info, batch)
+    _call(site, f"{letter(first.dtype)}getrf_batched", first.rows, pointers, first.leading, pivots, info, batch)
 
 
 def getrs_batched(
     site: Site, pointers: int, first: Matrix, pivots: int, others: int, b: Matrix, transposed: bool, batch: int
 ) -> None:
     """Overwrite right-hand sides like ``b`` with the solutions for factorized matrices, or for their transposes."""
-    handle = _handle(site)
-    status = np.zeros(1, np.int32)
-    with handle.lock:
-        function = f"{letter(first.dtype)}getrs_batched"
-        cublas(
-            site.operator, function, handle.value, int(transposed), first.rows, b.columns, pointers, first.leading,
-            pivots, others, b.leading, status.ctypes.data, batch,
-        )  # fmt: skip
+    status, function = np.zeros(1, np.int32), f"{letter(first.dtype)}getrs_batched"
+    _call(
+        site, function, int(transposed), first.rows, b.columns, pointers, first.leading, pivots, others, b.leading,
+        status.ctypes.data, batch,
+    )  # fmt: skip
     _refuse(site, function, status)
 
 
 def geqrf_batched(site: Site, pointers: int, first: Matrix, taus: int, batch: int) -> None:
     """Overwrite matrices like ``first`` with R and Householder vectors; ``taus`` are addresses in device memory."""
-    handle = _handle(site)
-    status = np.zeros(1, np.int32)
-    with handle.lock:
-        function = f"{letter(first.dtype)}geqrf_batched"
-        cublas(
-            site.operator, function, handle.value, first.rows, first.columns, pointers, first.leading, taus,
-            status.ctypes.data, batch,
-        )  # fmt: skip
+    status, function = np.zeros(1, np.int32), f"{letter(first.dtype)}geqrf_batched"
+    _call(site, function, first.rows, first.columns, pointers, first.leading, taus, status.ctypes.data, batch)
     _refuse(site, function, status)
