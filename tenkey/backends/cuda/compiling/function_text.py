@@ -180,15 +180,11 @@ def _without_annotations(text: str, found: ast.FunctionDef) -> str | None:
 
 def _names(code: CodeType) -> list[str]:
     """Return the global and enclosing names that code uses, in a fixed order; attributes may be among them."""
-    nested = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
-    loaded = [instruction.argval for instruction in _instructions(code) if "GLOBAL" in instruction.opname]
-    return list(dict.fromkeys([*code.co_freevars, *loaded, *nested]))
-
-
-def _instructions(code: CodeType) -> Any:
     import dis
 
-    return dis.get_instructions(code)
+    nested = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
+    loaded = [instruction.argval for instruction in dis.get_instructions(code) if "GLOBAL" in instruction.opname]
+    return list(dict.fromkeys([*code.co_freevars, *loaded, *nested]))
 
 
 def _value(function: FunctionType, name: str) -> tuple[Any, bool]:

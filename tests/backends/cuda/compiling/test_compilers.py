@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("numba_cuda", reason="needs the extra cuda")
 
-from tenkey.backends.cuda.compiling import CudaSource, KernelSource, numba_compiler, requirements
+from tenkey.backends.cuda.compiling import CudaSource, KernelSource, numba_compiler, translation
 from tenkey.backends.cuda.compiling.numba_compiler import python_to_ptx
 from tenkey.backends.cuda.compiling.nvrtc_compiler import CudaCompileError, cuda_to_ptx
 from tenkey.backends.cuda.device.driver import DriverMissingError
@@ -148,12 +148,12 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("tenkey.backends.cuda.device.driver._PACKAGES", ("a_compiler_of_nobody",))
         message = r"a_compiler_of_nobody is not installed.*tenkey\[cuda\].*scale.*TENKEY_PREBUILT"
-        with pytest.raises(DriverMissingError, match=message), requirements.with_compilers("scale"):
+        with pytest.raises(DriverMissingError, match=message), translation.with_compilers("scale"):
             raise AssertionError("nothing may be tried without the packages")
     with (
         pytest.raises(DriverMissingError, match=r"\[scale\].*no such library.*pip install 'tenkey\[cuda\]'"),
-        requirements.with_compilers("scale"),
+        translation.with_compilers("scale"),
     ):
         raise ImportError("no such library\nand more lines")
-    with pytest.raises(RuntimeError, match=r"^another$"), requirements.with_compilers("scale"):
+    with pytest.raises(RuntimeError, match=r"^another$"), translation.with_compilers("scale"):
         raise RuntimeError("another")
