@@ -47,34 +47,39 @@ def _combine(mode: str, dtype: str) -> str:
     return to_numba(_EXPRESSIONS[mode], given, dtype=dtype, name="combine")
 
 
-def _parameters(kind: str, out: str, source: str) -> tuple[list[str], tuple[str, ...]]:
-    """Return the parameters of all kernels that read sources and write their places."""
+def _parameters(kind: str, source: str, out: str = "") -> tuple[list[str], list[str]]:
+    """Return the parameters of all kernels that read sources and write their places, and their types."""
     names = ["size", "count", "inner", "n", "code", "out", "out_0", "out_1", "out_2"]
     names += ["index", "index_0", "index_1", "index_2", "source", "source_0", "source_1", "source_2", "error"]
     window = (kind,) * 3
-    types = (kind, kind, kind, "int64", "int64", f"{out}*", *window, "int64*", *window, f"{source}*", *window, "int64*")
-    return names, types
+    types = [kind, kind, kind, "int64", "int64", f"{out or source}*", *window, "int64*", *window, f"{source}*", *window]
+    return names, [*types, "int64*"]
 
 
 def _each_source(
-    name: str, kind: str, wide: tuple[bool, ...], lines: list[str], head: str, word: str, otherwise: list[str]
-) -> KernelSource:
+    name: str, kind: str, wide: tuple[bool, ...], lines: list[str], word: str, *, head: str = "", out: str = "",
+    fails: bool = True, has_table: bool = False,
+) -> KernelSource:  # fmt: skip
     """Return a kernel that runs ``lines`` for each source: ``to`` is its offset in ``out``, ``at`` in ``source``."""
     sizes = [size if is_wide else None for size, is_wide in zip(_SIZES, wide)]
     body = [
         f"flat = {_AT.format(kind=kind, threads=THREADS)}", "if flat >= size:", "    return",
         *unpacked(kind, "flat", _NAMES, sizes), f"found = index[{offset(kind, 'index', _NAMES, sizes)}]",
         f"at = {offset(kind, 'source', _NAMES, sizes)}", "if found >= 0 and found < n:", f"    place = {kind}(found)",
-        f"    to = {offset(kind, 'out', ('i', 'place', 'k'), (sizes[0], 'n', sizes[2]))}",
-        *inner(lines), "else:", *inner(otherwise),
+        f"    to = {_place(kind, 'out', wide)}", *inner(lines),
+        "else:", "    atomic_exchange(error, 0, code)" if fails else "    pass",
     ]  # fmt: skip
     if not wide[1]:
         body = [f"j = {kind}(0)", *body]
-    names, types = _parameters(kind, word, word)
-    return KernelSource(name, f"{head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n", types, THREADS)
+    names, types = _parameters(kind, word, out)
+    if has_table:
+        names, types = [*names, "table", "table_0", "table_1", "table_2"], [*types, "uint32*", kind, kind, kind]
+    return KernelSource(name, f"{head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n", tuple(types), THREADS)
 
 
-_FAIL: Final = ["atomic_exchange(error, 0, code)"]
+def _place(kind: str, window: str, wide: tuple[bool, ...]) -> str:
+    """Return the source of the offset of a place in a window."""
+    return offset(kind, window, ("i", "place", "k"), ("outer" if wide[0] else None, "n", "inner" if wide[2] else None))
 
 
 @functools.cache
@@ -84,28 +89,14 @@ def set_source(step: str, word: str, kind: str, wide: tuple[bool, ...]) -> Kerne
     ``step`` is "only" if there is one source for each place; otherwise "mark", "claim" and "write" run in this order.
     The first two write to a table of uint32 in place of ``out``.
     """
-    write = ["out[to] = source[at]"]
-    lines = {
-        "only": write, "mark": ["atomic_exchange(out, to, uint32(j))"],
-        "claim": ["atomic_maximum(out, to, uint32(j))"], "write": write,
-    }[step]  # fmt: skip
-    made = _each_source(
-        f"scatter_{step}", kind, wide, lines, "", word, _FAIL if step in ("only", "write") else ["pass"]
-    )
-    if step in ("mark", "claim"):
-        types = list(made.parameters)
-        types[5] = "uint32*"
-        return made._replace(parameters=tuple(types))
+    name, write = f"scatter_{step}", "out[to] = source[at]"
+    if step == "only":
+        return _each_source(name, kind, wide, [write], word)
     if step == "write":  # only the winner
-        text = made.text.replace("source_2, error)", "source_2, error, table, table_0, table_1, table_2)")
-        table = offset(
-            kind, "table", ("i", "place", "k"), ("outer" if wide[0] else None, "n", "inner" if wide[2] else None)
-        )
-        text = text.replace(
-            "out[to] = source[at]", f"if table[{table}] == uint32(j):\n            out[to] = source[at]"
-        )
-        return made._replace(text=text, parameters=(*made.parameters, "uint32*", kind, kind, kind))
-    return made
+        lines = [f"if table[{_place(kind, 'table', wide)}] == uint32(j):", f"    {write}"]
+        return _each_source(name, kind, wide, lines, word, has_table=True)
+    lines = {"mark": ["atomic_exchange(out, to, uint32(j))"], "claim": ["atomic_maximum(out, to, uint32(j))"]}[step]
+    return _each_source(name, kind, wide, lines, word, out="uint32", fails=False)
 
 
 @functools.cache
@@ -121,9 +112,9 @@ def atomic_source(mode: str, dtype: str, kind: str, wide: tuple[bool, ...]) -> K
         lines = ["atomic_add(out, to, source[at])"]
         if is_complex:
             lines = [f"atomic_add(out, {kind}(2 * to + {n}), source[{kind}(2 * at + {n})])" for n in range(2)]
-        return _each_source(name, kind, wide, lines, "", word, _FAIL)
+        return _each_source(name, kind, wide, lines, word)
     if mode in ("minimum", "maximum") and bits >= 32 and word[0] in "iu":
-        return _each_source(name, kind, wide, [f"atomic_{mode}(out, to, source[at])"], "", word, _FAIL)
+        return _each_source(name, kind, wide, [f"atomic_{mode}(out, to, source[at])"], word)
     unsigned = f"uint{bits}"
     is_float = word.startswith("float")
     value = "float_of(old)" if is_float else f"{word}(old)"
@@ -134,7 +125,7 @@ def atomic_source(mode: str, dtype: str, kind: str, wide: tuple[bool, ...]) -> K
         "while True:", f"    new = {new}", "    if new == old:", "        break",
         "    seen = atomic_exchange_if(out, to, old, new)", "    if seen == old:", "        break", "    old = seen",
     ]  # fmt: skip
-    return _each_source(name, kind, wide, lines, _combine(mode, dtype), unsigned, _FAIL)
+    return _each_source(name, kind, wide, lines, unsigned, head=_combine(mode, dtype))
 
 
 @functools.cache
@@ -154,9 +145,9 @@ def ordered_source(mode: str, dtype: str, kind: str) -> KernelSource:
         *inner(inner(register.store("out", "to", "c"))),
         "    else:", "        atomic_exchange(error, 0, code)", f"    j = {kind}(j + {kind}(1))",
     ]  # fmt: skip
-    names, types = _parameters(kind, register.kind, register.kind)
+    names, types = _parameters(kind, register.kind)
     text = f"{_combine(mode, dtype)}\ndef scatter_ordered({', '.join(names)}):\n{indented(body, 1)}\n"
-    return KernelSource("scatter_ordered", text, types, THREADS)
+    return KernelSource("scatter_ordered", text, tuple(types), THREADS)
 
 
 @functools.cache
