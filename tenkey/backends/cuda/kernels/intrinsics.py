@@ -65,14 +65,22 @@ def _binary(kind: Any, build: Callable[[Any, Any, Any, Any], Any]) -> Any:
     return intrinsic(define)
 
 
-def _unary(kind: Any, build: Callable[[Any, Any], Any]) -> Any:
+def _unary(result: Callable[[Any], Any], build: Callable[[Any, Any], Any]) -> Any:
+    """Return an intrinsic of one operand; ``result(type)`` is None for types that it does not take."""
+
     def define(context: Any, a: Any) -> _Lowering | None:
         def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
             return build(builder, *values)
 
-        return (a(a), generate) if isinstance(a, kind) else None
+        kind = result(a)
+        return None if kind is None else (kind(a), generate)
 
     return intrinsic(define)
+
+
+def _of(kind: Any, result: Any = None) -> Callable[[Any], Any]:
+    """Return the type of the result for operands of a kind, by default that of the operand."""
+    return lambda a: (a if result is None else result) if isinstance(a, kind) else None
 
 
 def _is_shifted(builder: Any, x: Any, count: Any) -> Any:
@@ -125,11 +133,11 @@ def _remainder(builder: Any, kind: Any, x: Any, y: Any) -> Any:
 wrap_add = _binary(types.Integer, lambda builder, kind, a, b: builder.add(a, b))
 wrap_subtract = _binary(types.Integer, lambda builder, kind, a, b: builder.sub(a, b))
 wrap_multiply = _binary(types.Integer, lambda builder, kind, a, b: builder.mul(a, b))
-wrap_negative = _unary(types.Integer, lambda builder, a: builder.neg(a))
+wrap_negative = _unary(_of(types.Integer), lambda builder, a: builder.neg(a))
 bit_and = _binary(types.Integer, lambda builder, kind, a, b: builder.and_(a, b))
 bit_or = _binary(types.Integer, lambda builder, kind, a, b: builder.or_(a, b))
 bit_xor = _binary(types.Integer, lambda builder, kind, a, b: builder.xor(a, b))
-bit_invert = _unary(types.Integer, lambda builder, a: builder.not_(a))
+bit_invert = _unary(_of(types.Integer), lambda builder, a: builder.not_(a))
 shift_left = _binary(types.Integer, _shift_left)
 shift_right = _binary(types.Integer, _shift_right)
 whole_quotient = _binary(types.Integer, _quotient)
@@ -138,7 +146,7 @@ whole_remainder = _binary(types.Integer, _remainder)
 unsigned_quotient = _binary(types.Integer, lambda builder, kind, a, b: builder.udiv(a, b))
 unsigned_remainder = _binary(types.Integer, lambda builder, kind, a, b: builder.urem(a, b))
 divide = _binary(types.Float, lambda builder, kind, a, b: builder.fdiv(a, b))
-negative = _unary(types.Float, lambda builder, a: builder.fsub(ir.Constant(a.type, -0.0), a))
+negative = _unary(_of(types.Float), lambda builder, a: builder.fsub(ir.Constant(a.type, -0.0), a))
 
 
 def _select(context: Any, condition: Any, chosen: Any, otherwise: Any) -> _Lowering | None:
@@ -158,102 +166,59 @@ select = intrinsic(_select)
 # ---- conversions
 
 
-def _bits_of(context: Any, x: Any) -> _Lowering | None:
-    """Return the bits of a float as an unsigned integer of its size."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-        return builder.bitcast(values[0], _I32 if x == types.float32 else _I64)
-
-    if not isinstance(x, types.Float):
-        return None
-    return (types.uint32 if x == types.float32 else types.uint64)(x), generate
-
-
-bits_of = intrinsic(_bits_of)
-
-
-def _float_of(context: Any, bits: Any) -> _Lowering | None:
-    """Return the float with the bits of an integer of 32 or 64 bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-        return builder.bitcast(values[0], _FLOAT if bits.bitwidth == 32 else _DOUBLE)
-
+def _float_type(bits: Any) -> Any:
     if not isinstance(bits, types.Integer) or bits.bitwidth < 32:
         return None
-    return (types.float32 if bits.bitwidth == 32 else types.float64)(bits), generate
+    return types.float32 if bits.bitwidth == 32 else types.float64
 
 
-float_of = intrinsic(_float_of)
+# The bits of a float as an unsigned integer of its size, and the float with the bits of an integer.
+bits_of = _unary(
+    {types.float32: types.uint32, types.float64: types.uint64}.get,
+    lambda builder, x: builder.bitcast(x, _I32 if x.type == _FLOAT else _I64),
+)
+float_of = _unary(_float_type, lambda builder, x: builder.bitcast(x, _FLOAT if x.type == _I32 else _DOUBLE))
 
 
-def _converted(source: Any, target: Any, code: str, constraint: str) -> Any:
-    """Return an intrinsic of one PTX instruction, whose result does not depend on its place."""
+def _instruction(result: Any, code: str, constraint: str) -> Callable[[Any, Any], Any]:
+    """Return what builds one PTX instruction, whose result does not depend on its place."""
 
-    def define(context: Any, x: Any) -> _Lowering | None:
-        def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-            result, operand = context.get_value_type(target), context.get_value_type(source)
-            assembly = ir.InlineAsm(ir.FunctionType(result, [operand]), code, constraint, side_effect=False)
-            return builder.call(assembly, values)
+    def build(builder: Any, x: Any) -> Any:
+        assembly = ir.InlineAsm(ir.FunctionType(result, [x.type]), code, constraint, side_effect=False)
+        return builder.call(assembly, [x])
 
-        return (target(source), generate) if x == source else None
-
-    return intrinsic(define)
+    return build
 
 
-# float16 and bfloat16 are passed as the bits of a uint16. A conversion rounds once, to nearest, ties to even.
-from_float16 = _converted(types.uint16, types.float32, "cvt.f32.f16 $0, $1;", "=f,h")
-to_float16 = _converted(types.float32, types.uint16, "cvt.rn.f16.f32 $0, $1;", "=h,f")
-to_bfloat16 = _converted(types.float32, types.uint16, "cvt.rn.bf16.f32 $0, $1;", "=h,f")
-_toward_zero = _converted(types.float64, types.float32, "cvt.rz.f32.f64 $0, $1;", "=f,d")
+_toward_zero = _instruction(_FLOAT, "cvt.rz.f32.f64 $0, $1;", "=f,d")
 
 
-def _from_bfloat16(context: Any, bits: Any) -> _Lowering | None:
+def _from_bfloat16(builder: Any, bits: Any) -> Any:
     """Return the float32 whose upper half is a bfloat16."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-        wide = builder.shl(builder.zext(values[0], _I32), ir.Constant(_I32, 16))
-        return builder.bitcast(wide, _FLOAT)
-
-    return (types.float32(bits), generate) if bits == types.uint16 else None
+    return builder.bitcast(builder.shl(builder.zext(bits, _I32), ir.Constant(_I32, 16)), _FLOAT)
 
 
-from_bfloat16 = intrinsic(_from_bfloat16)
-
-
-def _round_odd(context: Any, x: Any) -> _Lowering | None:
+def _round_odd(builder: Any, x: Any) -> Any:
     """Return a float64 as a float32 that may be rounded again: towards zero, the last bit set if this was not exact."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-        code = ir.InlineAsm(ir.FunctionType(_FLOAT, [_DOUBLE]), "cvt.rz.f32.f64 $0, $1;", "=f,d", side_effect=False)
-        near = builder.call(code, values)
-        differs = builder.fcmp_unordered("!=", builder.fpext(near, _DOUBLE), values[0])
-        bits = builder.or_(builder.bitcast(near, _I32), builder.zext(differs, _I32))
-        return builder.bitcast(bits, _FLOAT)
-
-    return (types.float32(x), generate) if x == types.float64 else None
+    near = _toward_zero(builder, x)
+    differs = builder.fcmp_unordered("!=", builder.fpext(near, _DOUBLE), x)
+    return builder.bitcast(builder.or_(builder.bitcast(near, _I32), builder.zext(differs, _I32)), _FLOAT)
 
 
-round_odd = intrinsic(_round_odd)
-
-
-def _whole(target: Any, build: Callable[[Any, Any], Any]) -> Any:
-    def define(context: Any, x: Any) -> _Lowering | None:
-        def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
-            return build(builder, values[0])
-
-        return (target(x), generate) if isinstance(x, types.Float) else None
-
-    return intrinsic(define)
-
-
-def _unsigned(builder: Any, x: Any) -> Any:
+def _to_uint64(builder: Any, x: Any) -> Any:
     large = builder.fcmp_ordered(">=", x, ir.Constant(x.type, 2.0**63))
     return builder.select(large, builder.fptoui(x, _I64), builder.fptosi(x, _I64))
 
 
+# float16 and bfloat16 are passed as the bits of a uint16. A conversion rounds once, to nearest, ties to even.
+from_float16 = _unary({types.uint16: types.float32}.get, _instruction(_FLOAT, "cvt.f32.f16 $0, $1;", "=f,h"))
+to_float16 = _unary({types.float32: types.uint16}.get, _instruction(_I16, "cvt.rn.f16.f32 $0, $1;", "=h,f"))
+from_bfloat16 = _unary({types.uint16: types.float32}.get, _from_bfloat16)
+to_bfloat16 = _unary({types.float32: types.uint16}.get, _instruction(_I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f"))
+round_odd = _unary({types.float64: types.float32}.get, _round_odd)
 # Truncated; NaN and numbers out of range give what the instruction gives.
-to_int64 = _whole(types.int64, lambda builder, x: builder.fptosi(x, _I64))
-to_uint64 = _whole(types.uint64, _unsigned)
+to_int64 = _unary(_of(types.Float, types.int64), lambda builder, x: builder.fptosi(x, _I64))
+to_uint64 = _unary(_of(types.Float, types.uint64), _to_uint64)
 
 
 # ---- loads and stores of several elements
