@@ -326,16 +326,13 @@ class Derived:
             if compute not in kernels:
                 refuse_lost_part(operator.schema.base_name, operand, compute)
                 kernels[compute] = self._reducers(operator, facet, operand, compute)
-            first, second = kernels[compute]
-            out = (
-                self._reduce(operator, facet, kernels[compute], x, axis, compute, keepdims, plans, dtype)
-                if first and second
-                else None
-            )
-            if out is None:
-                options = {"keepdims": keepdims} if dtype is None else {"keepdims": keepdims, "dtype": dtype}
-                return self.fallback(operator, x, axis, **options)  # type: ignore[no-any-return]
-            return out
+            pair = kernels[compute]
+            if all(pair):
+                out = self._reduce(operator, facet, pair, x, axis, compute, keepdims, plans, dtype)
+                if out is not None:
+                    return out
+            options = {"keepdims": keepdims} if dtype is None else {"keepdims": keepdims, "dtype": dtype}
+            return self.fallback(operator, x, axis, **options)  # type: ignore[no-any-return]
 
         return kernel
 

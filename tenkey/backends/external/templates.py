@@ -54,16 +54,13 @@ class PointwiseRunner:
         key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
         found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[key] = self._make(out, operands)
+            pairs = zip(self._scalar.parameters, operands, strict=True)
+            described = tuple([Operand(name, x.dtype, x.__class__ is not StridedArray) for name, x in pairs])
+            found = self._kernels[key] = TemplateKernel(
+                self._backend, "pointwise", self._scalar.name, [x.dtype for x in described], self._scalar, described,
+                out.dtype,
+            )  # fmt: skip
         return found
-
-    def _make(self, out: StridedArray, operands: Sequence[Any]) -> TemplateKernel:
-        pairs = zip(self._scalar.parameters, operands, strict=True)
-        described = tuple([Operand(name, x.dtype, x.__class__ is not StridedArray) for name, x in pairs])
-        dtypes = [x.dtype for x in described]
-        return TemplateKernel(
-            self._backend, "pointwise", self._scalar.name, dtypes, self._scalar, described, out.dtype
-        )  # fmt: skip
 
 
 class IndexedRunner:

@@ -139,8 +139,8 @@ def svdvals(site: Site, spec: Any, x: Tensor) -> Tensor:
 # ---- Hermitian matrices
 
 
-def _eigh(site: Site, x: Tensor, *, vectors: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return values, the memory of the vectors and ``info``.
+def _eigh(site: Site, x: Tensor, *, vectors: bool) -> tuple[Tensor, Tensor]:
+    """Return values and the memory of the vectors.
 
     The library sees A^T = conj(A), whose upper triangle is the lower one of A; its vectors are the conjugate ones.
     """
@@ -155,7 +155,8 @@ def _eigh(site: Site, x: Tensor, *, vectors: bool) -> tuple[Tensor, Tensor, Tens
         )  # fmt: skip
     else:
         cusolver.syevd(site, matrices[0], site.address(w), vectors, cusolver.UPPER, site.address(info))
-    return w, a, info
+    report(site, info, (x,), NOT_CONVERGED)
+    return w, a
 
 
 def eigh(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,8 +164,7 @@ def eigh(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     values, vectors = spec
     if not x.size:
         return filled(site, values.shape, values.dtype), filled(site, vectors.shape, vectors.dtype)
-    w, a, info = _eigh(site, x, vectors=True)
-    report(site, info, (x,), NOT_CONVERGED)
+    w, a = _eigh(site, x, vectors=True)
     v = turned(a)
     return as_dtype(w, values.dtype), as_dtype(conj(v) if v.dtype.kind == "c" else v, vectors.dtype)
 
@@ -173,9 +173,7 @@ def eigvalsh(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_eigvalsh``."""
     if not x.size:
         return filled(site, spec.shape, spec.dtype)
-    w, _, info = _eigh(site, x, vectors=False)
-    report(site, info, (x,), NOT_CONVERGED)
-    return as_dtype(w, spec.dtype)
+    return as_dtype(_eigh(site, x, vectors=False)[0], spec.dtype)
 
 
 # ---- general matrices

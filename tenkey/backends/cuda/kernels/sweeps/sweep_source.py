@@ -195,11 +195,15 @@ class _Text:
     def stored(self, name: str, slot: int) -> list[str]:
         """Return the statements that store the elements of a slot."""
         width, dtype = self.form.width, self.results[name].dtype
-        at = f"wrap_add(base, uint64(place_{slot}))"
         values = [self.converted(f"e_{name}_{slot * width + j}", self.function.dtype, dtype) for j in range(width)]
-        if width == 1:
+        return self.written(name, slot, values)
+
+    def written(self, name: str, slot: int, values: Sequence[str]) -> list[str]:
+        """Return the statements that write numbers to the place of a slot."""
+        at = f"wrap_add(base, uint64(place_{slot}))"
+        if len(values) == 1:
             return [f"p_{name}[{at}] = {values[0]}"]
-        return [f"store_vector{width}(p_{name}, {at}, {', '.join(values)})"]
+        return [f"store_vector{len(values)}(p_{name}, {at}, {', '.join(values)})"]
 
     # ---- folds
 
@@ -467,12 +471,8 @@ class _Text:
         lines.append("base = wrap_multiply(uint64(cuda.blockIdx.x), uint64(columns))")
         for name in sums:
             for k in range(self.form.slots):
-                at = f"wrap_add(base, uint64(place_{k}))"
                 values = [f"c_{name}_{k * width + j}" for j in range(width)]
-                if width == 1:
-                    lines += [f"if in_{k}:", f"    p_{name}[{at}] = {values[0]}"]
-                else:
-                    lines += [f"if in_{k}:", f"    store_vector{width}(p_{name}, {at}, {', '.join(values)})"]
+                lines += [f"if in_{k}:", *inner(self.written(name, k, values))]
         return lines
 
     def _each_result(self) -> list[str]:
