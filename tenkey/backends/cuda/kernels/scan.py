@@ -149,41 +149,36 @@ def scan_source(
     names = ["rows", "columns", "spans", "length", "backwards", *_names(parts, *windows)]
     names += [f"total{n}" for n in range(parts)] if totals else []
     body: list[str] = []
-    add = body.extend
     if warp:
-        add(
-            [
-                f"lane = {kind}(cuda.threadIdx.x % 32)",
-                f"row = {kind}({kind}(cuda.blockIdx.x) * {kind}({WARPS}) + {kind}(cuda.threadIdx.x // 32))",
-                "if row >= rows:",
-                "    return",
-                f"begin = {kind}(0)",
-                "end = columns",
-                "place = lane",
-            ]
-        )
+        body += [
+            f"lane = {kind}(cuda.threadIdx.x % 32)",
+            f"row = {kind}({kind}(cuda.blockIdx.x) * {kind}({WARPS}) + {kind}(cuda.threadIdx.x // 32))",
+            "if row >= rows:",
+            "    return",
+            f"begin = {kind}(0)",
+            "end = columns",
+            "place = lane",
+        ]
     else:
         size, word = WARPS * combination.register.parts, combination.register.kind
-        add([f"shared{n} = cuda.shared.array({size}, {word})" for n in range(parts)])
-        add(
-            [
-                f"place = {kind}(cuda.threadIdx.x)",
-                f"lane = {kind}(cuda.threadIdx.x % 32)",
-                f"warp = {kind}(cuda.threadIdx.x // 32)",
-                f"row = {kind}({kind}(cuda.blockIdx.x) // spans)",
-                f"span = {kind}({kind}(cuda.blockIdx.x) - {kind}(row * spans))",
-                f"begin = {kind}(span * length)",
-                f"end = {kind}(begin + length)",
-                "if end > columns:",
-                "    end = columns",
-            ]
-        )
-    add(write.first(windows))
-    add(["known = False", *write.zero("carry")])
+        body += [f"shared{n} = cuda.shared.array({size}, {word})" for n in range(parts)]
+        body += [
+            f"place = {kind}(cuda.threadIdx.x)",
+            f"lane = {kind}(cuda.threadIdx.x % 32)",
+            f"warp = {kind}(cuda.threadIdx.x // 32)",
+            f"row = {kind}({kind}(cuda.blockIdx.x) // spans)",
+            f"span = {kind}({kind}(cuda.blockIdx.x) - {kind}(row * spans))",
+            f"begin = {kind}(span * length)",
+            f"end = {kind}(begin + length)",
+            "if end > columns:",
+            "    end = columns",
+        ]
+    body += write.first(windows)
+    body += ["known = False", *write.zero("carry")]
     if behind:
-        add(["if span > 0:", "    known = True"])
-        add(inner(write.at("load", "carry", "total", f"{kind}(row * spans + span - {kind}(1))")))
-    add(["base = begin", "while base < end:"])
+        body += ["if span > 0:", "    known = True"]
+        body += inner(write.at("load", "carry", "total", f"{kind}(row * spans + span - {kind}(1))"))
+    body += ["base = begin", "while base < end:"]
     tile: list[str] = [f"p = {kind}(base + place * {kind}({ITEMS}))"]
     for j in range(ITEMS):
         tile += write.zero(f"s{j}_")
@@ -229,8 +224,8 @@ def scan_source(
     tile += [f"base = {kind}(base + {kind}({lanes * ITEMS}))"]
     body += inner(tile)
     if not store:
-        add([f"if place == {kind}(0):"])
-        add(inner(write.at("store", "carry", "total", f"{kind}(row * spans + span)")))
+        body += [f"if place == {kind}(0):"]
+        body += inner(write.at("store", "carry", "total", f"{kind}(row * spans + span)"))
     name = "scan_warp" if warp else "scan_totals" if not store else "scan_block"
     text = f"{combination.head}\ndef {name}({', '.join(names)}):\n{indented(body, 1)}\n"
     pointers = [f"{combination.register.kind}*"] * parts if totals else []
