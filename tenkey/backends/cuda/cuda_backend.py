@@ -56,25 +56,10 @@ class CudaBackend(CudaMemory):
 
     # ---- the devices
 
-    @override
-    def is_available(self) -> bool:
-        """Tell whether the packages of the extra, the driver and a device are there."""
-        return driver.is_available()
-
-    @override
-    def why_unavailable(self) -> str | None:
-        """Return what is missing, with the remedy."""
-        return driver.missing()
-
-    @override
-    def device_count(self) -> int:
-        """Return the number of devices."""
-        return contexts.device_count()
-
-    @override
-    def current_device(self) -> int:
-        """Return the device that this thread or task has chosen."""
-        return contexts.current_device()
+    is_available = staticmethod(driver.is_available)
+    why_unavailable = staticmethod(driver.missing)
+    device_count = staticmethod(contexts.device_count)
+    current_device = staticmethod(contexts.current_device)
 
     @override
     def synchronize(self, device: int = 0) -> None:
@@ -127,9 +112,8 @@ class CudaBackend(CudaMemory):
         """Register the operators that run by CUDA's libraries."""
         self._libraries.setup(lambda name, kernel: registry.impl(name, Kernel(kernel, DispatchKey.CUDA)))
 
-    def user_kernel(self, given: Any) -> Callable[..., Any]:
-        """Return what runs a kernel that a user registered as source (Note [Kernels given as source])."""
-        return kernel(given)  # type: ignore[no-any-return]
+    user_kernel = staticmethod(kernel)
+    """Return what runs a kernel that a user registered as source (Note [Kernels given as source])."""
 
     # ---- templates
 
