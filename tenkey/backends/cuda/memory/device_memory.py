@@ -57,9 +57,7 @@ class CudaMemory(Backend):
         if isinstance(buffer, Block):
             POOLS.of(buffer.device).give(buffer)
 
-    def copy_from_host(self, buffer: Buffer, array: np.ndarray) -> None:
-        """Copy bytes to the beginning of a buffer, in the current stream of its device."""
-        transfers.from_host(buffer, array)
+    copy_from_host = staticmethod(transfers.from_host)
 
     def copy_to_host(self, buffer: Buffer, array: np.ndarray) -> None:
         """Fill an array from the beginning of a buffer."""
@@ -67,9 +65,8 @@ class CudaMemory(Backend):
 
     # ---- more ways to copy
 
-    def part(self, buffer: Buffer, offset: int) -> Buffer:
-        """Return the part of a buffer that begins at an offset."""
-        return transfers.part(buffer, offset)
+    part = staticmethod(transfers.part)
+    pinned_array = staticmethod(pinned.allocate)
 
     def copy_between(self, target: StridedArray, source: StridedArray) -> bool:
         """Copy a window to one of the same layout without gaps, on the same device or another one."""
@@ -98,10 +95,6 @@ class CudaMemory(Backend):
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         transfers.from_host(made._data.buffer, flat, wait=False)
         return made
-
-    def pinned_array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return a new array in pinned memory."""
-        return pinned.allocate(shape, dtype)
 
     # ---- tensors
 
