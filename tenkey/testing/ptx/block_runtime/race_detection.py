@@ -17,7 +17,7 @@ from typing import Final
 
 from ....backends.llvm import cast, i1, i64, loop, pointer, u64
 from ..context_layout import Context, Frame, Kind
-from .scheduler import find
+from .scheduler import find, report
 
 __all__ = ["CELL_WORDS", "note"]
 
@@ -25,19 +25,6 @@ CELL_WORDS: Final = 6  # who wrote and when; who read and when, twice
 
 words: Final = pointer(i64)
 _WRITE, _ATOMIC, _SAME = 2, 32, 64  # as in opcodes/memory_opcodes.py
-SHARED, SHARED_SIZE, SHARED_SHADOW, GLOBAL_SHADOW, TABLE, TABLE_SIZE, BLOCK = (
-    int(one) for one in (
-        Context.SHARED, Context.SHARED_SIZE, Context.SHARED_SHADOW, Context.GLOBAL_SHADOW, Context.TABLE,
-        Context.TABLE_SIZE, Context.BLOCK,
-    )
-)  # fmt: skip
-ERROR, ERROR_LINE, ERROR_ADDRESS, ERROR_SIZE, ERROR_THREAD, ERROR_BLOCK, ERROR_OTHER, ERROR_OTHER_THREAD = (
-    int(one) for one in (
-        Context.ERROR, Context.ERROR_LINE, Context.ERROR_ADDRESS, Context.ERROR_SIZE, Context.ERROR_THREAD,
-        Context.ERROR_BLOCK, Context.ERROR_OTHER, Context.ERROR_OTHER_THREAD,
-    )
-)  # fmt: skip
-F_EPOCH, F_WARP_EPOCH, K_RACE = int(Frame.EPOCH), int(Frame.WARP_EPOCH), int(Kind.RACE)
 
 
 @loop
@@ -59,20 +46,20 @@ def races(who: i64, when: i64, thread: i64, epoch: i64, warp_epoch: i64, atomic:
 @loop(inline=False)
 def note(context: words, address: i64, size: i64, flags: i64, line: i64, thread: i64, frame: words) -> i1:
     """Note an access to each byte; return False, with an error, if it races with another one."""
-    cells = cast(context[SHARED_SHADOW], words)
-    start: i64 = address - context[SHARED]
-    if u64(start) >= u64(context[SHARED_SIZE]):
-        row = find(cast(context[TABLE], words), context[TABLE_SIZE], address)
+    cells = cast(context[Context.SHARED_SHADOW], words)
+    start: i64 = address - context[Context.SHARED]
+    if u64(start) >= u64(context[Context.SHARED_SIZE]):
+        row = find(cast(context[Context.TABLE], words), context[Context.TABLE_SIZE], address)
         if row < 0:
             return i1(True)
-        rows = cast(context[TABLE], words)
-        shadow = cast(context[GLOBAL_SHADOW], words)
+        rows = cast(context[Context.TABLE], words)
+        shadow = cast(context[Context.GLOBAL_SHADOW], words)
         if (address >= rows[3 * row + 1]) | (shadow[row] == 0):
             return i1(True)
         cells = cast(shadow[row], words)
         start = address - rows[3 * row]
-    epoch = frame[F_EPOCH]
-    warp_epoch = frame[F_WARP_EPOCH]
+    epoch = frame[Frame.EPOCH]
+    warp_epoch = frame[Frame.WARP_EPOCH]
     atomic = flags & _ATOMIC
     who = (thread + 1) | ((atomic >> 5) << 12) | (line << 16)
     when = (epoch << 32) | warp_epoch
@@ -88,15 +75,9 @@ def note(context: words, address: i64, size: i64, flags: i64, line: i64, thread:
             if races(cell[4], cell[5], thread, epoch, warp_epoch, atomic):
                 guilty = cell[4]
         if guilty != 0:
-            context[ERROR_LINE] = line
-            context[ERROR_ADDRESS] = address
-            context[ERROR_SIZE] = size
-            context[ERROR_THREAD] = thread
-            context[ERROR_BLOCK] = context[BLOCK]
-            context[ERROR_OTHER] = guilty >> 16
-            context[ERROR_OTHER_THREAD] = (guilty & 0xFFF) - 1
-            context[ERROR] = K_RACE
-            return i1(False)
+            context[Context.ERROR_OTHER] = guilty >> 16
+            context[Context.ERROR_OTHER_THREAD] = (guilty & 0xFFF) - 1
+            return report(context, Kind.RACE, address, size, line, thread)
         if (flags & _WRITE) != 0:
             cell[0] = who
             cell[1] = when

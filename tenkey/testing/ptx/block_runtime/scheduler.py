@@ -24,53 +24,21 @@ __all__ = ["look", "run"]
 words: Final = pointer(i64)
 bytes_: Final = pointer(u8)
 
-_C: Final = {one.name: int(one) for one in Context}
 _WRITE, _GENERIC, _DATA, _PARAMETER = 2, 4, 8, 16  # as in opcodes/memory_opcodes.py
 _PATIENCE: Final = 1 << 10  # jumps backwards of a thread before others run, at first
 _GROWTH: Final = 16  # turns after which it is twice as many
 _JUMPS: Final = 1 << 27  # of all threads of a block while none goes on otherwise
 
-# The language of loops reads plain numbers; members of enumerations are objects to it.
-(
-    SHARED, SHARED_SIZE, SHARED_STATE, DATA, DATA_SIZE, DATA_ROWS, DATA_ROW_COUNT, TABLE, TABLE_SIZE, PARAMETERS,
-    PARAMETERS_SIZE, THREADS, NTID, NCTAID, CTAID, BLOCKS, ORDER, STATE, LOCAL_AT, FRAMES, FRAME_WORDS, STEPPING, ERROR,
-    ERROR_LINE, ERROR_ADDRESS, ERROR_SIZE, ERROR_THREAD, ERROR_BLOCK, EPOCH, WARP_EPOCH, BLOCK, LENIENT, BARRIERS, FUEL,
-) = (
-    _C[name] for name in (
-        "SHARED", "SHARED_SIZE", "SHARED_STATE", "DATA", "DATA_SIZE", "DATA_ROWS", "DATA_ROW_COUNT", "TABLE",
-        "TABLE_SIZE", "PARAMETERS", "PARAMETERS_SIZE", "THREADS", "NTID", "NCTAID", "CTAID", "BLOCKS", "ORDER", "STATE",
-        "LOCAL_AT", "FRAMES", "FRAME_WORDS", "STEPPING", "ERROR", "ERROR_LINE", "ERROR_ADDRESS", "ERROR_SIZE",
-        "ERROR_THREAD", "ERROR_BLOCK", "EPOCH", "WARP_EPOCH", "BLOCK", "LENIENT", "BARRIERS", "FUEL",
-    )
-)  # fmt: skip
-PC, STATUS, WORD, COUNT, LINE, F_EPOCH, F_WARP_EPOCH, RESULT, COPIED, GROUPS, DEPOSIT, PUBLISHED = (
-    int(one) for one in (
-        Frame.PC, Frame.STATUS, Frame.WORD, Frame.COUNT, Frame.LINE, Frame.EPOCH, Frame.WARP_EPOCH, Frame.RESULT,
-        Frame.COPIED, Frame.GROUPS, Frame.DEPOSIT, Frame.PUBLISHED,
-    )
-)  # fmt: skip
-RUNS, AT_BARRIER, IN_WARP, CONVERGES, YIELDS, ENDED = (
-    int(one) for one in (
-        Status.RUNS, Status.BARRIER, Status.WARP, Status.CONVERGE, Status.YIELD, Status.ENDED,
-    )
-)  # fmt: skip
-K_GLOBAL, K_SHARED, K_LOCAL, K_MISALIGNED, K_READ_ONLY, K_UNINITIALISED, K_DATA, K_PARAMETER, K_DIVERGENT, K_ENDLESS = (
-    int(one) for one in (
-        Kind.GLOBAL, Kind.SHARED, Kind.LOCAL, Kind.MISALIGNED, Kind.READ_ONLY, Kind.UNINITIALISED, Kind.DATA,
-        Kind.PARAMETER, Kind.DIVERGENT, Kind.ENDLESS,
-    )
-)  # fmt: skip
-
 
 @loop(inline=False)
 def report(context: words, kind: i64, address: i64, size: i64, line: i64, thread: i64) -> i1:
     """Note an error; return False."""
-    context[ERROR_LINE] = line
-    context[ERROR_ADDRESS] = address
-    context[ERROR_SIZE] = size
-    context[ERROR_THREAD] = thread
-    context[ERROR_BLOCK] = context[BLOCK]
-    context[ERROR] = kind
+    context[Context.ERROR_LINE] = line
+    context[Context.ERROR_ADDRESS] = address
+    context[Context.ERROR_SIZE] = size
+    context[Context.ERROR_THREAD] = thread
+    context[Context.ERROR_BLOCK] = context[Context.BLOCK]
+    context[Context.ERROR] = kind
     return i1(False)
 
 
@@ -97,48 +65,48 @@ def look(
     at = u64(address)
     n = u64(size)
     if (address & (size - 1)) != 0:
-        return report(context, K_MISALIGNED, address, size, line, thread)
+        return report(context, Kind.MISALIGNED, address, size, line, thread)
     if (flags & _GENERIC) != 0:
-        offset = at - u64(context[SHARED])
-        total = u64(context[SHARED_SIZE])
-        if (offset < total) & (context[SHARED] != 0):
+        offset = at - u64(context[Context.SHARED])
+        total = u64(context[Context.SHARED_SIZE])
+        if (offset < total) & (context[Context.SHARED] != 0):
             if offset + n > total:
-                return report(context, K_SHARED, i64(offset), size, line, thread)
-            state = cast(context[SHARED_STATE], bytes_) + i64(offset)
-            if ((flags & 1) != 0) & (context[LENIENT] == 0):
+                return report(context, Kind.SHARED, i64(offset), size, line, thread)
+            state = cast(context[Context.SHARED_STATE], bytes_) + i64(offset)
+            if ((flags & 1) != 0) & (context[Context.LENIENT] == 0):
                 for k in range(size):
                     if state[k] != 255:
-                        return report(context, K_UNINITIALISED, i64(offset), size, line, thread)
+                        return report(context, Kind.UNINITIALISED, i64(offset), size, line, thread)
             if (flags & _WRITE) != 0:
                 fill_bytes(state, 255, size)
             return i1(True)
         within = at - u64(local_address(local))
         if within < u64(local_size):
             if within + n > u64(local_size):
-                return report(context, K_LOCAL, i64(within), size, line, thread)
+                return report(context, Kind.LOCAL, i64(within), size, line, thread)
             return i1(True)
     if (flags & (_GENERIC | _PARAMETER)) != 0:
-        beyond = at - u64(context[PARAMETERS])
-        if beyond < u64(context[PARAMETERS_SIZE]):
-            if beyond + n > u64(context[PARAMETERS_SIZE]):
-                return report(context, K_PARAMETER, i64(beyond), size, line, thread)
+        beyond = at - u64(context[Context.PARAMETERS])
+        if beyond < u64(context[Context.PARAMETERS_SIZE]):
+            if beyond + n > u64(context[Context.PARAMETERS_SIZE]):
+                return report(context, Kind.PARAMETER, i64(beyond), size, line, thread)
             return i1(True)
         if (flags & _PARAMETER) != 0:
-            return report(context, K_PARAMETER, address, size, line, thread)
-    rows = cast(context[TABLE], words)
-    count: i64 = context[TABLE_SIZE]
-    if at - u64(context[DATA]) < u64(context[DATA_SIZE]):
-        rows = cast(context[DATA_ROWS], words)
-        count = context[DATA_ROW_COUNT]
+            return report(context, Kind.PARAMETER, address, size, line, thread)
+    rows = cast(context[Context.TABLE], words)
+    count: i64 = context[Context.TABLE_SIZE]
+    if at - u64(context[Context.DATA]) < u64(context[Context.DATA_SIZE]):
+        rows = cast(context[Context.DATA_ROWS], words)
+        count = context[Context.DATA_ROW_COUNT]
     row = find(rows, count, address)
     if row < 0:
-        return report(context, K_GLOBAL, address, size, line, thread)
+        return report(context, Kind.GLOBAL, address, size, line, thread)
     begin = u64(rows[3 * row])
     end = u64(rows[3 * row + 1])
     if (at + n > end) | (at + n < at):
-        return report(context, K_GLOBAL, address, size, line, thread)
+        return report(context, Kind.GLOBAL, address, size, line, thread)
     if ((flags & _WRITE) != 0) & (rows[3 * row + 2] == 0):
-        return report(context, K_READ_ONLY, address, size, line, thread)
+        return report(context, Kind.READ_ONLY, address, size, line, thread)
     context[site] = i64(begin)
     context[site + 1] = i64(end - begin - n + u64(1))
     return i1(True)
@@ -156,8 +124,8 @@ def local_address(local: Value) -> Value:
 @loop(inline=False)
 def random(context: words) -> i64:
     """Return the next random number, of 32 bits."""
-    state = u64(context[STATE]) * u64(6364136223846793005) + u64(1442695040888963407)
-    context[STATE] = i64(state)
+    state = u64(context[Context.STATE]) * u64(6364136223846793005) + u64(1442695040888963407)
+    context[Context.STATE] = i64(state)
     return i64(state >> u64(33))
 
 
@@ -187,26 +155,26 @@ def chosen(k: i64, n: i64, turns: i64, order: i64, factor: i64, shift: i64) -> i
 @loop(inline=False)
 def begin_block(context: words, block: i64) -> void:
     """Set what a block has of its own: its index, fresh shared memory, threads at their begin."""
-    context[BLOCK] = block
-    x = context[NCTAID]
-    y = context[NCTAID + 1]
-    context[CTAID] = block % x
+    context[Context.BLOCK] = block
+    x = context[Context.NCTAID]
+    y = context[Context.NCTAID + 1]
+    context[Context.CTAID] = block % x
     rest = block // x
-    context[CTAID + 1] = rest % y
-    context[CTAID + 2] = rest // y
-    context[EPOCH] = context[EPOCH] + 1
-    size = context[SHARED_SIZE]
+    context[Context.CTAID + 1] = rest % y
+    context[Context.CTAID + 2] = rest // y
+    context[Context.EPOCH] = context[Context.EPOCH] + 1
+    size = context[Context.SHARED_SIZE]
     if size > 0:
-        fill_bytes(cast(context[SHARED], bytes_), 255, size)
-        if context[LENIENT] == 0:
-            fill_bytes(cast(context[SHARED_STATE], bytes_), 0, size)
+        fill_bytes(cast(context[Context.SHARED], bytes_), 255, size)
+        if context[Context.LENIENT] == 0:
+            fill_bytes(cast(context[Context.SHARED_STATE], bytes_), 0, size)
 
 
 @loop
 def run_thread(context: words, thread: pointer(i8), frame: words, t: i64) -> i32:
     """Run a thread until it waits or ends; other than 0 for an error."""
-    x = context[NTID]
-    y = context[NTID + 1]
+    x = context[Context.NTID]
+    y = context[Context.NTID + 1]
     tx: i64 = t
     ty: i64 = 0
     tz: i64 = 0
@@ -215,15 +183,15 @@ def run_thread(context: words, thread: pointer(i8), frame: words, t: i64) -> i32
         rest = t // x
         ty = rest % y
         tz = rest // y
-    local = frame + context[LOCAL_AT]
+    local = frame + context[Context.LOCAL_AT]
     return call(thread, context, frame, local, i32(t), i32(tx), i32(ty), i32(tz), returns=i32)
 
 
 @loop
 def run(context: words, thread: pointer(i8), waits: i64) -> i64:
     """Run all blocks of a launch; return other than 0 for an error."""
-    blocks = context[BLOCKS]
-    order = context[ORDER]
+    blocks = context[Context.BLOCKS]
+    order = context[Context.ORDER]
     turns: i64 = blocks
     factor: i64 = 1
     shift: i64 = 0
@@ -246,9 +214,9 @@ def run(context: words, thread: pointer(i8), waits: i64) -> i64:
 @loop
 def run_plainly(context: words, thread: pointer(i8)) -> i64:
     """Run the threads of a block one after the other."""
-    n = context[THREADS]
-    order = context[ORDER]
-    frame = cast(context[FRAMES], words)
+    n = context[Context.THREADS]
+    order = context[Context.ORDER]
+    frame = cast(context[Context.FRAMES], words)
     turns: i64 = n
     factor: i64 = 1
     shift: i64 = 0
@@ -259,8 +227,8 @@ def run_plainly(context: words, thread: pointer(i8)) -> i64:
     for k in range(turns):
         t = chosen(k, n, turns, order, factor, shift)
         if t < n:
-            frame[COPIED] = 0
-            frame[GROUPS] = 0
+            frame[Frame.COPIED] = 0
+            frame[Frame.GROUPS] = 0
             if run_thread(context, thread, frame, t) != 0:
                 return 1
     return 0
@@ -269,29 +237,29 @@ def run_plainly(context: words, thread: pointer(i8)) -> i64:
 @loop
 def frame_of(context: words, t: i64) -> words:
     """Return the frame of a thread."""
-    return cast(context[FRAMES], words) + t * context[FRAME_WORDS]
+    return cast(context[Context.FRAMES], words) + t * context[Context.FRAME_WORDS]
 
 
 @loop(inline=False)
 def run_block(context: words, thread: pointer(i8)) -> i64:
     """Run the threads of a block in turn until all have ended."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     warps = (n + 31) >> 5
-    order = context[ORDER]
+    order = context[Context.ORDER]
     for t in range(warps << 5):
         frame = frame_of(context, t)
-        frame[PC] = 0
-        frame[STATUS] = RUNS if t < n else ENDED
-        frame[F_EPOCH] = context[EPOCH]
-        frame[F_WARP_EPOCH] = 0
-        frame[COPIED] = 0
-        frame[GROUPS] = 0
-    context[WARP_EPOCH] = 0
+        frame[Frame.PC] = 0
+        frame[Frame.STATUS] = Status.RUNS if t < n else Status.ENDED
+        frame[Frame.EPOCH] = context[Context.EPOCH]
+        frame[Frame.WARP_EPOCH] = 0
+        frame[Frame.COPIED] = 0
+        frame[Frame.GROUPS] = 0
+    context[Context.WARP_EPOCH] = 0
     for k in range(16 * BARRIER_WORDS):
-        context[BARRIERS + k] = 0
+        context[Context.BARRIERS + k] = 0
     waited: i64 = 0
     jumps: i64 = 0
-    context[FUEL] = _PATIENCE
+    context[Context.FUEL] = _PATIENCE
     while jumps < _JUMPS:
         turns: i64 = warps
         factor: i64 = 1
@@ -314,7 +282,7 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
                 return 1
             if released != 0:
                 jumps = 0
-                context[FUEL] = _PATIENCE
+                context[Context.FUEL] = _PATIENCE
             if released == 0:
                 state = after_all_wait(context)
                 if state == 0:
@@ -322,19 +290,19 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
                 if state < 0:
                     return 1
                 waited += 1
-                jumps += state * context[FUEL]
+                jumps += state * context[Context.FUEL]
                 if waited % _GROWTH == 0:
-                    context[FUEL] = 2 * context[FUEL]
-    frame = frame_of(context, context[ERROR_THREAD])
-    report(context, K_ENDLESS, 0, 0, frame[LINE], context[ERROR_THREAD])
+                    context[Context.FUEL] = 2 * context[Context.FUEL]
+    frame = frame_of(context, context[Context.ERROR_THREAD])
+    report(context, Kind.ENDLESS, 0, 0, frame[Frame.LINE], context[Context.ERROR_THREAD])
     return 1
 
 
 @loop(inline=False)
 def run_warp(context: words, thread: pointer(i8), warp: i64) -> i64:
     """Run the lanes of a warp until none can go on, or for one step; return the number of steps, -1 for an error."""
-    n = context[THREADS]
-    order = context[ORDER]
+    n = context[Context.THREADS]
+    order = context[Context.ORDER]
     steps: i64 = 0
     again: i64 = 1
     while again != 0:
@@ -348,7 +316,7 @@ def run_warp(context: words, thread: pointer(i8), warp: i64) -> i64:
             t = (warp << 5) + chosen(k, 32, 32, order, factor, shift)
             if t < n:
                 frame = frame_of(context, t)
-                if frame[STATUS] == RUNS:
+                if frame[Frame.STATUS] == Status.RUNS:
                     if run_thread(context, thread, frame, t) != 0:
                         return -1
                     again = 1
@@ -359,7 +327,7 @@ def run_warp(context: words, thread: pointer(i8), warp: i64) -> i64:
         if released != 0:
             again = 1
             steps += 1
-        if context[STEPPING] != 0:
+        if context[Context.STEPPING] != 0:
             again = 0
     return steps
 
@@ -367,7 +335,7 @@ def run_warp(context: words, thread: pointer(i8), warp: i64) -> i64:
 @loop(inline=False)
 def release_lanes(context: words, warp: i64) -> i64:
     """Let lanes go on of which all that an operation names have arrived; return how many operations were done."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     existing: i64 = (1 << 32) - 1
     if n - (warp << 5) < 32:
         existing = (1 << (n - (warp << 5))) - 1
@@ -376,20 +344,24 @@ def release_lanes(context: words, warp: i64) -> i64:
     for k in range(32):
         if ((existing >> k) & 1 & ~(seen >> k)) != 0:
             first = frame_of(context, (warp << 5) + k)
-            if first[STATUS] == IN_WARP:
-                mask = first[WORD] & existing
+            if first[Frame.STATUS] == Status.WARP:
+                mask = first[Frame.WORD] & existing
                 whole: i64 = 1
                 ballot: i64 = 0
                 for m in range(32):
                     if ((mask >> m) & 1) != 0:
                         other = frame_of(context, (warp << 5) + m)
-                        if (other[STATUS] != IN_WARP) | (other[WORD] != first[WORD]) | (other[PC] != first[PC]):
+                        if (
+                            (other[Frame.STATUS] != Status.WARP)
+                            | (other[Frame.WORD] != first[Frame.WORD])
+                            | (other[Frame.PC] != first[Frame.PC])
+                        ):
                             whole = 0
                             break
-                        if other[DEPOSIT] != 0:
+                        if other[Frame.DEPOSIT] != 0:
                             ballot = ballot | (1 << m)
                 if whole != 0:
-                    context[WARP_EPOCH] = context[WARP_EPOCH] + 1
+                    context[Context.WARP_EPOCH] = context[Context.WARP_EPOCH] + 1
                     for m in range(32):
                         if ((mask >> m) & 1) != 0:
                             publish(context, (warp << 5) + m, ballot)
@@ -402,27 +374,27 @@ def release_lanes(context: words, warp: i64) -> i64:
 def publish(context: words, t: i64, result: i64) -> void:
     """Let a lane go on, and others see what it gave."""
     frame = frame_of(context, t)
-    for k in range(frame[COUNT]):
-        frame[PUBLISHED + k] = frame[DEPOSIT + k]
-    frame[RESULT] = result
-    frame[STATUS] = RUNS
-    frame[F_WARP_EPOCH] = context[WARP_EPOCH]
+    for k in range(frame[Frame.COUNT]):
+        frame[Frame.PUBLISHED + k] = frame[Frame.DEPOSIT + k]
+    frame[Frame.RESULT] = result
+    frame[Frame.STATUS] = Status.RUNS
+    frame[Frame.WARP_EPOCH] = context[Context.WARP_EPOCH]
 
 
 @loop(inline=False)
 def release_converged(context: words, warp: i64) -> i64:
     """Let lanes go on that ask which of them are together."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     place: i64 = -1
     mask: i64 = 0
     for k in range(32):
         t = (warp << 5) + k
         if t < n:
             frame = frame_of(context, t)
-            if frame[STATUS] == CONVERGES:
+            if frame[Frame.STATUS] == Status.CONVERGE:
                 if place < 0:
-                    place = frame[PC]
-                if frame[PC] == place:
+                    place = frame[Frame.PC]
+                if frame[Frame.PC] == place:
                     mask = mask | (1 << k)
     for k in range(32):
         if ((mask >> k) & 1) != 0:
@@ -433,28 +405,28 @@ def release_converged(context: words, warp: i64) -> i64:
 @loop(inline=False)
 def release_barriers(context: words) -> i64:
     """Let threads go on from barriers that are complete; return how many are, -1 for an error."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     for b in range(16):
-        context[BARRIERS + b * BARRIER_WORDS] = 0
+        context[Context.BARRIERS + b * BARRIER_WORDS] = 0
     for t in range(n):
         frame = frame_of(context, t)
-        if frame[STATUS] == AT_BARRIER:
-            at = BARRIERS + frame[WORD] * BARRIER_WORDS
+        if frame[Frame.STATUS] == Status.BARRIER:
+            at = Context.BARRIERS + frame[Frame.WORD] * BARRIER_WORDS
             if context[at] == 0:
-                context[at + 3] = frame[PC]
-            elif (context[at + 3] != frame[PC]) & (frame[COUNT] == 0):
-                report(context, K_DIVERGENT, 0, 0, frame[LINE], t)
+                context[at + 3] = frame[Frame.PC]
+            elif (context[at + 3] != frame[Frame.PC]) & (frame[Frame.COUNT] == 0):
+                report(context, Kind.DIVERGENT, 0, 0, frame[Frame.LINE], t)
                 return -1
             context[at] = context[at] + 1
-            context[at + 2] = n if frame[COUNT] == 0 else frame[COUNT]
+            context[at + 2] = n if frame[Frame.COUNT] == 0 else frame[Frame.COUNT]
     count: i64 = 0
     for b in range(16):
-        at = BARRIERS + b * BARRIER_WORDS
+        at = Context.BARRIERS + b * BARRIER_WORDS
         if context[at] != 0:
             if context[at] + context[at + 1] == context[at + 2]:
                 count += 1
                 context[at + 1] = 0
-                context[EPOCH] = context[EPOCH] + 1
+                context[Context.EPOCH] = context[Context.EPOCH] + 1
                 release_one(context, b, context[at + 2])
     return count
 
@@ -462,39 +434,39 @@ def release_barriers(context: words) -> i64:
 @loop(inline=False)
 def release_one(context: words, barrier: i64, participants: i64) -> void:
     """Let the threads of one barrier go on; give them the number of their predicates that hold."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     holds: i64 = 0
     for t in range(n):
         frame = frame_of(context, t)
-        if (frame[STATUS] == AT_BARRIER) & (frame[WORD] == barrier):
-            if frame[DEPOSIT] != 0:
+        if (frame[Frame.STATUS] == Status.BARRIER) & (frame[Frame.WORD] == barrier):
+            if frame[Frame.DEPOSIT] != 0:
                 holds += 1
     for t in range(n):
         frame = frame_of(context, t)
-        if (frame[STATUS] == AT_BARRIER) & (frame[WORD] == barrier):
-            frame[STATUS] = RUNS
-            frame[RESULT] = holds
-            frame[PUBLISHED] = participants
-            frame[F_EPOCH] = context[EPOCH]
+        if (frame[Frame.STATUS] == Status.BARRIER) & (frame[Frame.WORD] == barrier):
+            frame[Frame.STATUS] = Status.RUNS
+            frame[Frame.RESULT] = holds
+            frame[Frame.PUBLISHED] = participants
+            frame[Frame.EPOCH] = context[Context.EPOCH]
 
 
 @loop(inline=False)
 def after_all_wait(context: words) -> i64:
     """Return 0 if all threads have ended, how many that let others run go on now, or -1 if none ever will."""
-    n = context[THREADS]
+    n = context[Context.THREADS]
     left: i64 = 0
     went_on: i64 = 0
     for t in range(n):
         frame = frame_of(context, t)
-        if frame[STATUS] != ENDED:
+        if frame[Frame.STATUS] != Status.ENDED:
             left += 1
-            if frame[STATUS] == YIELDS:
-                frame[STATUS] = RUNS
-                context[ERROR_THREAD] = t
+            if frame[Frame.STATUS] == Status.YIELD:
+                frame[Frame.STATUS] = Status.RUNS
+                context[Context.ERROR_THREAD] = t
                 went_on += 1
     if left == 0:
         return 0
     if went_on != 0:
         return went_on
-    report(context, K_DIVERGENT, 0, 0, 0, -1)
+    report(context, Kind.DIVERGENT, 0, 0, 0, -1)
     return -1
