@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Final, NamedTuple
 
-__all__ = ["Entry", "Variable", "entries", "known_images", "ptx_of_image", "register_image", "variables"]
+__all__ = ["Entry", "Variable", "entries", "ptx_of_image", "register_image", "variables"]
 
 _SIZES: Final = {
     "b8": 1, "s8": 1, "u8": 1, "pred": 1, "b16": 2, "s16": 2, "u16": 2, "f16": 2, "bf16": 2, "b32": 4, "s32": 4,
@@ -52,11 +52,6 @@ class Variable(NamedTuple):
 def register_image(image: bytes, ptx: str) -> None:
     """Say what machine code was made from, so that the emulator, which cannot execute it, can execute the PTX."""
     _registered[_hash(image)] = ptx
-
-
-def known_images() -> int:
-    """Return the number of images whose PTX is registered."""
-    return len(_registered)
 
 
 def ptx_of_image(image: bytes) -> str | None:

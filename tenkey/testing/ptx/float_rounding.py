@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...backends.llvm.instructions import bitcast, fabs, select
-from ...backends.llvm.value_types import Type, bf16, f16, f32, f64, i32, i64, u16, u32, u64
+from ...backends.llvm.value_types import Type, bf16, f16, f32, f64, i64, u16, u32, u64
 from ...backends.llvm.values import Function, Value, body, constant, convert, emit
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
 MODES: Final = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """LLVM's numbers of the directions of rounding."""
 _DYNAMIC: Final = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
-_NAN: Final = {"f16": 0x7FFF, "bf16": 0x7FFF}
-_INFINITY: Final = {"f16": 0x7C00, "bf16": 0x7F80}
 
 
 def from_narrow(bits: Value, kind: str) -> Value:
@@ -36,7 +34,7 @@ def from_narrow(bits: Value, kind: str) -> Value:
 def to_narrow(value: Value, kind: str) -> Value:
     """Return the bits of a float32 number that is rounded to float16 or bfloat16; a NaN is the canonical one."""
     short = bitcast(convert(value, f16 if kind == "f16" else bf16), u16)
-    return select(value != value, constant(u16, _NAN[kind]), short)
+    return select(value != value, constant(u16, 0x7FFF), short)
 
 
 def canonical(value: Value) -> Value:
@@ -56,12 +54,6 @@ def saturated(value: Value) -> Value:
     """Return the number limited to [0, 1]; zero for a NaN."""
     zero, one = constant(value.type, 0), constant(value.type, 1)
     return select(value > zero, select(value < one, value, one), zero)
-
-
-def _stepped(value: Value, way: Value) -> Value:
-    """Return the number whose bits are one more (``way`` 1), or one less (-1): away from zero, or towards it."""
-    whole = i32 if value.type.size == 4 else i64
-    return bitcast(bitcast(value, whole) + convert(way, whole), value.type)
 
 
 def exact_sum_to_odd(a: Value, b: Value) -> Value:

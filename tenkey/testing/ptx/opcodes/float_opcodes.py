@@ -54,11 +54,6 @@ def results(t: Translation, i: Instruction, values: Sequence[Value], type_: PtxT
     t.write_lanes(i.operands[0], done, type_)
 
 
-def _mixed(t: Translation, i: Instruction, operand: str, type_: PtxType) -> list[Value]:
-    """Return an operand of ``add.f32.f16``: of the narrow type, in the wide one."""
-    return [convert(value, type_.compute) for value in inputs(t, i, operand, type_)]
-
-
 def arithmetic(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Add, subtract or multiply."""
     name, mode = i.parts[0], i.one_of(_MODES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ....backends.llvm.instructions import bitcast, select
+from ....backends.llvm.instructions import select
 from ....backends.llvm.value_types import i1, i64, pointer, u8, u32, u64
 from ....backends.llvm.values import Value, constant, convert, emit
 from ..context_layout import SITE_WORDS, Context, Kind
@@ -249,8 +249,3 @@ def hint(t: Translation, i: Instruction) -> None:
     """Do nothing: what is said about caches has no effect."""
     if i.parts[0] == "createpolicy":
         t.write_raw(i.operands[0], constant(u64, 0))
-
-
-def as_float(value: Value, name: str, t: Translation, i: Instruction) -> Value:
-    """Return bits as a float."""
-    return bitcast(value, t.type(name, i).compute)
