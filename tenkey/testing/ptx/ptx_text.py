@@ -22,6 +22,7 @@ __all__ = [
     "ModuleText",
     "Parameter",
     "Variable",
+    "listed",
     "parse",
     "plain_name",
     "source_place",
@@ -221,6 +222,11 @@ def split(text: str) -> list[str]:
             begin = at + 1
     last = text[begin:].strip()
     return [*parts, last] if last else parts
+
+
+def listed(text: str) -> list[str]:
+    """Return the parts of an operand that may be a list in braces."""
+    return [one.strip() for one in text.strip("{}").split(",")]
 
 
 def variable(text: str, line: int = 0) -> Variable:

@@ -31,9 +31,7 @@ def copy(t: Translation, i: Instruction) -> None:
         t.set_frame(Frame.GROUPS, t.frame_word(Frame.GROUPS) + 1)
     elif i.has("wait_group"):
         _wait(t, t.frame_word(Frame.GROUPS) - t.raw(i.operands[0], 64))
-    elif i.has("wait_all"):
-        _wait(t, t.frame_word(Frame.GROUPS) + 1)
-    elif i.has("mbarrier"):
+    elif i.has("wait_all", "mbarrier"):
         _wait(t, t.frame_word(Frame.GROUPS) + 1)
         if i.has("noinc"):
             _arrive(t, i, i.operands[0], 1)

@@ -6,7 +6,7 @@ from ....backends.llvm.instructions import bitcast, maximum, minimum, select
 from ....backends.llvm.value_types import f32, f64, u32
 from ....backends.llvm.values import Value, constant, convert
 from ..float_rounding import canonical, flushed, from_narrow, to_narrow
-from ..ptx_text import Instruction
+from ..ptx_text import Instruction, listed
 from ..ptx_types import PtxType, unsigned
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
@@ -30,18 +30,14 @@ def atomic(t: Translation, i: Instruction) -> None:
         t.unsupported(i)
     place = checked(t, address_of(t, address), type_.size * count, space, READ | WRITE | ATOMIC)
     record(t, i, place, type_.size * count, READ | WRITE | ATOMIC)
-    targets = _listed(i.operands[0]) if gives else ["_"] * count
-    given = [_listed(one) for one in operands]
+    targets = listed(i.operands[0]) if gives else ["_"] * count
+    given = [listed(one) for one in operands]
     for k, target in enumerate(targets):
         old = load_bits(t, place, type_.bits, k * type_.size)
         values = [t.raw(one[k], type_.bits) for one in given if k < len(one)]
         store_bits(t, place, _computed(t, i, operation, type_, space, old, values), k * type_.size)
         if gives:
             t.write_raw(target, old, signed=type_.is_signed)
-
-
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.strip("{}").split(",")]
 
 
 def _computed(

@@ -9,7 +9,7 @@ from ....backends.llvm.value_types import f32, f64, u16, u32
 from ....backends.llvm.values import Value, constant, convert
 from ..float_rounding import directed, narrow_directed, odd_single, saturated, to_narrow, to_tf32
 from ..ptx_text import Instruction
-from ..ptx_types import PtxType, signed_of, unsigned
+from ..ptx_types import PtxType, signed_of
 from ..thread_code import Translation
 from . import float_opcodes as floats
 from .opcode_table import opcode
@@ -136,20 +136,20 @@ def _wide_to_odd(value: Value) -> Value:
 
 def _integer_to_integer(t: Translation, i: Instruction, to: PtxType, of: PtxType) -> None:
     value = t.read(i.operands[1], of)
-    if not i.has("sat"):
-        wide = convert(value, unsigned(to.bits) if not of.is_signed else signed_of(unsigned(to.bits)))
-        t.write(i.operands[0], Value(to.compute, wide.name), to)
-        return
-    low = -(1 << (to.bits - 1)) if to.is_signed else 0
-    high = (1 << (to.bits - 1)) - 1 if to.is_signed else (1 << to.bits) - 1
-    least = -(1 << (of.bits - 1)) if of.is_signed else 0
-    most = (1 << (of.bits - 1)) - 1 if of.is_signed else (1 << of.bits) - 1
-    if low > least:
-        value = maximum(value, low)
-    if high < most:
-        value = minimum(value, high)
-    wide = convert(value, unsigned(to.bits) if not of.is_signed else signed_of(unsigned(to.bits)))
-    t.write(i.operands[0], Value(to.compute, wide.name), to)
+    if i.has("sat"):
+        (low, high), (least, most) = _bounds(to), _bounds(of)
+        if low > least:
+            value = maximum(value, low)
+        if high < most:
+            value = minimum(value, high)
+    wide = signed_of(to.storage) if of.is_signed else to.storage
+    t.write(i.operands[0], Value(to.compute, convert(value, wide).name), to)
+
+
+def _bounds(type_: PtxType) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer type."""
+    half = 1 << (type_.bits - 1)
+    return (-half, half - 1) if type_.is_signed else (0, 2 * half - 1)
 
 
 def _pack(t: Translation, i: Instruction) -> None:
@@ -158,8 +158,7 @@ def _pack(t: Translation, i: Instruction) -> None:
     if to is None or to.bits not in {8, 16}:
         t.unsupported(i)
     of = t.type("s32", i)
-    low = -(1 << (to.bits - 1)) if to.is_signed else 0
-    high = (1 << (to.bits - 1)) - 1 if to.is_signed else (1 << to.bits) - 1
+    low, high = _bounds(to)
     mask = (1 << to.bits) - 1
     a, b = (Value(u32, minimum(maximum(t.read(one, of), low), high).name) & mask for one in i.operands[1:3])
     value = a << to.bits | b

@@ -48,21 +48,22 @@ def results(t: Translation, i: Instruction, values: Sequence[Value], type_: PtxT
             value = saturated(value)
         if i.has("relu"):
             value = select(value < 0, constant(value.type, 0), value)
-        if (i.has("ftz") and not type_.narrow) or (i.has("ftz") and type_.narrow == "f16"):
+        if i.has("ftz") and type_.narrow != "bf16":
             value = _flushed(value, type_)
         done.append(value)
     t.write_lanes(i.operands[0], done, type_)
 
 
+def _result(t: Translation, i: Instruction, type_: PtxType) -> PtxType:
+    """Return the type of the result and the last operand: of ``add.f32.f16 d, a, c``, it is not that of the first."""
+    return t.type("f32", i) if i.parts[-2] == "f32" and type_.narrow else type_
+
+
 def arithmetic(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Add, subtract or multiply."""
     name, mode = i.parts[0], i.one_of(_MODES)
-    result = type_
-    if i.parts[-2] == "f32" and type_.narrow:  # add.f32.f16 d, a, c: only the first operand is narrow
-        result = t.type("f32", i)
-        first, second = inputs(t, i, i.operands[1], type_), inputs(t, i, i.operands[2], result)
-    else:
-        first, second = inputs(t, i, i.operands[1], type_), inputs(t, i, i.operands[2], type_)
+    result = _result(t, i, type_)
+    first, second = inputs(t, i, i.operands[1], type_), inputs(t, i, i.operands[2], result)
     values = []
     for a, b in zip(first, second, strict=True):
         if mode:
@@ -76,9 +77,7 @@ def arithmetic(t: Translation, i: Instruction, type_: PtxType) -> None:
 def fma(t: Translation, i: Instruction) -> None:
     """Multiply and add, rounded once."""
     type_, mode = t.type(i.type, i), i.one_of(_MODES)
-    result = type_
-    if i.parts[-2] == "f32" and type_.narrow:
-        result = t.type("f32", i)
+    result = _result(t, i, type_)
     x, y = (inputs(t, i, one, type_) for one in i.operands[1:3])
     z = inputs(t, i, i.operands[3], result)
     values = []
@@ -154,20 +153,16 @@ def copied_sign(t: Translation, i: Instruction) -> None:
     t.write(i.operands[0], copysign(b, a), type_)
 
 
-@opcode("ex2", "lg2", "sin", "cos")
+@opcode("ex2", "lg2", "sin", "cos", "tanh")
 def elementary(t: Translation, i: Instruction) -> None:
     """Compute a function that devices approximate."""
     type_ = t.type(i.type, i)
-    name = {"ex2": "exp2", "lg2": "log2"}.get(i.parts[0], i.parts[0])
-    values = [intrinsic(name, value) for value in inputs(t, i, i.operands[1], type_)]
-    results(t, i, values, type_)
-
-
-@opcode("tanh")
-def tanh(t: Translation, i: Instruction) -> None:
-    """Compute the hyperbolic tangent, which devices approximate."""
-    type_ = t.type(i.type, i)
-    values = [call_external("tanhf", value, returns=f32) for value in inputs(t, i, i.operands[1], type_)]
+    values = inputs(t, i, i.operands[1], type_)
+    if i.parts[0] == "tanh":
+        values = [call_external("tanhf", value, returns=f32) for value in values]
+    else:
+        name = {"ex2": "exp2", "lg2": "log2"}.get(i.parts[0], i.parts[0])
+        values = [intrinsic(name, value) for value in values]
     results(t, i, values, type_)
 
 

@@ -22,23 +22,18 @@ def _as_unsigned(value: Value) -> Value:
     return Value(unsigned(value.type.bits), value.name)
 
 
-def _carry(t: Translation) -> Value:
-    t.scopes[0].setdefault(_CARRY, i1)
-    return t.raw(_CARRY, 1)
-
-
 def _with_carry(t: Translation, i: Instruction, a: Value, b: Value, *, subtract: bool, takes: bool) -> Value:
     """Return ``a + b + carry`` or ``a - b - borrow`` of unsigned integers, and note the carry for ``.cc``."""
     gives = i.has("cc")
     if not gives and not takes:
         return a - b if subtract else a + b
+    t.scopes[0].setdefault(_CARRY, i1)
     wide = u64 if a.type.bits == 32 else u128
     x, y = convert(a, wide), convert(b, wide)
     if takes:
-        y = y + convert(_carry(t), wide)
+        y = y + convert(t.raw(_CARRY, 1), wide)
     total = x - y if subtract else x + y
     if gives:
-        t.scopes[0].setdefault(_CARRY, i1)
         t.write_raw(_CARRY, convert(total >> a.type.bits, u8) & 1 != 0)
     return convert(total, a.type)
 
@@ -215,18 +210,23 @@ def _comparison(t: Translation, i: Instruction, type_: PtxType) -> list[Value]:
     return [compared(t, i, i.parts[1], a, b) for a, b in zip(x, y, strict=True)]
 
 
+def _combined(t: Translation, i: Instruction, values: list[Value]) -> list[Value]:
+    """Return the results of comparisons combined with the predicate that the instruction may name."""
+    if len(i.operands) < 4:
+        return values
+    other = t.raw(i.operands[3], 1)
+    word = i.one_of(("and", "or", "xor"))
+    return [{"and": v & other, "or": v | other, "xor": v ^ other}[word] for v in values]
+
+
 @opcode("setp")
 def setp(t: Translation, i: Instruction) -> None:
     """Compare, and set one or two predicates."""
-    type_ = t.type(i.type, i)
-    values = _comparison(t, i, type_)
+    values = _comparison(t, i, t.type(i.type, i))
     targets = [one.strip() for one in i.operands[0].split("|")]
     if len(values) == 1:
         values.append(~values[0])
-    if len(i.operands) > 3:
-        other = t.raw(i.operands[3], 1)
-        word = i.one_of(("and", "or", "xor"))
-        values = [{"and": v & other, "or": v | other, "xor": v ^ other}[word] for v in values]
+    values = _combined(t, i, values)
     for target, value in zip(targets, values):
         t.write_raw(target, value)
 
@@ -235,11 +235,7 @@ def setp(t: Translation, i: Instruction) -> None:
 def set_(t: Translation, i: Instruction) -> None:
     """Compare, and set a register to ones or 1.0, or to zero."""
     type_, to = t.type(i.type, i), t.type(i.parts[-2], i)
-    values = _comparison(t, i, type_)
-    if len(i.operands) > 3:
-        other = t.raw(i.operands[3], 1)
-        word = i.one_of(("and", "or", "xor"))
-        values = [{"and": v & other, "or": v | other, "xor": v ^ other}[word] for v in values]
+    values = _combined(t, i, _comparison(t, i, type_))
     one = constant(to.compute, 1 if to.is_float else -1)
     t.write_lanes(i.operands[0], [select(v, one, constant(to.compute, 0)) for v in values], to)
 

@@ -15,17 +15,17 @@ often, in an order that is not documented. Guarded by ``tests/testing/ptx/test_m
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from ....backends.llvm.instructions import bitcast, maximum, minimum
 from ....backends.llvm.instructions import fma as fused
-from ....backends.llvm.value_types import Type, f32, f64, i8, i32, i64, u8, u16, u32, u64
+from ....backends.llvm.value_types import f32, f64, i8, i32, i64, u8, u16, u32, u64
 from ....backends.llvm.values import Body, Function, Value, constant, convert, writing
 from ....backends.llvm.values import body as current
 from ..context_layout import Context, Frame, Kind
 from ..float_rounding import from_narrow, odd_single, to_narrow
-from ..ptx_text import Instruction
-from ..ptx_types import unsigned
+from ..ptx_text import Instruction, listed
+from ..ptx_types import PtxType, unsigned
 from ..thread_code import Translation, words
 from .memory_opcodes import READ, WRITE, address_of, checked, load_bits, record, store_bits
 from .opcode_table import opcode
@@ -37,23 +37,6 @@ _FULL: Final = 0xFFFFFFFF
 _SHAPE: Final = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 
 
-class _Kind(NamedTuple):
-    """How elements of A or B lie in registers."""
-
-    name: str
-    bits: int
-
-    @property
-    def pieces(self) -> int:
-        return max(1, 32 // self.bits)
-
-    @property
-    def register(self) -> Type:
-        return u64 if self.bits == 64 else u32
-
-
-_KINDS: Final = {name: _Kind(name, bits) for name, bits in
-                 {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8}.items()}  # fmt: skip
 _SHAPES: Final = {
     "f16": ((16, 8, 8), (16, 8, 16)), "bf16": ((16, 8, 8), (16, 8, 16)), "tf32": ((16, 8, 4), (16, 8, 8)),
     "f64": ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)),
@@ -69,19 +52,19 @@ def product(t: Translation, i: Instruction) -> None:
         t.unsupported(i)
     rows, columns, depth = map(int, found.groups())
     result, a, b, added = i.parts[-4:]
-    if a not in _KINDS or b not in _KINDS or (rows, columns, depth) not in _SHAPES[a] or i.has("sp"):
+    if a not in _SHAPES or b not in _SHAPES or (rows, columns, depth) not in _SHAPES[a] or i.has("sp"):
         t.unsupported(i)
-    first, second = _KINDS[a], _KINDS[b]
+    first, second = t.type(a, i), t.type(b, i)
     given = [
-        t.raw(one, kind.register.bits)
+        t.raw(one, max(32, kind.bits))
         for operand, kind in zip(i.operands[1:3], (first, second), strict=True)
-        for one in _listed(operand)
+        for one in listed(operand)
     ]
     t.warp_operation(constant(u32, _FULL), given)
     scratch = Value(words, (t.frame + int(Frame.DEPOSIT)).name)
     halves = added == "f16"
     width = 64 if result == "f64" else 32
-    addends = _listed(i.operands[3])
+    addends = listed(i.operands[3])
     for k, one in enumerate(addends):
         t.body.write(f"store {convert(t.raw(one, width), u64).text}, {(scratch + k).text}")
     name = _function(t, rows, depth, first, second, halves, result == "f16", i.has("satfinite"))
@@ -90,17 +73,13 @@ def product(t: Translation, i: Instruction) -> None:
     base = t.frame + (constant(u64, 0) - convert(lane, u64) * size)
     t.body.write(f"call void @{name}({base.text}, {size.text}, {lane.text}, {scratch.text})")
     t.body.known.clear()
-    for k, one in enumerate(_listed(i.operands[0])):
+    for k, one in enumerate(listed(i.operands[0])):
         value = t.body.value(u64, f"load i64, {(scratch + k).text}")
         t.write_raw(one, convert(value, unsigned(width)))
 
 
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.strip("{}").split(",")]
-
-
 def _function(
-    t: Translation, rows: int, depth: int, a: _Kind, b: _Kind, halves_in: bool, halves_out: bool, limited: bool
+    t: Translation, rows: int, depth: int, a: PtxType, b: PtxType, halves_in: bool, halves_out: bool, limited: bool
 ) -> str:
     """Write the function that computes what one lane holds of D, unless the module has it."""
     module = t.body.module
@@ -118,9 +97,9 @@ def _function(
             [_element(base, size, group * 4 + _t(k, a), _register(k, a, tall, lower), k, a) for k in range(depth)]
             for lower in range(1 + tall)
         ]
-        offset = depth * rows // 32 // a.pieces
+        offset = depth * rows // 32 // _pieces(a)
         right = [
-            [_element(base, size, (place * 2 + column) * 4 + _t(k, b), offset + k // (4 * b.pieces), k, b)
+            [_element(base, size, (place * 2 + column) * 4 + _t(k, b), offset + k // (4 * _pieces(b)), k, b)
              for k in range(depth)]
             for column in range(2)
         ]  # fmt: skip
@@ -137,16 +116,21 @@ def _function(
     return name
 
 
-def _t(k: int, kind: _Kind) -> int:
-    return k % (4 * kind.pieces) // kind.pieces
+def _pieces(kind: PtxType) -> int:
+    """Return how many elements a register holds."""
+    return max(1, 32 // kind.bits)
 
 
-def _register(k: int, kind: _Kind, tall: bool, lower: int) -> int:
-    block = k // (4 * kind.pieces)
+def _t(k: int, kind: PtxType) -> int:
+    return k % (4 * _pieces(kind)) // _pieces(kind)
+
+
+def _register(k: int, kind: PtxType, tall: bool, lower: int) -> int:
+    block = k // (4 * _pieces(kind))
     return 2 * block + lower if tall else block
 
 
-def _element(base: Value, size: Value, lane: Value, register: int, k: int, kind: _Kind) -> Value:
+def _element(base: Value, size: Value, lane: Value, register: int, k: int, kind: PtxType) -> Value:
     """Return an element that a lane has published."""
     place = base + convert(lane, u64) * size + (int(Frame.PUBLISHED) + register)
     word = current().value(u64, f"load i64, {place.text}")
@@ -154,14 +138,14 @@ def _element(base: Value, size: Value, lane: Value, register: int, k: int, kind:
         return bitcast(word, f64)
     if kind.bits == 32:
         return convert(bitcast(convert(word, u32) & 0xFFFFE000, f32), f64)
-    part = convert(word, u32) >> (kind.bits * (k % kind.pieces))
+    part = convert(word, u32) >> (kind.bits * (k % _pieces(kind)))
     if kind.bits == 16:
         return convert(from_narrow(convert(part, u16), kind.name), f64)
     byte = convert(part, u8)
     return convert(Value(i8, byte.name) if kind.name == "s8" else byte, i32)
 
 
-def _addend(body: Body, scratch: Value, k: int, kind: _Kind, halves: bool) -> Value:
+def _addend(body: Body, scratch: Value, k: int, kind: PtxType, halves: bool) -> Value:
     if halves:
         word = body.value(u64, f"load i64, {(scratch + k // 2).text}")
         return convert(from_narrow(convert(convert(word, u32) >> (16 * (k % 2)), u16), "f16"), f64)
@@ -172,7 +156,7 @@ def _addend(body: Body, scratch: Value, k: int, kind: _Kind, halves: bool) -> Va
     return Value(i32, single.name) if kind.bits == 8 else convert(bitcast(single, f32), f64)
 
 
-def _sum(left: list[Value], right: list[Value], start: Value, kind: _Kind, limited: bool) -> Value:
+def _sum(left: list[Value], right: list[Value], start: Value, kind: PtxType, limited: bool) -> Value:
     if kind.bits == 8:
         wide = convert(start, i64)
         for a, b in zip(left, right, strict=True):
@@ -186,7 +170,7 @@ def _sum(left: list[Value], right: list[Value], start: Value, kind: _Kind, limit
     return total
 
 
-def _store(body: Body, scratch: Value, results: list[Value], kind: _Kind, halves: bool) -> None:
+def _store(body: Body, scratch: Value, results: list[Value], kind: PtxType, halves: bool) -> None:
     if halves:
         bits = [convert(to_narrow(odd_single(one), "f16"), u64) for one in results]
         results = [low | (high << 16) for low, high in zip(bits[::2], bits[1::2], strict=True)]
@@ -213,7 +197,7 @@ def transfer(t: Translation, i: Instruction) -> None:
     registers, operand = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
     t.warp_operation(constant(u32, _FULL), [address_of(t, operand)])
     lane = Value(u32, t.thread.name) & 31
-    for m, register in enumerate(_listed(registers)[:count]):
+    for m, register in enumerate(listed(registers)[:count]):
         if i.has("trans"):
             parts = [_row(t, i, 8 * m + (lane & 3) * 2 + k, (lane >> 2) * 2, 2, loads) for k in range(2)]
         else:

@@ -9,7 +9,7 @@ from ....backends.llvm.instructions import select
 from ....backends.llvm.value_types import i1, i64, pointer, u8, u32, u64
 from ....backends.llvm.values import Value, constant, convert, emit
 from ..context_layout import SITE_WORDS, Context, Kind
-from ..ptx_text import Instruction
+from ..ptx_text import Instruction, listed
 from ..ptx_types import unsigned
 from ..thread_code import Place, Translation
 from .opcode_table import opcode
@@ -102,9 +102,7 @@ def _shared(t: Translation, address: Value, size: int, flags: int) -> Value:
     t.require((address < total) & (address + size <= total), Kind.SHARED, address)
     if size > 1:
         t.require((address & (size - 1)) == 0, Kind.MISALIGNED, address)
-    whole = unsigned(8 * size) if size <= 16 else None
-    if whole is None:
-        raise AssertionError(size)
+    whole = unsigned(8 * size)
     state = convert(t.word(Context.SHARED_STATE) + address, pointer(whole))
     if flags & READ:
         known = t.body.value(whole, f"load {whole.ir}, {state.text}, align 1")
@@ -166,9 +164,8 @@ def load(t: Translation, i: Instruction) -> None:
     if place is None:
         place = _pieces(t, i, address_of(t, i.operands[1]), type_.size * count, space, READ)
     record(t, i, place, type_.size * count, READ)
-    targets = [one.strip() for one in i.operands[0].strip("{}").split(",")]
     loaded = [load_bits(t, place, type_.bits, k * type_.size) for k in range(count)]
-    for target, value in zip(targets, loaded, strict=True):
+    for target, value in zip(listed(i.operands[0]), loaded, strict=True):
         t.write_raw(target, value, signed=type_.is_signed)
 
 
@@ -179,7 +176,7 @@ def store(t: Translation, i: Instruction) -> None:
     place = _named(t, i.operands[0]) if space == "param" else None
     if place is None:
         place = _pieces(t, i, address_of(t, i.operands[0]), type_.size * count, space, WRITE)
-    values = [t.raw(one.strip(), type_.bits) for one in i.operands[1].strip("{}").split(",")]
+    values = [t.raw(one, type_.bits) for one in listed(i.operands[1])]
     if t.unit.races:
         same = constant(i1, True)
         for k, value in enumerate(values):

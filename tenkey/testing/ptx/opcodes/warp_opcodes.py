@@ -42,16 +42,13 @@ def shuffle(t: Translation, i: Instruction) -> None:
     top = low | (clamp & ~segment)
     if mode == "idx":
         source = low | (b & ~segment & 31)
-        inside = source <= top
     elif mode == "up":
         source = lane - (b & 31)
-        inside = Value(i32, source.name) >= Value(i32, top.name)
     elif mode == "down":
         source = lane + (b & 31)
-        inside = source <= top
     else:
         source = lane ^ (b & 31)
-        inside = source <= top
+    inside = Value(i32, source.name) >= Value(i32, top.name) if mode == "up" else source <= top
     source = select(inside, source, lane)
     value = convert(published(t, source), u32)
     known = (existing(t, t.number(i.operands[4])) >> source) & 1
