@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections import Counter
 from typing import Any, Final
 
 import numpy as np
@@ -115,8 +117,6 @@ def _size(instruction: str) -> int:
 
 def _nearest(address: int, context: np.ndarray) -> str:
     """Return how an address relates to the allocation before or after it."""
-    import ctypes
-
     count = int(context[Context.TABLE_SIZE])
     if not count:
         return "lies in no allocation: the kernel has none"
@@ -124,11 +124,9 @@ def _nearest(address: int, context: np.ndarray) -> str:
     before = rows[rows[:, 0] <= address]
     if len(before) and address - before[-1, 1] < 1 << 20:
         begin, end = before[-1, :2].tolist()
-        return (
-            f"lies {address - end} bytes after the end of an allocation of {end - begin} bytes"
-            if address >= end
-            else (f"ends beyond an allocation of {end - begin} bytes")
-        )
+        if address >= end:
+            return f"lies {address - end} bytes after the end of an allocation of {end - begin} bytes"
+        return f"ends beyond an allocation of {end - begin} bytes"
     after = rows[rows[:, 0] > address]
     if len(after) and after[0, 0] - address < 1 << 20:
         return f"lies {int(after[0, 0]) - address} bytes before an allocation of {int(after[0, 1] - after[0, 0])} bytes"
@@ -147,20 +145,15 @@ def _stuck(kernel: Any, context: np.ndarray, frames: np.ndarray, thread: int) ->
             return Kind.MISSING, first, int(lines[first]), _missing(kernel, table, first)
     waiting = np.flatnonzero(status == Status.BARRIER)
     first = thread if thread >= 0 else int(waiting[0])
-    others: dict[str, int] = {}
+    others: Counter[str] = Counter()
     for other in range(count):
         if status[other] == Status.ENDED:
-            others["have ended"] = others.get("have ended", 0) + 1
+            others["have ended"] += 1
         elif lines[other] != lines[first] and status[other] == Status.BARRIER:
-            where = f"wait at another one ({_place(kernel, int(lines[other]))})"
-            others[where] = others.get(where, 0) + 1
+            others[f"wait at another one ({_place(kernel, int(lines[other]))})"] += 1
     why = " and ".join(f"{number} threads {what}" for what, number in others.items())
-    return (
-        Kind.DIVERGENT,
-        first,
-        int(lines[first]),
-        f"waits at a barrier that not all threads reach: {why or 'too few come'}",
-    )
+    details = f"waits at a barrier that not all threads reach: {why or 'too few come'}"
+    return Kind.DIVERGENT, first, int(lines[first]), details
 
 
 def _missing(kernel: Any, table: np.ndarray, first: int) -> str:

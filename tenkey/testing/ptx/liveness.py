@@ -41,25 +41,20 @@ class Block:
 
 def live_at_places(blocks: Sequence[Block]) -> dict[int, set[int]]:
     """Return the registers that are needed after each place where a thread waits."""
-    by_label = {block.label: block for block in blocks}
     needed: dict[str, set[int]] = {block.label: set() for block in blocks}
+
+    def after(block: Block) -> set[int]:
+        return {register for label in block.successors for register in needed.get(label, ())}
+
     changed = True
     while changed:
         changed = False
         for block in reversed(blocks):
-            after: set[int] = set()
-            for label in block.successors:
-                if label in by_label:
-                    after |= needed[label]
-            before = block.before(after)
+            before = block.before(after(block))
             if before != needed[block.label]:
                 needed[block.label] = before
                 changed = True
     places: dict[int, set[int]] = {}
     for block in blocks:
-        after = set()
-        for label in block.successors:
-            if label in by_label:
-                after |= needed[label]
-        block.before(after, places)
+        block.before(after(block), places)
     return places

@@ -19,7 +19,7 @@ from ...backends.llvm.values import Body, Function, Module, writing
 from .context_layout import Context
 from .kernel_errors import UnsupportedError
 from .opcodes import HANDLERS
-from .ptx_text import FunctionText, ModuleText, Parameter, Variable, number, parse, variable
+from .ptx_text import FunctionText, ModuleText, Variable, number, parse, variable
 from .thread_code import Translation
 
 __all__ = ["Compiled", "Entry", "compiled"]
@@ -256,8 +256,5 @@ class _Unit:
 
 
 def _entry(function: FunctionText, waits: bool, words: int) -> Entry:
-    def facts(one: Parameter) -> tuple[int, int, str]:
-        return one.offset, one.size, one.type
-
-    parameters = tuple(map(facts, function.parameters))
+    parameters = tuple([(one.offset, one.size, one.type) for one in function.parameters])
     return Entry(function.name, waits, words, parameters, function.parameter_size, function.largest_block)

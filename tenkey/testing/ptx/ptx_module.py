@@ -333,8 +333,7 @@ def _merged(table: np.ndarray) -> np.ndarray:
 
 def _frames(count: int) -> np.ndarray:
     """Return so many words of zero that begin at a multiple of 16 bytes."""
-    whole = np.zeros(count + 2, np.int64)
-    return whole[(whole.ctypes.data // 8) & 1 :]
+    return _aligned(8 * count, 16).view(np.int64)
 
 
 def _three(sizes: int | Sequence[int], what: str) -> tuple[int, int, int]:

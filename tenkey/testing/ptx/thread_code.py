@@ -26,7 +26,7 @@ from .context_layout import Context, Frame, Kind, Status
 from .float_rounding import from_narrow, to_narrow
 from .kernel_errors import UnsupportedError
 from .liveness import Block, live_at_places
-from .ptx_text import FunctionText, Instruction, number
+from .ptx_text import FunctionText, Instruction, listed, number
 from .ptx_types import PtxType, signed_of, type_of, unsigned
 from .special_registers import special_register
 
@@ -219,7 +219,7 @@ class Translation:
         if _NUMBER.match(operand):
             return constant(to, number(operand, bits))
         if first == "{":
-            parts = [one.strip() for one in operand[1:-1].split(",")]
+            parts = listed(operand)
             piece = bits // len(parts)
             value = constant(to, 0)
             for k, part in enumerate(parts):
@@ -275,7 +275,7 @@ class Translation:
         if operand == "_":
             return
         if operand[0] == "{":
-            parts = [one.strip() for one in operand[1:-1].split(",")]
+            parts = listed(operand)
             piece = value.type.bits // len(parts)
             for k, part in enumerate(parts):
                 self.write_raw(part, convert(value >> (k * piece), unsigned(piece)))
@@ -524,18 +524,15 @@ class Translation:
         if body.open:
             self.finish()
         body.lines += ["stop:", "  ret i32 1"]
-        head = [f"  store i64 {_FUEL}, ptr {self.fuel}"]
-        if self.waits:
-            head = [f"  %at = getelementptr i64, ptr %context, i64 {int(Context.FUEL)}", "  %fuel = load i64, ptr %at"]
-            head.append(f"  store i64 %fuel, ptr {self.fuel}")
-        lines = body.lines
+        lines, head = body.lines, [f"  store i64 {_FUEL}, ptr {self.fuel}", "  br label %begin"]
         if self.waits:
             lines = self.with_frames(lines)
-            head.append("  %pc = load i64, ptr %frame")
             cases = " ".join(f"i64 {k}, label %resume{k}" for k in range(1, self.places + 1))
-            head.append(f"  switch i64 %pc, label %begin [ {cases} ]")
-        else:
-            head.append("  br label %begin")
+            head = [
+                f"  %at = getelementptr i64, ptr %context, i64 {int(Context.FUEL)}", "  %fuel = load i64, ptr %at",
+                f"  store i64 %fuel, ptr {self.fuel}", "  %pc = load i64, ptr %frame",
+                f"  switch i64 %pc, label %begin [ {cases} ]",
+            ]  # fmt: skip
         code = "\n".join(["entry:", *body.variables, *head, "begin:", *lines, ""])
         return f"i32 @{name}({', '.join(parameters)}) nounwind", code
 
@@ -546,10 +543,9 @@ class Translation:
         for registers in live.values():
             for number_ in registers:
                 if number_ not in slots:
-                    slots[number_] = self.frame_size + (
-                        self.frame_size & 1 if self.registers[number_].type.bits > 64 else 0
-                    )
-                    self.frame_size = slots[number_] + (2 if self.registers[number_].type.bits > 64 else 1)
+                    wide = self.registers[number_].type.bits > 64
+                    slots[number_] = self.frame_size + (self.frame_size & wide)
+                    self.frame_size = slots[number_] + 1 + wide
         written: list[str] = []
         for line in lines:
             if not line.startswith("  ;"):
