@@ -24,6 +24,7 @@ import numpy as np
 
 from ...backends.cuda.memory.segments import USED, Segment
 from ..ptx import KernelError, Module
+from ..ptx.ptx_text import ModuleText, parse
 from .ptx_images import entries, ptx_of_image, variables
 from .stub_calls import Callbacks
 
@@ -52,12 +53,11 @@ class _Loaded(NamedTuple):
 class _Image:
     """A loaded image; it is translated when one of its kernels is first launched."""
 
-    def __init__(self, ptx: str, library: int) -> None:
+    def __init__(self, ptx: str, text: ModuleText) -> None:
         self.ptx = ptx
-        self.library = library
         self.translated: Module | None = None
         self.races = False  # whether it was translated to watch for races
-        self.variables = variables(ptx)
+        self.variables = variables(text)
 
 
 class Execution:
@@ -91,19 +91,19 @@ class Execution:
                         )
                     ]
                 return 0
-            number = library
+            text = parse(ptx)
             with self._lock:
-                self._define(ptx, library)
-                self._images[number] = _Image(ptx, library)
+                self._define(text, library)
+                self._images[library] = _Image(ptx, text)
             code[0] = 0
-            return number
+            return library
         except BaseException as error:
             self.failures[:] = [error]
             code[0] = _INVALID_PTX
             return 0
 
-    def _define(self, ptx: str, library: int) -> None:
-        for entry in entries(ptx):
+    def _define(self, text: ModuleText, library: int) -> None:
+        for entry in entries(text):
             offsets = np.array([offset for offset, _ in entry.parameters], np.uint64)
             sizes = np.array([size for _, size in entry.parameters], np.uint64)
             self._kernels.append(_Loaded(library, entry.name))
@@ -111,7 +111,7 @@ class Execution:
                 library, entry.name.encode(), len(self._kernels) - 1, len(offsets), offsets.ctypes.data,
                 sizes.ctypes.data, entry.size, entry.registers, entry.shared, entry.local, 0, entry.threads,
             )  # fmt: skip
-        for variable in variables(ptx):
+        for variable in variables(text):
             self.stub.stub_define_global(library, variable.name.encode(), variable.size)
 
     def _unload(self, library: int) -> None:

@@ -18,6 +18,7 @@ from cuda.bindings import driver
 import tenkey as tk
 from tenkey.testing.cuda_driver import ptx_images
 from tenkey.testing.ptx import KernelError
+from tenkey.testing.ptx.ptx_text import parse
 from tests.testing.cuda_driver._driver_calls import KERNELS, Program, checked, code, host_function
 
 F = driver.CUfunction_attribute
@@ -282,13 +283,14 @@ def test_entries_of_ptx_as_compilers_write_it() -> None:
     }
     .func helper() { ret; }
     """
-    (entry,) = ptx_images.entries(text)
+    module = parse(text)
+    (entry,) = ptx_images.entries(module)
     assert entry.name == "_Z3addPfS_i"
     assert entry.parameters == ((0, 8), (8, 24), (32, 1))
     assert (entry.size, entry.threads, entry.local) == (33, 128, 40)
     assert entry.shared == 256 + 4 * 32 * 33
-    assert ptx_images.variables(text) == []
-    assert [tuple(x) for x in ptx_images.variables(KERNELS)] == [("factor", 4)]
+    assert ptx_images.variables(module) == []
+    assert [(x.name, x.size) for x in ptx_images.variables(parse(KERNELS))] == [("factor", 4)]
 
 
 NUMBA = """
