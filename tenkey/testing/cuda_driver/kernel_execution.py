@@ -18,6 +18,8 @@ import _thread
 import ctypes
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -148,7 +150,7 @@ class Execution:
             packed = ctypes.string_at(parameters, size) if parameters else b""
             with self._lock:
                 executable = self._executable(self._images[loaded.module]).kernel(loaded.name)
-                memory = _Memory(self, device)
+                memory: Any = SimpleNamespace(table=partial(self.table, device), describe=self.describe)
                 executable.launch(grid, block, packed, shared=sizes[6], order=self.order, seed=self.seed, memory=memory)
             return 0
         except BaseException as error:
@@ -161,12 +163,11 @@ class Execution:
                 return _CODES.get(error.kind, _LAUNCH_FAILED)
             return _UNSUPPORTED if isinstance(error, NotImplementedError) else _LAUNCH_FAILED
 
-    def ranges(self, device: int) -> np.ndarray:
-        """Return begin and end of what kernels of a device may use, a sorted int64 array of shape (n, 2)."""
-        return self.table(device)[:, :2]
-
     def table(self, device: int) -> np.ndarray:
-        """Return the same with a third column: that it may be written. Note [The memory of tensors]."""
+        """Return what kernels of a device may use, a sorted int64 array: begin, end and 1, that it may be written.
+
+        See Note [The memory of tensors].
+        """
         whole = self._whole_table(device)
         segments = {segment.address: segment for segment in self.segments(device)} if self.segments else {}
         rows: list[tuple[int, int]] = []
@@ -205,18 +206,3 @@ class Execution:
         found = ctypes.create_string_buffer(1024)
         known = self.stub.stub_describe(address, 1, found, 1024)
         return found.value.decode(errors="replace") if known else None
-
-
-class _Memory(NamedTuple):
-    """The memory of a device, as the executor asks for it."""
-
-    execution: Execution
-    device: int
-
-    def table(self) -> np.ndarray:
-        """Return what may be used."""
-        return self.execution.table(self.device)
-
-    def describe(self, address: int) -> str | None:
-        """Return what is known of another address."""
-        return self.execution.describe(address)

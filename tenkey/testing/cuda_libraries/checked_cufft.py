@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,9 +21,11 @@ from .library_handles import StandIn, Thing
 __all__ = ["CheckedCufft"]
 
 _KINDS: Final = {
-    0x29: ("complex64", "complex64"), 0x69: ("complex128", "complex128"), 0x2A: ("float32", "complex64"),
-    0x6A: ("float64", "complex128"), 0x2C: ("complex64", "float32"), 0x6C: ("complex128", "float64"),
+    0x29: ("c2c", "complex64", "complex64"), 0x69: ("z2z", "complex128", "complex128"),
+    0x2A: ("r2c", "float32", "complex64"), 0x6A: ("d2z", "float64", "complex128"),
+    0x2C: ("c2r", "complex64", "float32"), 0x6C: ("z2d", "complex128", "float64"),
 }  # fmt: skip
+"""The types of transforms: the name of the function, and the dtypes of its input and result."""
 _PLAN: Final = "plan"
 
 
@@ -45,6 +48,9 @@ class CheckedCufft(StandIn):
     def __init__(self, surroundings: Any) -> None:
         super().__init__("cuFFT", surroundings)
         self._plans = itertools.count(1)  # a plan is a small integer
+        for kind, (name, source, result) in _KINDS.items():
+            method = self._transform if source == result else self._transform_real
+            setattr(self, f"exec_{name}", partial(method, f"exec_{name}", kind))
 
     def create(self) -> int:
         """Return a plan that is not made yet."""
@@ -102,30 +108,6 @@ class CheckedCufft(StandIn):
         call.require(not found.values.get("auto", True), "set_auto_allocation(plan, 0) was not called before.")
         found.values["area"] = call.workspace("work_area", work_area, transform.nbytes, transform.nbytes)
 
-    def exec_c2c(self, plan: int, idata: int, odata: int, direction: int) -> None:
-        """Transform complex64."""
-        self._transform("exec_c2c", 0x29, plan, idata, odata, direction)
-
-    def exec_z2z(self, plan: int, idata: int, odata: int, direction: int) -> None:
-        """Transform complex128."""
-        self._transform("exec_z2z", 0x69, plan, idata, odata, direction)
-
-    def exec_r2c(self, plan: int, idata: int, odata: int) -> None:
-        """Transform float32 to half a spectrum."""
-        self._transform("exec_r2c", 0x2A, plan, idata, odata)
-
-    def exec_d2z(self, plan: int, idata: int, odata: int) -> None:
-        """Transform float64 to half a spectrum."""
-        self._transform("exec_d2z", 0x6A, plan, idata, odata)
-
-    def exec_c2r(self, plan: int, idata: int, odata: int) -> None:
-        """Transform half a spectrum to float32."""
-        self._transform("exec_c2r", 0x2C, plan, idata, odata)
-
-    def exec_z2d(self, plan: int, idata: int, odata: int) -> None:
-        """Transform half a spectrum to float64."""
-        self._transform("exec_z2d", 0x6C, plan, idata, odata)
-
     def _made(self, call: Call, found: Thing) -> _Transform:
         transform = found.values.get("transform")
         if transform is None:
@@ -133,7 +115,10 @@ class CheckedCufft(StandIn):
         assert isinstance(transform, _Transform)
         return transform
 
-    def _transform(self, function: str, kind: int, plan: int, idata: int, odata: int, direction: int = -1) -> None:
+    def _transform_real(self, function: str, kind: int, plan: int, idata: int, odata: int) -> None:
+        self._transform(function, kind, plan, idata, odata, -1)
+
+    def _transform(self, function: str, kind: int, plan: int, idata: int, odata: int, direction: int) -> None:
         call = self._call(function)
         stream = self._stream(call, plan, _PLAN)
         found = self._find(call, _PLAN, plan)
@@ -145,7 +130,7 @@ class CheckedCufft(StandIn):
             call.require(found.values.get("auto", True), "the plan has no work area: call set_work_area.")
         else:  # it may have been freed since
             call.workspace("work_area", area.address, area.nbytes, given.nbytes)
-        source, result = [np.dtype(name) for name in _KINDS[kind]]
+        source, result = [np.dtype(name) for name in _KINDS[kind][1:]]
         half = given.points // 2 + 1
         lengths = [half if dtype.kind == "c" and source != result else given.points for dtype in (source, result)]
         width = 2 * source.type(0).real.dtype.itemsize  # both pointers are aligned to complex numbers

@@ -33,11 +33,8 @@ class Spectra(Solver):
     ) -> tuple[int, int]:  # fmt: skip
         """Return the sizes of the workspaces of xgesvd."""
         given = (jobu, jobvt, m, n, data_type_a, a, lda, data_type_s, s, data_type_u, u, ldu, data_type_vt, vt, ldvt)
-        call, *_ = self._gesvd("xgesvd_buffer_size", handle, params, *given, compute_type)
-        itemsize = call.data_type(
-            "data_type_a", data_type_a, ("float32", "float64", "complex64", "complex128")
-        ).itemsize
-        return 80 + (2 * m + 3 * n) * itemsize, 56
+        matrix = self._gesvd("xgesvd_buffer_size", handle, params, *given, compute_type)[2]
+        return 80 + (2 * m + 3 * n) * matrix.dtype.itemsize, 56
 
     def xgesvd(
         self, handle: int, params: int, jobu: int, jobvt: int, m: int, n: int, data_type_a: int, a: int, lda: int,

@@ -24,8 +24,8 @@ class Execution(Protocol):
 
     failures: list[BaseException]
 
-    def ranges(self, device: int) -> np.ndarray:
-        """Return begin and end of what kernels of a device may use, a sorted int64 array of shape (n, 2)."""
+    def table(self, device: int) -> np.ndarray:
+        """Return what kernels of a device may use, a sorted int64 array: begin, end and 1 in each row."""
 
 
 class EmulatedDevice:
@@ -56,7 +56,7 @@ class EmulatedDevice:
 
     def available(self, address: int) -> int:
         """Return the bytes from an address to the end of its allocation, 0 if it lies in none."""
-        table = self._execution.ranges(self.device())
+        table = self._execution.table(self.device())
         place = int(np.searchsorted(table[:, 0], address, side="right")) - 1
         return max(0, int(table[place, 1]) - address) if place >= 0 else 0
 
