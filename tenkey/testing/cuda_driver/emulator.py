@@ -18,7 +18,7 @@ from ..checks.run import surroundings
 from ..cuda_libraries.emulated_device import use_stand_ins
 from .kernel_execution import Execution
 from .stub_building import load_stub
-from .stub_calls import COUNTS, CountFields, declare
+from .stub_calls import declare
 
 __all__ = ["CudaEmulator", "EmulatorCounts", "cuda_emulator", "emulator_from_environment"]
 
@@ -39,7 +39,7 @@ class EmulatorCounts(NamedTuple):
     they need not: copies with pageable memory, ``cuMemFree``.
     """
 
-    allocations: int = 0
+    allocations: int = 0  # in the order of ``Counts`` in source/stub.h
     frees: int = 0
     pinned_allocations: int = 0
     pinned_frees: int = 0
@@ -243,9 +243,9 @@ class CudaEmulator:
         return EmulatorCounts(*[a - b for a, b in zip(now, self._before, strict=True)])
 
     def _counted(self) -> EmulatorCounts:
-        fields = CountFields()
-        self._stub.stub_counts(ctypes.byref(fields))
-        return EmulatorCounts(**{name: getattr(fields, name) for name in COUNTS})
+        numbers = (ctypes.c_ulonglong * len(EmulatorCounts._fields))()
+        self._stub.stub_counts(numbers)
+        return EmulatorCounts(*numbers)
 
     def reset_counts(self) -> None:
         """Begin to count anew."""

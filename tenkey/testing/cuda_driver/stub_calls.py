@@ -6,20 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["COUNTS", "Callbacks", "CountFields", "declare"]
-
-COUNTS: Final = (
-    "allocations", "frees", "pinned_allocations", "pinned_frees", "launches", "host_to_device", "device_to_host",
-    "device_to_device", "host_to_host", "sets", "copied_bytes", "synchronisations", "implicit_synchronisations",
-    "queries", "events_recorded", "events_waited", "host_functions", "graph_launches", "streams", "events", "modules",
-)  # fmt: skip
-
-
-class CountFields(ctypes.Structure):
-    """What the stub counts."""
-
-    _fields_ = tuple((name, ctypes.c_ulonglong) for name in COUNTS)
-
+__all__ = ["Callbacks", "declare"]
 
 LaunchCallback: Final = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_longlong, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
@@ -62,7 +49,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "stub_fail": (None, (_text, _int, _long, _long)),
     "stub_faults": (_long, ()),
     "stub_misalign": (None, (_size, _int)),
-    "stub_counts": (None, (ctypes.POINTER(CountFields),)),
+    "stub_counts": (None, (_place,)),
     "stub_calls": (_ulong, (_text,)),
     "stub_called": (_size, (_text, _size)),
     "stub_finish": (None, ()),
