@@ -25,10 +25,11 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten, map_tensors, tensors_in, tree_map
 from ..dispatch.errors import ArgumentError
 from ..dispatch.operator import Operator
+from ..dispatch.schema import FunctionSchema
 from ..ops.builtin.shape.views import broadcast_to
 from ..ops.declare.facets import Pointwise, Reduce, SampleInputs
 
-__all__ = ["SampleInput", "accepts", "samples"]
+__all__ = ["LAYOUTS", "SampleInput", "accepts", "arranged", "samples"]
 
 _ROWS, _COLUMNS = 3, 4
 _DISTANCE: Final = 1e-3
@@ -163,6 +164,11 @@ def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return window
 
 
+LAYOUTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "contiguous": _contiguous, "transposed": _transposed, "strided": _strided,
+}  # fmt: skip
+
+
 def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
     """Replace the arrays in a sample's value by tensors."""
     return tree_map(
@@ -190,10 +196,8 @@ def _as_dtype(array: np.ndarray[Any, Any], rng: np.random.Generator, dtype: np.d
 
 def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
     for args, kwargs in facet.make(rng):
-        layouts: list[tuple[str, Callable[[Any], Any]]] = [("contiguous", _contiguous)]
         sizes = [leaf.size for leaf in flatten((args, kwargs)) if isinstance(leaf, np.ndarray)]
-        if any(sizes):
-            layouts += [("transposed", _transposed), ("strided", _strided)]
+        layouts = list(LAYOUTS.items())[: 3 if any(sizes) else 1]
         for name, layout in layouts:
             state = rng.bit_generator.state  # all layouts have the same values
             made = SampleInput(
@@ -210,7 +214,7 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
     """Yield operands of one shape in several layouts, then operands that broadcast."""
     count = len(facet.tensors)
     full = (_ROWS, _COLUMNS)
-    for name, layout in (("contiguous", _contiguous), ("transposed", _transposed), ("strided", _strided)):
+    for name, layout in LAYOUTS.items():
         yield _operands(facet, rng, dtype, [full] * count, name, layout)
     yield _operands(facet, rng, dtype, [(0, _COLUMNS)] * count, "empty")
     yield _operands(facet, rng, dtype, [()] * count, "0-d")
@@ -240,22 +244,23 @@ def _operands(
 ) -> SampleInput:
     """Make arguments of a pointwise operator: tensors of these shapes, and a value in the domain for each number."""
     remaining = iter(shapes)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    values: list[Any] = []
     for argument in facet.schema.arguments:
-        value: Any
         if argument.name in facet.tensors:
             kind = np.dtype(bool) if argument.name in facet.boolean else dtype
-            value = tk.asarray(layout(_values(rng, next(remaining, shapes[-1]), kind, facet.domain)))
+            values.append(tk.asarray(layout(_values(rng, next(remaining, shapes[-1]), kind, facet.domain))))
         elif argument.has_default:
-            value = argument.default
+            values.append(argument.default)
         else:
-            value = _PLAIN.get(str(argument.type), float(rng.uniform(*facet.domain)))
-        if argument.kwarg_only:
-            kwargs[argument.name] = value
-        else:
-            args.append(value)
-    return SampleInput(tuple(args), kwargs, name)
+            values.append(_PLAIN.get(str(argument.type), float(rng.uniform(*facet.domain))))
+    return arranged(facet.schema, values, name)
+
+
+def arranged(schema: FunctionSchema, values: Sequence[Any], name: str) -> SampleInput:
+    """Return a call with a value for each argument of a schema."""
+    pairs = list(zip(schema.arguments, values, strict=True))
+    kwargs = {argument.name: value for argument, value in pairs if argument.kwarg_only}
+    return SampleInput(tuple([value for argument, value in pairs if not argument.kwarg_only]), kwargs, name)
 
 
 def _inplace(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,10 +12,11 @@ import tenkey as tk
 from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
 from ...dispatch.operator import Operator
-from ..samples import SampleInput
+from ..samples import LAYOUTS, SampleInput
 
 __all__ = [
-    "LAYOUTS", "Placed", "agree", "agree_on_errors", "close", "comparable", "finished", "outcome", "place", "same",
+    "LAYOUTS", "Placed", "agree", "agree_on_errors", "close", "comparable", "finished", "gradient_of", "outcome",
+    "place", "same",
 ]  # fmt: skip
 
 _BEFORE, _AFTER = 3, 2  # elements around a window, which must not be read or written
@@ -166,25 +167,8 @@ def agree_on_errors(got: Any, refused: type[BaseException] | None, what: str) ->
     assert refused is None or isinstance(got, refused), f"{what}: {got!r}, the CPU raises {refused.__name__}"
 
 
-def _plain(a: np.ndarray) -> np.ndarray:
-    return np.array(a, order="C")
-
-
-def _strided(a: np.ndarray) -> np.ndarray:
-    larger = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
-    every_second: tuple[Any, ...] = (*[slice(1, None, 2)] * a.ndim, ...)
-    window: np.ndarray = larger[every_second]
-    window[...] = a
-    return window
-
-
-LAYOUTS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "contiguous": _plain, "transposed": lambda a: np.array(a, order="F"), "strided": _strided,
-}  # fmt: skip
-
-
 def agree(
-    device: str, call: Callable[..., Any], *arrays: np.ndarray, what: str, layouts: Sequence[str] = ("contiguous",),
+    device: str, call: Callable[..., Any], *arrays: np.ndarray, what: str, layouts: Iterable[str] = ("contiguous",),
     refused: bool = False, **options: Any,
 ) -> None:  # fmt: skip
     """Raise AssertionError unless a function of tensors gives the same on the device as on the CPU.
@@ -206,6 +190,19 @@ def agree(
             for one, other in zip(placed, theirs, strict=True):
                 close(one.tensor.numpy(), other.numpy(), f"{says}: an argument", **options)
         assert all(one.untouched() for one in placed), f"{says}: memory around an argument was written"
+
+
+def gradient_of(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives the gradient of a weighted sum of the call's result by its first argument."""
+
+    def gradient(x: Any, *others: Any) -> Any:
+        leaf = x.detach().clone().requires_grad_()
+        result = call(leaf, *others)
+        weights = tk.reshape(tk.arange(result.size, dtype=result.dtype, device=result.device), result.shape)
+        tk.sum(result * weights).backward()
+        return leaf.grad
+
+    return gradient
 
 
 def finished(result: Any) -> Any:

@@ -11,7 +11,7 @@ import tenkey as tk
 
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
-from ..samples import SampleInput
+from ..samples import SampleInput, arranged
 
 __all__ = ["extreme_samples", "extreme_values"]
 
@@ -53,19 +53,14 @@ def extreme_samples(operator: Operator, dtype: str) -> Iterator[SampleInput]:
         return
     count = len(facet.tensors)
     make = extreme_values if count < 3 else _few
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    given: list[Any] = []
     for argument in facet.schema.arguments:
         if argument.name in facet.tensors:
             place = facet.tensors.index(argument.name)
             values = make("bool" if argument.name in facet.boolean else dtype)
-            value: Any = tk.asarray(values.reshape([-1 if i == place else 1 for i in range(count)]))
+            given.append(tk.asarray(values.reshape([-1 if i == place else 1 for i in range(count)])))
         elif argument.has_default:
-            value = argument.default
+            given.append(argument.default)
         else:
             return
-        if argument.kwarg_only:
-            kwargs[argument.name] = value
-        else:
-            args.append(value)
-    yield SampleInput(tuple(args), kwargs, "extreme values")
+    yield arranged(facet.schema, given, "extreme values")

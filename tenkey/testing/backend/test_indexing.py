@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.testing.backend.compare import agree
+from tenkey.testing.backend.compare import LAYOUTS, agree, gradient_of
 from tenkey.testing.backend.plugin import Subject
 
 NAN, INF = float("nan"), float("inf")
-LAYOUTS: Final = ("contiguous", "transposed", "strided")
 EXACT: Final[dict[str, Any]] = {"absolute": False, "ulps": 0}
 
 
@@ -169,19 +168,6 @@ def test_masks(subject: Subject) -> None:
             agree(subject.name, call, x, mask, what=f"{name}, {int(mask.sum())} selected", layouts=LAYOUTS, **EXACT)
     for special in (NAN, INF, 5e-324, -0.0):
         agree(subject.name, lambda x: tuple(tk.nonzero(x)), np.array([0.0, special, 1.0]), what=f"nonzero of {special}")
-
-
-def gradient_of(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives the gradient of a weighted sum of the call's result by its first argument."""
-
-    def gradient(x: Any, *others: Any) -> Any:
-        leaf = x.detach().clone().requires_grad_()
-        result = call(leaf, *others)
-        weights = tk.reshape(tk.arange(result.size, dtype=result.dtype, device=result.device), result.shape)
-        tk.sum(result * weights).backward()
-        return leaf.grad
-
-    return gradient
 
 
 def test_gradients_add_up_duplicates(subject: Subject) -> None:

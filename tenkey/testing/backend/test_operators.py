@@ -43,6 +43,11 @@ def has_samples(operator: Operator) -> bool:
     return True
 
 
+def sampled() -> list[Operator]:
+    """Return the operators with sample inputs in an order that is the same in every process."""
+    return [operator for operator in sorted(registry, key=lambda operator: operator.name) if has_samples(operator)]
+
+
 def in_parts(operator: Operator, sample: SampleInput, result: Tensor) -> Tensor:
     """Sort the two parts of a partition, whose order is left open, on the CPU."""
     given: dict[str, Any] = {a.name: a.default for a in operator.schema.arguments if a.has_default}
@@ -58,11 +63,9 @@ def in_parts(operator: Operator, sample: SampleInput, result: Tensor) -> Tensor:
 
 
 def cases() -> list[Any]:
-    """Return operators and dtypes in an order that is the same in every process."""
+    """Return operators and dtypes."""
     found: list[Any] = []
-    for operator in sorted(registry, key=lambda operator: operator.name):
-        if not has_samples(operator):
-            continue
+    for operator in sampled():
         dtypes = DERIVATIVE_DTYPES if Tag.DERIVED in operator.tags else DTYPES
         found += [pytest.param(operator, dtype, id=f"{operator.name}-{dtype}") for dtype in dtypes]
     return found
@@ -119,8 +122,8 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
         pytest.skip("there is one device")
     kind, here = tk.device(subject.name).type, tk.device(subject.name).index
     device = f"{kind}:{subject.count - 1 if here == 0 else 0}"
-    for operator in sorted(registry, key=lambda operator: operator.name):
-        if not has_samples(operator) or Tag.NONDETERMINISTIC in operator.tags:
+    for operator in sampled():
+        if Tag.NONDETERMINISTIC in operator.tags:
             continue
         record_property("operator", operator.name)
         for sample in itertools.islice(inputs(operator, "float32"), 2):
@@ -137,10 +140,9 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
 def differentiable() -> list[Any]:
     """Return the operators with a gradient for a float32 input."""
     found = []
-    for operator in sorted(registry, key=lambda operator: operator.name):
-        if operator.schema.is_mutable or Tag.DERIVED in operator.tags or "NotDifferentiable" in operator.facets:
-            continue
-        if has_samples(operator):
+    for operator in sampled():
+        derived = Tag.DERIVED in operator.tags
+        if not operator.schema.is_mutable and not derived and "NotDifferentiable" not in operator.facets:
             found.append(pytest.param(operator, id=operator.name))
     return found
 

@@ -18,9 +18,10 @@ from tenkey.library import scalar as s
 from tenkey.testing.backend.compare import close
 from tenkey.testing.backend.plugin import Subject
 
-A, B, C, D = (s.variable(name) for name in "abcd")
+A, B, C = map(s.variable, "abc")
 F32, I64 = np.dtype("float32"), np.dtype("int64")
 NAN = float("nan")
+PAIRS = ("a0", "a1", "b0", "b1")  # variables of functions that combine pairs
 CODE = 41  # what a kernel stores for an index out of range
 
 
@@ -208,9 +209,8 @@ class TestScan:
     @pytest.mark.parametrize("reverse", [False, True])
     def test_two_parts(self, subject: Subject, reverse: bool) -> None:
         """Test a linear recurrence, whose elements are pairs: (a0, a1) then (b0, b1) is (a0 * b0, b0 * a1 + b1)."""
-        a0, a1, b0, b1 = (s.variable(name) for name in ("a0", "a1", "b0", "b1"))
-        names = ("a0", "a1", "b0", "b1")
-        combine = (ScalarFunction("suite", names, a0 * b0, F32), ScalarFunction("suite", names, b0 * a1 + b1, F32))
+        a0, a1, b0, b1 = map(s.variable, PAIRS)
+        combine = (ScalarFunction("suite", PAIRS, a0 * b0, F32), ScalarFunction("suite", PAIRS, b0 * a1 + b1, F32))
         kernel = made(subject, "scan", combine, F32)
         for shape in ((1, 1), (3, 40), (1, 300)):
             factor = np.where(rows(*shape) > 0, 1, -1).astype(F32)
@@ -228,10 +228,9 @@ class TestScan:
 
     def test_parts_that_need_each_other(self, subject: Subject) -> None:
         """Test products of complex numbers, whose parts both need the parts of before."""
-        a0, a1, b0, b1 = (s.variable(name) for name in ("a0", "a1", "b0", "b1"))
-        names = ("a0", "a1", "b0", "b1")
-        real = ScalarFunction("suite", names, a0 * b0 - a1 * b1, F32)
-        kernel = made(subject, "scan", (real, ScalarFunction("suite", names, a0 * b1 + a1 * b0, F32)), F32)
+        a0, a1, b0, b1 = map(s.variable, PAIRS)
+        real = ScalarFunction("suite", PAIRS, a0 * b0 - a1 * b1, F32)
+        kernel = made(subject, "scan", (real, ScalarFunction("suite", PAIRS, a0 * b1 + a1 * b0, F32)), F32)
         numbers = np.array([1, 1j, -1, -1j, 1 + 1j, 0.5 - 0.5j])[rows(3, 40, dtype=I64) % 6]
         outs = [Window(subject, np.zeros((3, 40), F32)) for _ in range(2)]
         parts = [Window(subject, part.astype(F32)) for part in (numbers.real, numbers.imag)]
