@@ -21,6 +21,7 @@ from .gradient_comparison import (
     differences,
     floating_results,
     pull_back,
+    random_gradients,
     split_cotangent,
 )
 from .labels import Labelled, host_values, quote_all
@@ -268,14 +269,12 @@ class Derivatives:
             if i >= 0:
                 with tk.no_grad():
                     tensors[i][...] = tk.asarray(_changed(self.arrays[i])).to_device(tensors[i].device)
-            seeds = [tk.asarray(s).to_device(sample.device) for s in self._seeds(results)]
             try:
-                got = tk.autograd.grad(results, [tensors[j] for j in sample.floating], seeds, allow_unused=True)
+                values: list[Any] = random_gradients(results, [tensors[j] for j in sample.floating], 3)
             except Exception:
                 if i < 0:
                     return
                 continue
-            values: list[Any] = [None if g is None else np.array(g.detach().numpy()) for g in got]
             if i < 0:
                 want = values
             elif any(a is not None and not np.array_equal(a, b, equal_nan=True) for a, b in zip(want, values)):
@@ -284,10 +283,6 @@ class Derivatives:
                     f"operator keeps '{sample.labels[i]}', or an array on its memory, for backward. Save it with "
                     "ctx.save_for_backward, which refuses this, or keep a copy."
                 )
-
-    def _seeds(self, results: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
-        rng = np.random.default_rng(3)
-        return [rng.uniform(0.5, 1.5, t.shape).astype(t.dtype) for t in results]
 
     def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
         """Return the floating results for other values, None if the operator refuses or they are not finite."""

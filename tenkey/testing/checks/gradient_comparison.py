@@ -80,6 +80,15 @@ def floating_results(results: list[Labelled]) -> list[Labelled]:
     return [part for part in results if is_inexact(part.value.dtype)]
 
 
+def random_gradients(results: list[Tensor], inputs: list[Tensor], seed: int) -> list[np.ndarray[Any, Any] | None]:
+    """Return the gradients of ``inputs`` for random gradients of the results; None where there is none."""
+    rng = np.random.default_rng(seed)
+    drawn = [np.asarray(rng.uniform(0.5, 1.5, t.shape)).astype(t.dtype) for t in results]
+    seeds = [tk.asarray(values).to_device(t.device) for values, t in zip(drawn, results)]
+    got = tk.autograd.grad(results, inputs, seeds, allow_unused=True)
+    return [None if g is None else np.array(g.detach().numpy()) for g in got]
+
+
 def differences(
     function: Function,
     make: Make,

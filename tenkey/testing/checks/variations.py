@@ -17,7 +17,7 @@ from ...dispatch.errors import MissingKernelError
 from ...dispatch.tags import Tag
 from .contract import compare_with_fake, fake_results, other_sizes, refuses_values
 from .derivative_rows import Derivatives
-from .gradient_comparison import floating_results
+from .gradient_comparison import floating_results, random_gradients
 from .labels import Labelled, host_values, quote_all
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 
@@ -253,12 +253,7 @@ def _gradients(sample: Sample, tensors: list[Tensor]) -> list[np.ndarray[Any, An
         results = [p.value for p in floating_results(sample.function(tensors)) if p.value.requires_grad]
         if not results:
             return [None for _ in sample.floating]
-        rng = np.random.default_rng(1)
-        seeds = [
-            tk.asarray(np.asarray(rng.uniform(0.5, 1.5, t.shape)).astype(t.dtype)).to_device(t.device) for t in results
-        ]
-        got = tk.autograd.grad(results, [tensors[i] for i in sample.floating], seeds, allow_unused=True)
-    return [None if g is None else np.array(g.detach().numpy()) for g in got]
+        return random_gradients(results, [tensors[i] for i in sample.floating], 1)
 
 
 # ---- zero size
