@@ -98,7 +98,8 @@ class Derivatives:
         self._check_unrecorded(sample.tensor_results(sample.tensors()), "although no argument does")
         with tk.no_grad():
             tensors = [
-                t.clone() if leaf.mutable else t for leaf, t in zip(sample.leaves, self._marked(sample.floating))
+                t.clone() if leaf.mutable else t
+                for leaf, t in zip(sample.leaves, sample.tensors(gradient=sample.floating))
             ]
             results = sample.tensor_results(tensors)
             made = [p for p in results if all(p.value is not t for t in tensors)]
@@ -119,7 +120,7 @@ class Derivatives:
         first = len(subset) == len(sample.floating)
         try:
             with tk.enable_grad():
-                results = sample.function(self._marked(subset))
+                results = sample.function(sample.tensors(gradient=subset))
         except Exception as error:
             if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
                 named = quote_all([sample.labels[i] for i in subset])
@@ -161,9 +162,6 @@ class Derivatives:
             f"refused: give it one with tk.library.register_autograd({name!r}, ...)."
         )
 
-    def _marked(self, subset: Sequence[int]) -> list[Tensor]:
-        return self.sample.tensors(gradient=subset)
-
     @staticmethod
     def _check_unrecorded(results: list[Labelled], when: str) -> None:
         for part in results:
@@ -196,7 +194,7 @@ class Derivatives:
         """Raise Skipped if there is no gradient formula; the row gradient reports other mistakes."""
         operator = self.sample.operator
         with tk.enable_grad():
-            tensors = self._marked(self.sample.floating)
+            tensors = self.sample.tensors(gradient=self.sample.floating)
             results = [p.value for p in floating_results(self.sample.function(tensors)) if p.value.requires_grad]
             inputs = [tensors[i] for i in self.sample.floating]
             try:
