@@ -312,14 +312,11 @@ def number(text: str, bits: int) -> int:
     """Return the bits of a constant: an integer, or a float that is written in hexadecimal or decimal digits."""
     sign = -1 if text[0] == "-" else 1
     plain = text.lstrip("+-")
-    if plain[:2] in ("0f", "0F"):
+    if (letter := plain[:2].lower()) in ("0f", "0d"):
         value = int("0x" + plain[2:], base=0)
-        if bits == 64:
+        if letter == "0f" and bits == 64:
             value = struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", value))[0]))[0]
-        return value ^ (1 << (bits - 1) if sign < 0 else 0)
-    if plain[:2] in ("0d", "0D"):
-        value = int("0x" + plain[2:], base=0)
-        if bits == 32:
+        if letter == "0d" and bits == 32:
             double = struct.unpack("<d", struct.pack("<Q", value))[0]
             value = int(np.float32(double).view(np.uint32))
         return value ^ (1 << (bits - 1) if sign < 0 else 0)

@@ -30,7 +30,7 @@ from .ptx_text import FunctionText, Instruction, listed, number
 from .ptx_types import PtxType, signed_of, type_of, unsigned
 from .special_registers import special_register
 
-__all__ = ["Place", "Register", "Translation", "words"]
+__all__ = ["Handler", "Place", "Register", "Translation", "words"]
 
 words: Final = pointer(u64)
 _FUEL: Final = 1 << 28  # jumps backwards of a thread that never waits

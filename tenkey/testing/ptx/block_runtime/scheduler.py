@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ....backends.llvm import Value, call, cast, fill_bytes, i1, i8, i32, i64, loop, pointer, u8, u64, void
+from ....backends.llvm import call, cast, fill_bytes, i1, i8, i32, i64, loop, pointer, u8, u64, void
 from ..context_layout import BARRIER_WORDS, Context, Frame, Kind, Status
 
 __all__ = ["look", "run"]
@@ -80,7 +80,7 @@ def look(
             if (flags & _WRITE) != 0:
                 fill_bytes(state, 255, size)
             return i1(True)
-        within = at - u64(local_address(local))
+        within = at - u64(i64(local))
         if within < u64(local_size):
             if within + n > u64(local_size):
                 return report(context, Kind.LOCAL, i64(within), size, line, thread)
@@ -110,12 +110,6 @@ def look(
     context[site] = i64(begin)
     context[site + 1] = i64(end - begin - n + u64(1))
     return i1(True)
-
-
-def local_address(local: Value) -> Value:
-    """Return a pointer as an integer."""
-    converted: Value = i64(local)
-    return converted
 
 
 # ---- order

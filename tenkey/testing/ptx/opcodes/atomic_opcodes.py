@@ -11,7 +11,7 @@ from ..ptx_types import PtxType, unsigned
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
 from .memory_opcodes import ATOMIC, READ, WRITE, address_of, checked, load_bits, record, space_of, store_bits
-from .opcode_table import opcode
+from .opcode_table import BITWISE, opcode
 
 __all__: list[str] = []
 
@@ -49,12 +49,8 @@ def _computed(
             return values[0]
         case "cas":
             return select(old == values[0], values[1], old)
-        case "and":
-            return old & values[0]
-        case "or":
-            return old | values[0]
-        case "xor":
-            return old ^ values[0]
+        case "and" | "or" | "xor":
+            return BITWISE[operation](old, values[0])
         case "inc":
             return select(old >= values[0], constant(u32, 0), old + 1)
         case "dec":

@@ -8,7 +8,7 @@ from ....backends.llvm.values import Value, constant, convert
 from ..ptx_text import Instruction
 from ..ptx_types import i128, signed_of, u128, unsigned
 from ..thread_code import Translation
-from .opcode_table import opcode
+from .opcode_table import BITWISE, opcode
 
 __all__: list[str] = []
 
@@ -23,12 +23,8 @@ def logic(t: Translation, i: Instruction) -> None:
             value = ~a
         case "cnot":
             value = convert(a == 0, a.type)
-        case "and":
-            value = a & t.raw(i.operands[2], bits)
-        case "or":
-            value = a | t.raw(i.operands[2], bits)
-        case _:
-            value = a ^ t.raw(i.operands[2], bits)
+        case name:
+            value = BITWISE[name](a, t.raw(i.operands[2], bits))
     t.write_raw(i.operands[0], value)
 
 

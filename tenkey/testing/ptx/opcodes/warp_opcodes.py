@@ -11,7 +11,7 @@ from ..context_layout import Context, Frame, Status
 from ..ptx_text import Instruction
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
-from .opcode_table import opcode
+from .opcode_table import BITWISE, opcode
 
 __all__: list[str] = []
 
@@ -134,19 +134,14 @@ def redux(t: Translation, i: Instruction) -> None:
             if i.has("abs"):
                 a, b = fabs(a), fabs(b)
             return bitcast(least_or_greatest(a, b, name == "min", nan=i.has("NaN")), u32)
-        match name:
-            case "add":
-                return result + value
-            case "and":
-                return result & value
-            case "or":
-                return result | value
-            case "xor":
-                return result ^ value
+        if name in BITWISE:
+            return BITWISE[name](result, value)
+        if name == "add":
+            return result + value
         a, b = (Value(i32 if signed else u32, one.name) for one in (result, value))
         return Value(u32, (minimum(a, b) if name == "min" else maximum(a, b)).name)
 
-    begin = constant(u32, {"and": -1}.get(name, 0)) if name in {"add", "and", "or", "xor"} else own
+    begin = constant(u32, -1 if name == "and" else 0) if name in {"add", *BITWISE} else own
     t.write_raw(i.operands[0], _over_lanes(t, mask, begin, combine))
 
 
