@@ -219,18 +219,23 @@ def _defined(name: str, kind: str, arrays: list[np.ndarray], expected: np.ndarra
     return None
 
 
+def _case(
+    title: str, expression: Any, parameters: dict[str, str], arrays: list[np.ndarray], dtype: str,
+    result: str | None = None, *, exact: bool = True, zeros: bool = False,
+) -> PrinterCase:  # fmt: skip
+    result = result or dtype
+    expected = _expected(expression, parameters, arrays, dtype, result, exact)
+    title = f"{title} on {dtype}"
+    return PrinterCase(title, expression, parameters, dtype, result, arrays, expected, exact, zeros=zeros)
+
+
 def _powers(dtype: str) -> Iterator[PrinterCase]:
     x, y = s.variable("x"), s.variable("y")
     array = _values(dtype)
     for exponent in (0, 1, 3):
-        expected = _expected(x**exponent, {"x": dtype}, [array], dtype, dtype, exact=True)
-        yield PrinterCase(f"x**{exponent} on {dtype}", x**exponent, {"x": dtype}, dtype, dtype, [array], expected)
+        yield _case(f"x**{exponent}", x**exponent, {"x": dtype}, [array], dtype)
     if dtype.startswith("uint"):
-        both = {"x": dtype, "y": dtype}
-        arrays = _grid(dtype, 2)
-        yield PrinterCase(
-            f"pow on {dtype}", x**y, both, dtype, dtype, arrays, _expected(x**y, both, arrays, dtype, dtype, exact=True)
-        )
+        yield _case("pow", x**y, {"x": dtype, "y": dtype}, _grid(dtype, 2), dtype)
 
 
 def _structures(dtype: str) -> Iterator[PrinterCase]:
@@ -249,28 +254,21 @@ def _structures(dtype: str) -> Iterator[PrinterCase]:
         made["a condition as the result"] = s.logical_or(x < y, b)
         made["a bool as a number"] = s.where(b, 1, 0)
     for title, expression in made.items():
-        result = "bool" if expression.kind == "boolean" else dtype
-        expected = _expected(expression, three, arrays, dtype, result, exact=True)
-        yield PrinterCase(f"{title} on {dtype}", expression, three, dtype, result, arrays, expected)
+        yield _case(title, expression, three, arrays, dtype, "bool" if expression.kind == "boolean" else dtype)
     constants: list[Any] = [1, 0]
     if kind == "integer":
         constants += [int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)]
     if kind == "float":
         constants += [0.1, -0.0, math.inf, -math.inf, math.nan, *_limits(dtype)[:3], 1e300]
     for value in constants:
-        expression = s.where(b, value, 0)
-        expected = _expected(expression, {"b": "bool"}, [truth], dtype, dtype, exact=True)
-        yield PrinterCase(
-            f"the constant {value} on {dtype}", expression, {"b": "bool"}, dtype, dtype, [truth], expected,
-            zeros=kind == "float",
-        )  # fmt: skip
+        choice = s.where(b, value, 0)
+        yield _case(f"the constant {value}", choice, {"b": "bool"}, [truth], dtype, zeros=kind == "float")
     if kind == "bool":
         return
     names = dict.fromkeys(("t0", "exp", "double", "scalar_floor_divide"), dtype)
     expression = (s.variable("t0") + s.variable("exp")) + (s.variable("double") + s.variable("scalar_floor_divide"))
     some = [np.asarray(_values(dtype)[:1] * 0 + k).astype(numpy_dtype(dtype)) for k in range(1, 5)]
-    expected = _expected(expression, names, some, dtype, dtype, exact=True)
-    yield PrinterCase(f"names of parameters on {dtype}", expression, names, dtype, dtype, some, expected)
+    yield _case("names of parameters", expression, names, some, dtype)
     if dtype in ("float32", "float64"):
         yield from _floats(dtype)
 
@@ -281,8 +279,7 @@ def _floats(dtype: str) -> Iterator[PrinterCase]:
     bits = np.finfo(dtype).nmant // 2 + 1
     near = (1 + np.arange(1, 9) * 2.0**-bits).astype(dtype)  # the squares need more digits than there are
     arrays = [near, (-near * near).astype(dtype)]
-    expected = _expected(x * x + y, both, arrays, dtype, dtype, exact=True)
-    yield PrinterCase(f"x * x + y rounded twice on {dtype}", x * x + y, both, dtype, dtype, arrays, expected)
+    yield _case("x * x + y rounded twice", x * x + y, both, arrays, dtype)
     array = np.linspace(-30, 30, 61).astype(dtype)
     arrays = [array, array[::-1].copy()]
     for title, expression in {
@@ -290,11 +287,10 @@ def _floats(dtype: str) -> Iterator[PrinterCase]:
         "the spacing at 1": s.make("eps") + 0 * x,
         "shared parts": s.sin(x) * s.sin(x) + s.cos(x) * s.cos(x) + s.sin(x) * 0,
     }.items():  # fmt: skip
-        if title == "the spacing at 1":
-            expected = np.full(array.shape, np.finfo(dtype).eps)
-        else:
-            expected = _expected(expression, both, arrays, dtype, dtype, exact=False)
-        yield PrinterCase(f"{title} on {dtype}", expression, both, dtype, dtype, arrays, expected, exact=False)
+        case = _case(title, expression, both, arrays, dtype, exact=False)
+        if title == "the spacing at 1":  # of this dtype, in which NumPy does not compute here
+            case = case._replace(expected=np.full(array.shape, np.finfo(dtype).eps))
+        yield case
 
 
 def cases(dtype: str) -> Iterator[PrinterCase]:
