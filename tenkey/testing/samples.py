@@ -146,15 +146,6 @@ def _values(
     return np.asarray(drawn.astype(dtype))
 
 
-def _contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.array(array, order="C")  # np.ascontiguousarray gives a 0-d array one dimension
-
-
-def _transposed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the same values in column-major order."""
-    return np.asfortranarray(array) if array.ndim > 1 else array
-
-
 def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the same values as every second element of a larger array, starting at its second."""
     larger = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
@@ -165,8 +156,10 @@ def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 LAYOUTS: Final[dict[str, Callable[[Any], Any]]] = {
-    "contiguous": _contiguous, "transposed": _transposed, "strided": _strided,
-}  # fmt: skip
+    "contiguous": lambda array: np.array(array, order="C"),  # np.ascontiguousarray gives a 0-d array one dimension
+    "transposed": lambda array: np.asfortranarray(array) if array.ndim > 1 else array,
+    "strided": _strided,
+}
 
 
 def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
@@ -280,7 +273,7 @@ def _reduction(operator: Operator, facet: Reduce, rng: np.random.Generator, dtyp
     for axis in (None, 0, -1, (0, 2), ()):
         for keepdims in (False, True):
             yield SampleInput((tensor(shape),), {"axis": axis, "keepdims": keepdims}, "contiguous")
-    for name, layout in (("transposed", _transposed), ("strided", _strided)):
+    for name, layout in list(LAYOUTS.items())[1:]:
         for axis in (None, 1):
             yield SampleInput((tensor(shape, layout),), {"axis": axis}, name)
     yield SampleInput((tensor(()),), {}, "0-d")
