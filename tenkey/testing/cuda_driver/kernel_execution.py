@@ -28,7 +28,7 @@ from ...backends.cuda.memory.segments import USED, Segment
 from ..ptx import KernelError, Module
 from ..ptx.ptx_text import ModuleText, parse
 from .ptx_images import entries, ptx_of_image, variables
-from .stub_calls import Callbacks
+from .stub_calls import Callbacks, LaunchCallback, LoadCallback, UnloadCallback, VariableCallback
 
 __all__ = ["Execution", "ImageError"]
 
@@ -75,7 +75,10 @@ class Execution:
         self._translated: dict[tuple[str, bool], Module] = {}
         self._ranges: dict[int, tuple[int, np.ndarray]] = {}
         self._lock = threading.RLock()
-        self._callbacks = Callbacks.of(self._launch, self._load, self._unload, self._variable)
+        self._callbacks = Callbacks(
+            LaunchCallback(self._launch), LoadCallback(self._load), UnloadCallback(self._unload),
+            VariableCallback(self._variable),
+        )  # fmt: skip
         stub.stub_connect(ctypes.byref(self._callbacks))
 
     # ---- images

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Callbacks", "declare"]
+__all__ = ["Callbacks", "LaunchCallback", "LoadCallback", "UnloadCallback", "VariableCallback", "declare"]
 
 LaunchCallback: Final = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_longlong, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
@@ -20,22 +19,14 @@ VariableCallback: Final = ctypes.CFUNCTYPE(ctypes.c_ulonglong, ctypes.c_longlong
 
 
 class Callbacks(ctypes.Structure):
-    """The functions that the stub calls: to execute a kernel, to read an image, to forget it, to find a variable."""
+    """The functions that the stub calls: to execute a kernel, to read an image, to forget it, to find a variable.
+
+    It must live as long as they may be called.
+    """
 
     _fields_ = (
         ("launch", LaunchCallback), ("load", LoadCallback), ("unload", UnloadCallback), ("variable", VariableCallback)
     )  # fmt: skip
-
-    @classmethod
-    def of(
-        cls,
-        launch: Callable[..., int],
-        load: Callable[..., int],
-        unload: Callable[[int], None],
-        variable: Callable[[int, bytes], int],
-    ) -> Callbacks:
-        """Return the table of the Python functions; it must live as long as they may be called."""
-        return cls(LaunchCallback(launch), LoadCallback(load), UnloadCallback(unload), VariableCallback(variable))
 
 
 _size, _long, _ulong, _int, _text, _place = (
