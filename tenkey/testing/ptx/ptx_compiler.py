@@ -186,18 +186,14 @@ class _Unit:
 
     def waiting(self, name: str) -> bool:
         """Tell whether a thread may have to wait in a function."""
-        known = self.waits.get(name)
-        if known is None:
+        if name not in self.waits:
             self.waits[name] = False  # for functions that call themselves
-            function = self.functions.get(name)
-            known = False
-            for one in (function.body or ()) if function else ():
+            for one in self.functions[name].body or ():
                 called = one.operands if one.parts[0] == "call" else ()
                 if one.parts[0] in _WAITS or any(self.waiting(x) for x in called if x in self.functions):
-                    known = True
+                    self.waits[name] = True
                     break
-            self.waits[name] = known
-        return known
+        return self.waits[name]
 
     def use_failing(self) -> None:
         """Put the function ``fail`` into the module, which notes an error."""

@@ -44,9 +44,9 @@ class Instruction(NamedTuple):
         """Tell whether the opcode has one of these qualifiers."""
         return any(one in self.parts for one in qualifiers)
 
-    def one_of(self, qualifiers: tuple[str, ...], default: str = "") -> str:
-        """Return the first of these qualifiers that the opcode has."""
-        return next((one for one in qualifiers if one in self.parts), default)
+    def one_of(self, qualifiers: tuple[str, ...]) -> str:
+        """Return the first of these qualifiers that the opcode has, or ""."""
+        return next((one for one in qualifiers if one in self.parts), "")
 
     @property
     def type(self) -> str:

@@ -185,7 +185,6 @@ _HOST = ("vprintf", "__assertfail")
 
 def _direct(t: Translation, callee: str, results: list[str], arguments: list[str]) -> None:
     function = t.unit.functions[callee]
-    assert function.body is not None
     if callee in t.inserted:
         raise UnsupportedError(f"PTX line {t.line}: the function {callee} calls itself, which is not supported.")
     if t.waits and t.unit.waiting(callee):
