@@ -6,32 +6,30 @@ from ....backends.llvm.instructions import ctlz, ctpop, intrinsic, minimum, sele
 from ....backends.llvm.value_types import u8, u32, u64
 from ....backends.llvm.values import Value, constant, convert
 from ..ptx_text import Instruction
-from ..ptx_types import i128, signed_of, u128, unsigned
+from ..ptx_types import PtxType, i128, signed_of, u128, unsigned
 from ..thread_code import Translation
-from .opcode_table import BITWISE, opcode
+from .opcode_table import BITWISE, opcode, typed
 
 __all__: list[str] = []
 
 
-@opcode("and", "or", "xor", "not", "cnot")
-def logic(t: Translation, i: Instruction) -> None:
+@typed("and", "or", "xor", "not", "cnot")
+def logic(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Combine bits."""
-    bits = t.type(i.type, i).bits
-    a = t.raw(i.operands[1], bits)
+    a = t.raw(i.operands[1], type_.bits)
     match i.parts[0]:
         case "not":
             value = ~a
         case "cnot":
             value = convert(a == 0, a.type)
         case name:
-            value = BITWISE[name](a, t.raw(i.operands[2], bits))
+            value = BITWISE[name](a, t.raw(i.operands[2], type_.bits))
     t.write_raw(i.operands[0], value)
 
 
-@opcode("shl", "shr")
-def shift(t: Translation, i: Instruction) -> None:
+@typed("shl", "shr")
+def shift(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Shift; counts beyond the width give zero, or the sign."""
-    type_ = t.type(i.type, i)
     a, count = t.read(i.operands[1], type_), t.number(i.operands[2])
     far = count >= type_.bits
     by = convert(select(far, constant(u32, type_.bits - 1), count), unsigned(type_.bits))
@@ -53,23 +51,22 @@ def funnel(t: Translation, i: Instruction) -> None:
     t.write_raw(i.operands[0], convert((both << by) >> 32 if i.has("l") else both >> by, u32))
 
 
-@opcode("popc", "clz")
-def count(t: Translation, i: Instruction) -> None:
+@typed("popc", "clz")
+def count(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Count ones, or leading zeros."""
-    a = t.raw(i.operands[1], t.type(i.type, i).bits)
+    a = t.raw(i.operands[1], type_.bits)
     t.write_raw(i.operands[0], convert(ctpop(a) if i.parts[0] == "popc" else ctlz(a), u32))
 
 
-@opcode("brev")
-def reverse(t: Translation, i: Instruction) -> None:
+@typed("brev")
+def reverse(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Reverse the order of the bits."""
-    t.write_raw(i.operands[0], intrinsic("bitreverse", t.raw(i.operands[1], t.type(i.type, i).bits)))
+    t.write_raw(i.operands[0], intrinsic("bitreverse", t.raw(i.operands[1], type_.bits)))
 
 
-@opcode("bfind")
-def find_first(t: Translation, i: Instruction) -> None:
+@typed("bfind")
+def find_first(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Find the highest bit that is not the sign."""
-    type_ = t.type(i.type, i)
     a = t.read(i.operands[1], type_)
     if type_.is_signed:
         a = a ^ (a >> (type_.bits - 1))
@@ -97,10 +94,9 @@ def nth_set(t: Translation, i: Instruction) -> None:
     t.write_raw(i.operands[0], found)
 
 
-@opcode("bfe")
-def extract_field(t: Translation, i: Instruction) -> None:
+@typed("bfe")
+def extract_field(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Extract a field, extended by zeros or by the field's highest bit."""
-    type_ = t.type(i.type, i)
     at, length = (t.number(one) & 255 for one in i.operands[2:4])
     a = t.read(i.operands[1], type_)
     last = type_.bits - 1
@@ -126,20 +122,18 @@ def extract_field(t: Translation, i: Instruction) -> None:
     t.write(i.operands[0], select(zero, constant(type_.compute, 0), past), type_)
 
 
-@opcode("bfi")
-def insert_field(t: Translation, i: Instruction) -> None:
+@typed("bfi")
+def insert_field(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Insert a field."""
-    bits = t.type(i.type, i).bits
-    a, b = (convert(t.raw(one, bits), u128) for one in i.operands[1:3])
+    a, b = (convert(t.raw(one, type_.bits), u128) for one in i.operands[1:3])
     at, length = (convert(minimum(t.number(one) & 255, 64), u128) for one in i.operands[3:5])
     mask = ((constant(u128, 1) << length) - 1) << at
-    t.write_raw(i.operands[0], convert((b & ~mask) | ((a << at) & mask), unsigned(bits)))
+    t.write_raw(i.operands[0], convert((b & ~mask) | ((a << at) & mask), unsigned(type_.bits)))
 
 
-@opcode("szext")
-def extend(t: Translation, i: Instruction) -> None:
+@typed("szext")
+def extend(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Extend the lowest bits by zeros or their sign."""
-    type_ = t.type(i.type, i)
     a, length = t.read(i.operands[1], type_), t.number(i.operands[2])
     length = minimum(length, 32) if i.has("clamp") else length & 31
     by = constant(u32, 32) - length

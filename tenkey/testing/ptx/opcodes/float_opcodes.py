@@ -16,7 +16,7 @@ from ..float_rounding import canonical, directed, exact_sum_to_odd, flushed, odd
 from ..ptx_text import Instruction
 from ..ptx_types import PtxType, unsigned
 from ..thread_code import Translation
-from .opcode_table import opcode
+from .opcode_table import typed
 
 __all__ = ["arithmetic", "divide", "extreme", "fma", "inputs", "least_or_greatest", "results", "sign"]
 
@@ -73,10 +73,10 @@ def arithmetic(t: Translation, i: Instruction, type_: PtxType) -> None:
     results(t, i, values, result)
 
 
-@opcode("fma")
-def fma(t: Translation, i: Instruction) -> None:
+@typed("fma")
+def fma(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Multiply and add, rounded once."""
-    type_, mode = t.type(i.type, i), i.one_of(_MODES)
+    mode = i.one_of(_MODES)
     result = _result(t, i, type_)
     x, y = (inputs(t, i, one, type_) for one in i.operands[1:3])
     z = inputs(t, i, i.operands[3], result)
@@ -145,18 +145,16 @@ def least_or_greatest(a: Value, b: Value, lesser: bool, *, nan: bool = False) ->
     return select(b != b, a, select(a != a, b, value))
 
 
-@opcode("copysign")
-def copied_sign(t: Translation, i: Instruction) -> None:
+@typed("copysign")
+def copied_sign(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Return the magnitude of the second operand with the sign of the first."""
-    type_ = t.type(i.type, i)
     a, b = (t.read(one, type_) for one in i.operands[1:3])
     t.write(i.operands[0], copysign(b, a), type_)
 
 
-@opcode("ex2", "lg2", "sin", "cos", "tanh")
-def elementary(t: Translation, i: Instruction) -> None:
+@typed("ex2", "lg2", "sin", "cos", "tanh")
+def elementary(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Compute a function that devices approximate."""
-    type_ = t.type(i.type, i)
     values = inputs(t, i, i.operands[1], type_)
     if i.parts[0] == "tanh":
         values = [call_external("tanhf", value, returns=f32) for value in values]
@@ -166,10 +164,10 @@ def elementary(t: Translation, i: Instruction) -> None:
     results(t, i, values, type_)
 
 
-@opcode("sqrt", "rcp", "rsqrt")
-def root(t: Translation, i: Instruction) -> None:
+@typed("sqrt", "rcp", "rsqrt")
+def root(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Compute a square root, a reciprocal, or both."""
-    type_, mode, name = t.type(i.type, i), i.one_of(_MODES), i.parts[0]
+    mode, name = i.one_of(_MODES), i.parts[0]
     value = inputs(t, i, i.operands[1], type_)[0]
     one = constant(value.type, 1)
     coarse = type_.compute is f64 and i.has("approx")  # these have 20 bits after the point, and flush
@@ -193,10 +191,9 @@ def _flushed_double(value: Value) -> Value:
     return select((bits & 0x7FF0000000000000) == 0, bitcast(bits & 0x8000000000000000, f64), value)
 
 
-@opcode("testp")
-def testp(t: Translation, i: Instruction) -> None:
+@typed("testp")
+def testp(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Test which kind of number it is."""
-    type_ = t.type(i.type, i)
     bits = t.raw(i.operands[1], type_.bits)
     fraction = 23 if type_.bits == 32 else 52
     magnitude = bits & ((1 << (type_.bits - 1)) - 1)

@@ -11,7 +11,7 @@ from ..ptx_text import Instruction
 from ..ptx_types import PtxType, signed_of, u128, unsigned
 from ..thread_code import Translation
 from . import float_opcodes as floats
-from .opcode_table import opcode
+from .opcode_table import opcode, typed
 
 __all__: list[str] = []
 
@@ -38,13 +38,9 @@ def _with_carry(t: Translation, i: Instruction, a: Value, b: Value, *, subtract:
     return convert(total, a.type)
 
 
-@opcode("add", "sub", "addc", "subc")
-def add(t: Translation, i: Instruction) -> None:
+@typed("add", "sub", "addc", "subc", floats=floats.arithmetic)
+def add(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Add or subtract."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.arithmetic(t, i, type_)
-        return
     subtract = i.parts[0].startswith("sub")
     if type_.lanes > 1:
         pairs = zip(t.lanes(i.operands[1], type_), t.lanes(i.operands[2], type_), strict=True)
@@ -70,24 +66,16 @@ def _product(i: Instruction, a: Value, b: Value) -> Value:
     return whole if i.has("wide") else convert(whole >> bits, a.type)
 
 
-@opcode("mul")
-def mul(t: Translation, i: Instruction) -> None:
+@typed("mul", floats=floats.arithmetic)
+def mul(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Multiply."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.arithmetic(t, i, type_)
-        return
     value = _product(i, t.read(i.operands[1], type_), t.read(i.operands[2], type_))
     t.write_raw(i.operands[0], _as_unsigned(value), signed=type_.is_signed)
 
 
-@opcode("mad", "madc")
-def mad(t: Translation, i: Instruction) -> None:
+@typed("mad", "madc", floats=floats.fma)
+def mad(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Multiply and add."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.fma(t, i)
-        return
     product = _product(i, t.read(i.operands[1], type_), t.read(i.operands[2], type_))
     c = t.raw(i.operands[3], product.type.bits)
     if i.has("sat"):  # of mad.hi.sat.s32
@@ -97,10 +85,9 @@ def mad(t: Translation, i: Instruction) -> None:
     t.write_raw(i.operands[0], value, signed=type_.is_signed)
 
 
-@opcode("mul24", "mad24")
-def mul24(t: Translation, i: Instruction) -> None:
+@typed("mul24", "mad24")
+def mul24(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Multiply numbers of 24 bits."""
-    type_ = t.type(i.type, i)
     a, b = ((t.read(one, type_) << 8) >> 8 for one in i.operands[1:3])
     wide = signed_of(u64) if type_.is_signed else u64
     whole = convert(a, wide) * convert(b, wide)
@@ -111,13 +98,9 @@ def mul24(t: Translation, i: Instruction) -> None:
     t.write(i.operands[0], value, type_)
 
 
-@opcode("div", "rem")
-def div(t: Translation, i: Instruction) -> None:
+@typed("div", "rem", floats=floats.divide)
+def div(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Divide; a quotient by zero has all bits set, as on the devices, and a remainder is the dividend."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.divide(t, i, type_)
-        return
     a, b = (t.read(one, type_) for one in i.operands[1:3])
     by_zero = b == 0
     bad = by_zero
@@ -131,24 +114,16 @@ def div(t: Translation, i: Instruction) -> None:
     t.write(i.operands[0], value, type_)
 
 
-@opcode("abs", "neg")
-def absolute(t: Translation, i: Instruction) -> None:
+@typed("abs", "neg", floats=floats.sign)
+def absolute(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Take the magnitude, or change the sign."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.sign(t, i, type_)
-        return
     a = t.read(i.operands[1], type_)
     t.write(i.operands[0], -a if i.parts[0] == "neg" else select(a < 0, -a, a), type_)
 
 
-@opcode("min", "max")
-def least(t: Translation, i: Instruction) -> None:
+@typed("min", "max", floats=floats.extreme)
+def least(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Choose the lesser or the greater number."""
-    type_ = t.type(i.type, i)
-    if type_.is_float:
-        floats.extreme(t, i, type_)
-        return
     choose = minimum if i.parts[0] == "min" else maximum
     pairs = zip(t.lanes(i.operands[1], type_), t.lanes(i.operands[2], type_), strict=True)
     values = [choose(a, b) for a, b in pairs]
@@ -157,10 +132,9 @@ def least(t: Translation, i: Instruction) -> None:
     t.write_lanes(i.operands[0], values, type_)
 
 
-@opcode("sad")
-def sad(t: Translation, i: Instruction) -> None:
+@typed("sad")
+def sad(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Add the distance of two numbers."""
-    type_ = t.type(i.type, i)
     a, b, c = (t.read(one, type_) for one in i.operands[1:4])
     t.write(i.operands[0], c + select(a < b, b - a, a - b), type_)
 

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from ....backends.llvm.values import Value
-from ..thread_code import Handler
+from ..ptx_text import Instruction
+from ..ptx_types import PtxType
+from ..thread_code import Handler, Translation
 
-__all__ = ["BITWISE", "HANDLERS", "opcode"]
+__all__ = ["BITWISE", "HANDLERS", "opcode", "typed"]
+
+TypedHandler = Callable[[Translation, Instruction, PtxType], None]
 
 HANDLERS: Final[dict[str, Handler]] = {}
 """What translates an instruction, by the first part of its opcode."""
@@ -24,6 +28,20 @@ def opcode(*names: str) -> Callable[[Handler], Handler]:
     def decorate(function: Handler) -> Handler:
         for name in names:
             HANDLERS[name] = function
+        return function
+
+    return decorate
+
+
+def typed(*names: str, floats: TypedHandler | None = None) -> Callable[[TypedHandler], TypedHandler]:
+    """Declare the same of a function that gets the type of the instruction; ``floats`` translates that of a float."""
+
+    def decorate(function: TypedHandler) -> TypedHandler:
+        @opcode(*names)
+        def handler(t: Translation, i: Instruction) -> None:
+            type_ = t.type(i.type, i)
+            (floats if floats and type_.is_float else function)(t, i, type_)
+
         return function
 
     return decorate

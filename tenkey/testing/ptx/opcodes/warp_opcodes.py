@@ -9,9 +9,10 @@ from ....backends.llvm.value_types import f32, i32, u32, u64
 from ....backends.llvm.values import Value, constant, convert
 from ..context_layout import Context, Frame, Status
 from ..ptx_text import Instruction
+from ..ptx_types import PtxType
 from ..thread_code import Translation
 from .float_opcodes import least_or_greatest
-from .opcode_table import BITWISE, opcode
+from .opcode_table import BITWISE, opcode, typed
 
 __all__: list[str] = []
 
@@ -117,10 +118,9 @@ def match(t: Translation, i: Instruction) -> None:
         t.write_raw(target, same)
 
 
-@opcode("redux")
-def redux(t: Translation, i: Instruction) -> None:
+@typed("redux")
+def redux(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Reduce a register over lanes."""
-    type_ = t.type(i.type, i)
     name = i.parts[2]
     t.warp_operation(t.number(i.operands[2]), [t.number(i.operands[1])])
     mask = existing(t, t.number(i.operands[2]))
