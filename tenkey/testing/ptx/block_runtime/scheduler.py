@@ -132,6 +132,19 @@ def rounded_up(n: i64) -> i64:
     return p
 
 
+@loop(inline=True)
+def mixed(context: words, n: i64, order: i64):  # type: ignore[no-untyped-def]
+    """Return in how many turns ``n`` come, and how a random order mixes them."""
+    turns: i64 = n
+    factor: i64 = 1
+    shift: i64 = 0
+    if order == 2:
+        turns = rounded_up(n)
+        factor = random(context) | 1
+        shift = random(context)
+    return turns, factor, shift
+
+
 @loop
 def chosen(k: i64, n: i64, turns: i64, order: i64, factor: i64, shift: i64) -> i64:
     """Return which of ``n`` comes as the ``k``-th of ``turns``; ``n`` or more if none."""
@@ -186,13 +199,7 @@ def run(context: words, thread: pointer(i8), waits: i64) -> i64:
     """Run all blocks of a launch; return other than 0 for an error."""
     blocks = context[Context.BLOCKS]
     order = context[Context.ORDER]
-    turns: i64 = blocks
-    factor: i64 = 1
-    shift: i64 = 0
-    if order == 2:
-        turns = rounded_up(blocks)
-        factor = random(context) | 1
-        shift = random(context)
+    turns, factor, shift = mixed(context, blocks, order)
     for k in range(turns):
         block = chosen(k, blocks, turns, order, factor, shift)
         if block < blocks:
@@ -211,13 +218,7 @@ def run_plainly(context: words, thread: pointer(i8)) -> i64:
     n = context[Context.THREADS]
     order = context[Context.ORDER]
     frame = cast(context[Context.FRAMES], words)
-    turns: i64 = n
-    factor: i64 = 1
-    shift: i64 = 0
-    if order == 2:
-        turns = rounded_up(n)
-        factor = random(context) | 1
-        shift = random(context)
+    turns, factor, shift = mixed(context, n, order)
     for k in range(turns):
         t = chosen(k, n, turns, order, factor, shift)
         if t < n:
@@ -255,13 +256,7 @@ def run_block(context: words, thread: pointer(i8)) -> i64:
     jumps: i64 = 0
     context[Context.FUEL] = _PATIENCE
     while jumps < _JUMPS:
-        turns: i64 = warps
-        factor: i64 = 1
-        shift: i64 = 0
-        if order == 2:
-            turns = rounded_up(warps)
-            factor = random(context) | 1
-            shift = random(context)
+        turns, factor, shift = mixed(context, warps, order)
         steps: i64 = 0
         for k in range(turns):
             warp = chosen(k, warps, turns, order, factor, shift)
