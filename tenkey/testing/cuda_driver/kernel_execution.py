@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -47,11 +47,6 @@ class ImageError(RuntimeError):
     """An image that the emulator cannot execute."""
 
 
-class _Loaded(NamedTuple):
-    module: int
-    name: str
-
-
 class _Image:
     """A loaded image; it is translated when one of its kernels is first launched."""
 
@@ -71,7 +66,7 @@ class Execution:
         self.segments: Callable[[int], Iterable[Segment]] | None = None  # those of the allocator of a device
         self.failures: list[BaseException] = []
         self._images: dict[int, _Image] = {}
-        self._kernels: list[_Loaded] = []
+        self._kernels: list[tuple[int, str]] = []  # the image and the name of each
         self._translated: dict[tuple[str, bool], Module] = {}
         self._ranges: dict[int, tuple[int, np.ndarray]] = {}
         self._lock = threading.RLock()
@@ -111,7 +106,7 @@ class Execution:
         for entry in entries(text):
             offsets = np.array([offset for offset, _ in entry.parameters], np.uint64)
             sizes = np.array([size for _, size in entry.parameters], np.uint64)
-            self._kernels.append(_Loaded(library, entry.name))
+            self._kernels.append((library, entry.name))
             self.stub.stub_define_kernel(
                 library, entry.name.encode(), len(self._kernels) - 1, len(offsets), offsets.ctypes.data,
                 sizes.ctypes.data, entry.size, entry.registers, entry.shared, entry.local, 0, entry.threads,
@@ -148,11 +143,11 @@ class Execution:
         self, kernel: int, sizes: Any, parameters: int | None, size: int, device: int, text: int, room: int
     ) -> int:
         try:
-            loaded = self._kernels[kernel]
+            library, name = self._kernels[kernel]
             grid, block = tuple(sizes[0:3]), tuple(sizes[3:6])
             packed = ctypes.string_at(parameters, size) if parameters else b""
             with self._lock:
-                executable = self._executable(self._images[loaded.module]).kernel(loaded.name)
+                executable = self._executable(self._images[library]).kernel(name)
                 memory: Any = SimpleNamespace(table=partial(self.table, device), describe=self.describe)
                 executable.launch(grid, block, packed, shared=sizes[6], order=self.order, seed=self.seed, memory=memory)
             return 0

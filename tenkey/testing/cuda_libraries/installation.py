@@ -16,13 +16,9 @@ from .library_checks import DeviceMemory, Surroundings
 __all__ = ["installed", "stand_ins"]
 
 
-def _at_once(stream: int, work: Callable[[], None]) -> None:
-    work()
-
-
 def stand_ins(
     memory: DeviceMemory,
-    enqueue: Callable[[int, Callable[[], None]], None] = _at_once,
+    enqueue: Callable[[int, Callable[[], None]], None] = lambda stream, work: work(),
     device: Callable[[], int] = lambda: 0,
 ) -> dict[str, Any]:
     """Return the stand-ins by the names of the modules whose functions they have.
