@@ -15,11 +15,7 @@ from .ptx_text import SIZES, plain_name, source_place
 
 __all__ = ["explained"]
 
-_SPACE: Final = {
-    Kind.SHARED: "shared memory",
-    Kind.LOCAL: "the thread's local memory",
-    Kind.PARAMETER: "the parameters",
-}
+_SPACE: Final = {Kind.LOCAL: "the thread's local memory", Kind.PARAMETER: "the parameters"}
 
 
 def explained(kernel: Any, context: np.ndarray, frames: np.ndarray, memory: Any) -> KernelError:

@@ -45,9 +45,10 @@ def canonical(value: Value) -> Value:
 
 
 def flushed(value: Value) -> Value:
-    """Return a float32 number, or zero of its sign for a subnormal one."""
-    bits = bitcast(value, u32)
-    return select((bits & 0x7F800000) == 0, bitcast(bits & 0x80000000, f32), value)
+    """Return a number, or zero of its sign for a subnormal one."""
+    whole, exponent = (u32, 0x7F800000) if value.type is f32 else (u64, 0x7FF0000000000000)
+    bits = bitcast(value, whole)
+    return select((bits & exponent) == 0, bitcast(bits & (1 << (whole.bits - 1)), value.type), value)
 
 
 def saturated(value: Value) -> Value:

@@ -207,7 +207,7 @@ class Translation:
             self.unsupported(instruction)
         return found
 
-    def raw(self, operand: str, bits: int) -> Value:
+    def raw(self, operand: str, bits: int = 32) -> Value:
         """Return the bits of an operand as an unsigned integer."""
         to = unsigned(bits)
         first = operand[0]
@@ -248,10 +248,6 @@ class Translation:
     def read(self, operand: str, type_: PtxType) -> Value:
         """Return an operand of one lane."""
         return self.lanes(operand, type_)[0]
-
-    def number(self, operand: str, bits: int = 32) -> Value:
-        """Return an unsigned integer."""
-        return self.raw(operand, bits)
 
     def write_lanes(self, operand: str, values: Sequence[Value], type_: PtxType) -> None:
         """Set a register to lanes as they were computed."""

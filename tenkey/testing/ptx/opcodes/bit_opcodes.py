@@ -30,7 +30,7 @@ def logic(t: Translation, i: Instruction, type_: PtxType) -> None:
 @typed("shl", "shr")
 def shift(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Shift; counts beyond the width give zero, or the sign."""
-    a, count = t.read(i.operands[1], type_), t.number(i.operands[2])
+    a, count = t.read(i.operands[1], type_), t.raw(i.operands[2])
     far = count >= type_.bits
     by = convert(select(far, constant(u32, type_.bits - 1), count), unsigned(type_.bits))
     by = Value(a.type, by.name)
@@ -44,9 +44,9 @@ def shift(t: Translation, i: Instruction, type_: PtxType) -> None:
 @opcode("shf")
 def funnel(t: Translation, i: Instruction) -> None:
     """Shift the pair of two registers."""
-    count = t.number(i.operands[3])
+    count = t.raw(i.operands[3])
     count = minimum(count, 32) if i.has("clamp") else count & 31
-    low, high = (convert(t.number(one), u64) for one in i.operands[1:3])
+    low, high = (convert(t.raw(one), u64) for one in i.operands[1:3])
     both, by = high << 32 | low, convert(count, u64)
     t.write_raw(i.operands[0], convert((both << by) >> 32 if i.has("l") else both >> by, u32))
 
@@ -79,7 +79,7 @@ def find_first(t: Translation, i: Instruction, type_: PtxType) -> None:
 @opcode("fns")
 def nth_set(t: Translation, i: Instruction) -> None:
     """Find the n-th bit that is set, from a base on: upwards for n > 0, downwards for n < 0."""
-    mask, base, offset = (t.number(one) for one in i.operands[1:4])
+    mask, base, offset = (t.raw(one) for one in i.operands[1:4])
     found, seen = constant(u32, -1), constant(u32, 0)
     step = Value(signed_of(u32), offset.name)
     wanted = Value(u32, select(step < 0, -step, step).name)
@@ -97,7 +97,7 @@ def nth_set(t: Translation, i: Instruction) -> None:
 @typed("bfe")
 def extract_field(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Extract a field, extended by zeros or by the field's highest bit."""
-    at, length = (t.number(one) & 255 for one in i.operands[2:4])
+    at, length = (t.raw(one) & 255 for one in i.operands[2:4])
     a = t.read(i.operands[1], type_)
     last = type_.bits - 1
     if not type_.is_signed:
@@ -126,7 +126,7 @@ def extract_field(t: Translation, i: Instruction, type_: PtxType) -> None:
 def insert_field(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Insert a field."""
     a, b = (convert(t.raw(one, type_.bits), u128) for one in i.operands[1:3])
-    at, length = (convert(minimum(t.number(one) & 255, 64), u128) for one in i.operands[3:5])
+    at, length = (convert(minimum(t.raw(one) & 255, 64), u128) for one in i.operands[3:5])
     mask = ((constant(u128, 1) << length) - 1) << at
     t.write_raw(i.operands[0], convert((b & ~mask) | ((a << at) & mask), unsigned(type_.bits)))
 
@@ -134,7 +134,7 @@ def insert_field(t: Translation, i: Instruction, type_: PtxType) -> None:
 @typed("szext")
 def extend(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Extend the lowest bits by zeros or their sign."""
-    a, length = t.read(i.operands[1], type_), t.number(i.operands[2])
+    a, length = t.read(i.operands[1], type_), t.raw(i.operands[2])
     length = minimum(length, 32) if i.has("clamp") else length & 31
     by = constant(u32, 32) - length
     none = length == 0
@@ -145,7 +145,7 @@ def extend(t: Translation, i: Instruction, type_: PtxType) -> None:
 @opcode("bmsk")
 def mask(t: Translation, i: Instruction) -> None:
     """Make a mask of so many bits from a place on."""
-    at, length = (t.number(one) for one in i.operands[1:3])
+    at, length = (t.raw(one) for one in i.operands[1:3])
     if i.has("clamp"):
         at, length = minimum(at, 32), minimum(length, 32)
     else:
@@ -158,7 +158,7 @@ def mask(t: Translation, i: Instruction) -> None:
 def lop3(t: Translation, i: Instruction) -> None:
     """Apply a table of truth to three registers."""
     target, *others = i.operands
-    a, b, c = (t.number(one) for one in others[:3])
+    a, b, c = (t.raw(one) for one in others[:3])
     table = int(others[3].rstrip("U"), 0)
     value = constant(u32, 0)
     for k in range(8):
@@ -175,8 +175,8 @@ def lop3(t: Translation, i: Instruction) -> None:
 @opcode("prmt")
 def permute(t: Translation, i: Instruction) -> None:
     """Choose bytes of two registers."""
-    low, high = (convert(t.number(one), u64) for one in i.operands[1:3])
-    both, choice = high << 32 | low, t.number(i.operands[3])
+    low, high = (convert(t.raw(one), u64) for one in i.operands[1:3])
+    both, choice = high << 32 | low, t.raw(i.operands[3])
     mode = i.one_of(("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"))
     value = constant(u32, 0)
     for k in range(4):

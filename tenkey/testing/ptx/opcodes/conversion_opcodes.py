@@ -163,5 +163,5 @@ def _pack(t: Translation, i: Instruction) -> None:
     a, b = (Value(u32, minimum(maximum(t.read(one, of), low), high).name) & mask for one in i.operands[1:3])
     value = a << to.bits | b
     if len(i.operands) > 3:
-        value = t.number(i.operands[3]) << (2 * to.bits) | value
+        value = t.raw(i.operands[3]) << (2 * to.bits) | value
     t.write_raw(i.operands[0], value)

@@ -172,7 +172,7 @@ def root(t: Translation, i: Instruction, type_: PtxType) -> None:
     one = constant(value.type, 1)
     coarse = type_.compute is f64 and i.has("approx")  # these have 20 bits after the point, and flush
     if coarse:
-        value = _flushed_double(value)
+        value = flushed(value)
     if name == "sqrt":
         value = directed("sqrt", mode, value) if mode else sqrt(value)
     elif name == "rcp":
@@ -182,13 +182,8 @@ def root(t: Translation, i: Instruction, type_: PtxType) -> None:
     else:
         value = one / sqrt(value)
     if coarse:
-        value = _flushed_double(bitcast(bitcast(value, u64) & 0xFFFFFFFF00000000, f64))
+        value = flushed(bitcast(bitcast(value, u64) & 0xFFFFFFFF00000000, f64))
     results(t, i, [value], type_)
-
-
-def _flushed_double(value: Value) -> Value:
-    bits = bitcast(value, u64)
-    return select((bits & 0x7FF0000000000000) == 0, bitcast(bits & 0x8000000000000000, f64), value)
 
 
 @typed("testp")

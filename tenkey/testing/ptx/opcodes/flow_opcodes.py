@@ -48,7 +48,7 @@ def jump(t: Translation, i: Instruction) -> None:
 @opcode("brx")
 def indexed_jump(t: Translation, i: Instruction) -> None:
     """Jump to a label of a table."""
-    index = t.number(i.operands[0])
+    index = t.raw(i.operands[0])
     targets = t.tables.get(i.operands[1])
     if targets is None:
         t.unsupported(i)
@@ -105,14 +105,14 @@ def barrier(t: Translation, i: Instruction) -> None:
         _wait(t, constant(u32, 0), None)
         return
     if i.has("warp"):
-        t.warp_operation(t.number(i.operands[0]), [])
+        t.warp_operation(t.raw(i.operands[0]), [])
         return
     operands = list(i.operands)
     if i.has("red"):
         _reduce(t, i, operands)
         return
-    number = t.number(operands[0]) if operands else constant(u32, 0)
-    count = t.number(operands[1]) if len(operands) > 1 else None
+    number = t.raw(operands[0]) if operands else constant(u32, 0)
+    count = t.raw(operands[1]) if len(operands) > 1 else None
     if i.has("arrive"):
         if count is None:
             t.unsupported(i)
@@ -141,8 +141,8 @@ def _wait(t: Translation, number: Value, count: Value | None) -> None:
 
 def _reduce(t: Translation, i: Instruction, operands: list[str]) -> None:
     """Wait, and combine a predicate of all threads: ``bar.red.popc.u32 d, a{, b}, {!}c``."""
-    number = t.number(operands[1])
-    count = t.number(operands[2]) if len(operands) > 3 else None
+    number = t.raw(operands[1])
+    count = t.raw(operands[2]) if len(operands) > 3 else None
     t.set_frame(Frame.DEPOSIT, convert(t.raw(operands[-1], 1), u64))
     _wait(t, number, count)
     holds = t.frame_word(Frame.RESULT)

@@ -143,9 +143,9 @@ def sad(t: Translation, i: Instruction, type_: PtxType) -> None:
 def dot(t: Translation, i: Instruction) -> None:
     """Add the products of four bytes, or of two halves and two bytes."""
     first, second = (t.type(name, i) for name in i.parts[-2:])
-    a, b = t.number(i.operands[1]), t.number(i.operands[2])
+    a, b = t.raw(i.operands[1]), t.raw(i.operands[2])
     result = signed_of(u32) if "s32" in i.parts[-2:] else u32
-    total = Value(result, t.number(i.operands[3]).name)
+    total = Value(result, t.raw(i.operands[3]).name)
     count = 4 if i.parts[0] == "dp4a" else 2
     shift = 16 if i.has("hi") else 0
     for k in range(count):

@@ -210,7 +210,7 @@ def transfer(t: Translation, i: Instruction) -> None:
             t.write_raw(register, value)
         else:
             for k, place in enumerate(parts):
-                store_bits(t, place, convert(t.number(register) >> (bits * k), unsigned(bits)))
+                store_bits(t, place, convert(t.raw(register) >> (bits * k), unsigned(bits)))
     t.warp_operation(constant(u32, _FULL), [])  # no lane goes on before all have read or written
 
 

@@ -84,16 +84,12 @@ def checked(t: Translation, address: Value, size: int, space: str, flags: int) -
         look = emit(pointer(u8), f"inttoptr {t.word(Context.LOOKUP).text} to ptr")
         arguments = [
             t.context, constant(i64, at), Value(i64, address.name), constant(i64, size), constant(i64, kind | flags),
-            constant(i64, t.line), convert(t.thread, i64), t.local, Value(i64, _local_size(t).name),
+            constant(i64, t.line), convert(t.thread, i64), t.local, Value(i64, t.word(Context.LOCAL_SIZE).name),
         ]  # fmt: skip
         result = emit(i1, f"call i1 {look.name}({', '.join(one.text for one in arguments)})")
         body.branch(result, good, "stop")
     body.label(good)
     return convert(address, pointer(u8))
-
-
-def _local_size(t: Translation) -> Value:
-    return t.word(Context.LOCAL_SIZE)
 
 
 def _shared(t: Translation, address: Value, size: int, flags: int) -> Value:
@@ -113,7 +109,7 @@ def _shared(t: Translation, address: Value, size: int, flags: int) -> Value:
 
 
 def _local(t: Translation, address: Value, size: int) -> Value:
-    total = _local_size(t)
+    total = t.word(Context.LOCAL_SIZE)
     t.require((address < total) & (address + size <= total), Kind.LOCAL, address)
     if size > 1:
         t.require((address & (size - 1)) == 0, Kind.MISALIGNED, address)
@@ -222,7 +218,7 @@ def is_space(t: Translation, i: Instruction) -> None:
     """Test in which state space a generic address lies."""
     space, address = space_of(i), t.raw(i.operands[1], 64)
     shared = (address - t.word(Context.SHARED)) < t.word(Context.SHARED_SIZE)
-    local = (address - convert(Value(pointer(u8), t.local.name), u64)) < _local_size(t)
+    local = (address - convert(Value(pointer(u8), t.local.name), u64)) < t.word(Context.LOCAL_SIZE)
     value = {"shared": shared, "local": local, "global": ~(shared | local)}.get(space)
     if value is None:
         data = (address - t.word(Context.DATA)) < t.word(Context.DATA_SIZE)

@@ -35,8 +35,8 @@ def shuffle(t: Translation, i: Instruction) -> None:
         t.unsupported(i)
     mode = i.parts[2]
     target, *flag = (one.strip() for one in i.operands[0].split("|"))
-    t.warp_operation(t.number(i.operands[4]), [t.number(i.operands[1])])
-    b, c = t.number(i.operands[2]), t.number(i.operands[3])
+    t.warp_operation(t.raw(i.operands[4]), [t.raw(i.operands[1])])
+    b, c = t.raw(i.operands[2]), t.raw(i.operands[3])
     lane = Value(u32, t.thread.name) & 31
     segment, clamp = (c >> 8) & 31, c & 31
     low = lane & segment
@@ -52,7 +52,7 @@ def shuffle(t: Translation, i: Instruction) -> None:
     inside = Value(i32, source.name) >= Value(i32, top.name) if mode == "up" else source <= top
     source = select(inside, source, lane)
     value = convert(published(t, source), u32)
-    known = (existing(t, t.number(i.operands[4])) >> source) & 1
+    known = (existing(t, t.raw(i.operands[4])) >> source) & 1
     t.write_raw(target, select(known == 1, value, constant(u32, _UNDEFINED)))
     if flag:
         t.write_raw(flag[0], inside)
@@ -63,9 +63,9 @@ def vote(t: Translation, i: Instruction) -> None:
     """Combine a predicate of all lanes."""
     if not i.has("sync"):
         t.unsupported(i)
-    t.warp_operation(t.number(i.operands[2]), [t.raw(i.operands[1], 1)])
+    t.warp_operation(t.raw(i.operands[2]), [t.raw(i.operands[1], 1)])
     ballot = convert(t.frame_word(Frame.RESULT), u32)
-    members = existing(t, t.number(i.operands[2]))
+    members = existing(t, t.raw(i.operands[2]))
     if i.has("ballot"):
         t.write_raw(i.operands[0], ballot)
     elif i.has("any"):
@@ -101,8 +101,8 @@ def match(t: Translation, i: Instruction) -> None:
     """Find the lanes that have the same value."""
     bits = t.type("b32" if i.has("b32") else "b64", i).bits
     target, *flag = (one.strip() for one in i.operands[0].split("|"))
-    t.warp_operation(t.number(i.operands[2]), [t.raw(i.operands[1], bits)])
-    mask = existing(t, t.number(i.operands[2]))
+    t.warp_operation(t.raw(i.operands[2]), [t.raw(i.operands[1], bits)])
+    mask = existing(t, t.raw(i.operands[2]))
     own = published(t, Value(u32, t.thread.name) & 31)
 
     def combine(result: Value, word: Value, lane: Value) -> Value:
@@ -122,8 +122,8 @@ def match(t: Translation, i: Instruction) -> None:
 def redux(t: Translation, i: Instruction, type_: PtxType) -> None:
     """Reduce a register over lanes."""
     name = i.parts[2]
-    t.warp_operation(t.number(i.operands[2]), [t.number(i.operands[1])])
-    mask = existing(t, t.number(i.operands[2]))
+    t.warp_operation(t.raw(i.operands[2]), [t.raw(i.operands[1])])
+    mask = existing(t, t.raw(i.operands[2]))
     own = convert(published(t, Value(u32, t.thread.name) & 31), u32)
     signed = type_.is_signed
 
@@ -156,8 +156,8 @@ def active(t: Translation, i: Instruction) -> None:
 def elect(t: Translation, i: Instruction) -> None:
     """Choose the lowest lane of a mask."""
     target, *flag = (one.strip() for one in i.operands[0].split("|"))
-    t.warp_operation(t.number(i.operands[1]), [])
-    mask = existing(t, t.number(i.operands[1]))
+    t.warp_operation(t.raw(i.operands[1]), [])
+    mask = existing(t, t.raw(i.operands[1]))
     leader = cttz(mask)
     t.write_raw(target, leader)
     if flag:
