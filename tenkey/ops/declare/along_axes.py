@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -11,19 +11,9 @@ from ...core.dtypes.names import int64
 from ...dispatch.errors import RegistrationError
 from ...dispatch.schema import FunctionSchema
 from ..shapes import broadcast_shapes, normalize_axis, reduced_shape, refuse_empty
-from .batch import Batching, along
-from .declaration import Entry, Formula, _define, _differentiation, _parse
-from .facets import (
-    ArgReduce,
-    Composite,
-    Linear,
-    Meta,
-    NotDifferentiable,
-    NumPyKernel,
-    SampleInputs,
-    Scan,
-    TensorSpec,
-)
+from .batch import along
+from .declaration import Entry, Formula, Options, _define, _differentiation, _given, _parse
+from .facets import ArgReduce, Composite, Linear, Meta, NotDifferentiable, NumPyKernel, Scan, TensorSpec
 from .promotion import SAME, Promotion, refuse_lost_part
 
 __all__ = ["arg_reduction", "place_meta", "scan", "scan_axis"]
@@ -44,14 +34,7 @@ def place_meta(operator: str) -> Callable[..., TensorSpec]:
 
 
 def arg_reduction(
-    schema: str,
-    *,
-    better: Callable[[Any], Callable[[Any, Any], Any]],
-    numpy: Callable[..., Any] | None = None,
-    sample_inputs: Callable[..., Any] | None = None,
-    reference: Callable[..., Any] | None = None,
-    methods: Iterable[str] = (),
-    doc: str | None = None,
+    schema: str, *, better: Callable[[Any], Callable[[Any, Any], Any]], **options: Unpack[Options]
 ) -> Entry:
     """Declare an operator that finds the place (int64) of the best element along an axis, the first at a tie.
 
@@ -60,12 +43,9 @@ def arg_reduction(
     dtypes are refused.
     """
     parsed = _parse(schema)
-    facets: list[object] = [ArgReduce(better), Meta(place_meta(parsed.base_name)), NotDifferentiable()]
-    if numpy is not None:
-        facets.append(NumPyKernel(numpy))
-    if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs))
-    return _define(parsed, facets, methods=methods, batch=along("axis"), reference=reference, doc=doc)
+    facets = [ArgReduce(better), Meta(place_meta(parsed.base_name)), NotDifferentiable()]
+    options["batch"] = along("axis")
+    return _define(parsed, facets, **options)
 
 
 def scan_axis(operator: str, shape: tuple[int, ...], axis: int | None) -> int:
@@ -125,14 +105,7 @@ def scan(
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
-    sample_inputs: Callable[..., Any] | None = None,
-    autocast: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    batch: Batching | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    replace: Iterable[str] = (),
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator of running results along an axis, for an associative ``combine`` (see ``Scan``).
 
@@ -148,14 +121,9 @@ def scan(
             f"[{parsed}] is not a scan: write it as 'namespace::{parsed.base_name}(Tensor x, int axis) -> Tensor', "
             f"with more tensors for elements of several parts, and optionally {', '.join(sorted(_OPTIONS))}."
         )
-    facets: list[object] = [facet, Meta(_scan_rule(parsed, facet))]
-    facets += _differentiation(parsed, None, vjp, jvp, differentiable)
-    if composition is not None:
+    facets = [facet, Meta(_scan_rule(parsed, facet)), *_differentiation(parsed, None, vjp, jvp, differentiable)]
+    if composition is None:
+        options["batch"] = along("axis")
+    else:
         facets.append(Composite(composition(facet)))
-    if numpy is not None:
-        facets.append(NumPyKernel(numpy, strict))
-    if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs))
-    batch = along("axis") if batch is None and composition is None else batch
-    options: dict[str, Any] = {"methods": methods, "batch": batch, "autocast": autocast, "reference": reference}
-    return _define(parsed, facets, tags=tags, replace=replace, **options, doc=doc)
+    return _define(parsed, [*facets, _given(NumPyKernel, numpy, strict)], **options)

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -62,30 +62,46 @@ Entry: TypeAlias = Callable[..., Tensor]
 Formula: TypeAlias = Callable[..., Any] | None
 
 
+class Options(TypedDict, total=False):
+    """The options of blocks of every kind; the docstrings of ``pointwise`` and ``structured`` explain them."""
+
+    sample_inputs: Callable[..., Any] | None
+    gradcheck_wrapper: Callable[..., Any] | None
+    compared: Callable[..., Any] | None
+    batch: Batching | BatchRule | None
+    autocast: str | None
+    reference: Callable[..., Any] | None
+    methods: Iterable[str]
+    tags: Iterable[str]
+    positional: int
+    replace: Iterable[str]
+    doc: str | None
+
+
 def _define(
-    schema: FunctionSchema,
-    facets: Iterable[object],
-    *,
-    tags: Iterable[str] = (),
-    positional: int = 0,
-    replace: Iterable[str] = (),
-    methods: Iterable[str] = (),
-    batch: Batching | BatchRule | None = None,
-    autocast: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    doc: str | None,
-) -> Entry:
-    by_name: dict[str, object] = {type(facet).__name__: facet for facet in facets}
-    if autocast is not None:
-        by_name["Autocast"] = autocast_policy(schema, autocast)
-    if reference is not None:
-        by_name["Reference"] = Reference(reference)
-    if batch is not None:
-        by_name["Batching"] = batch if isinstance(batch, Batching) else Batching("function", batch)
+    schema: FunctionSchema, facets: Iterable[object], *own_tags: Tag, sample_inputs: Any = None,
+    gradcheck_wrapper: Any = None, compared: Any = None, batch: Batching | BatchRule | None = None,
+    autocast: str | None = None, reference: Any = None, methods: Iterable[str] = (), tags: Iterable[str] = (),
+    positional: int = 0, replace: Iterable[str] = (), doc: str | None = None,
+) -> Entry:  # fmt: skip
+    """Define an operator with the facets that are not None, and those that follow from the options."""
     names = tuple(methods)
-    if names:
-        by_name["Methods"] = Methods(names)
+    more = (
+        _given(SampleInputs, sample_inputs, gradcheck_wrapper),
+        _given(Compared, compared),
+        None if autocast is None else autocast_policy(schema, autocast),
+        _given(Reference, reference),
+        batch if batch is None or isinstance(batch, Batching) else Batching("function", batch),
+        Methods(names) if names else None,
+    )
+    by_name = {type(facet).__name__: facet for facet in (*facets, *more) if facet is not None}
+    tags = (*own_tags, *tags)
     return registry.define(schema, facets=by_name, tags=tags, positional=positional, replace=replace, doc=doc).call
+
+
+def _given(facet: Callable[..., object], value: Any, *more: Any) -> object:
+    """Return a facet, or None if it has no value."""
+    return None if value is None else facet(value, *more)
 
 
 def _parse(schema: str | FunctionSchema) -> FunctionSchema:
@@ -221,12 +237,7 @@ def pointwise(
     differentiable: bool | None = None,
     ufunc: np.ufunc | None = None,
     traced: Any = None,
-    autocast: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    replace: Iterable[str] = (),
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator that computes each element of its result from the elements at the same place.
 
@@ -248,9 +259,7 @@ def pointwise(
     if complex_vjp is not None:
         _check_vjp(parsed, complex_vjp)
         facets.append(ComplexVjp(complex_vjp))
-    tags = (Tag.POINTWISE, *tags)
-    options: dict[str, Any] = {"replace": replace, "methods": methods, "autocast": autocast, "reference": reference}
-    return _define(parsed, facets, tags=tags, **options, doc=doc)
+    return _define(parsed, facets, Tag.POINTWISE, **options)
 
 
 def reduction(
@@ -263,23 +272,16 @@ def reduction(
     promote: Promotion = SUM,
     differentiable: bool = True,
     domain: tuple[float, float] = (-4.0, 4.0),
-    autocast: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    replace: Iterable[str] = (),
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator that combines the elements along axes.
 
     The schema has the arguments ``x``, ``axis``, ``keepdims`` and optionally ``dtype``.
     """
     parsed = _parse(schema)
-    facets = [Reduce(combine, identity, scalar, promote, domain)]
-    facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
-    tags = (Tag.REDUCTION, *tags)
-    options: dict[str, Any] = {"replace": replace, "methods": methods, "autocast": autocast, "reference": reference}
-    return _define(parsed, facets, tags=tags, **options, doc=doc)
+    reduce = Reduce(combine, identity, scalar, promote, domain)
+    facets = [reduce, *_differentiation(parsed, None, vjp, None, differentiable)]
+    return _define(parsed, facets, Tag.REDUCTION, **options)
 
 
 def view(
@@ -288,13 +290,7 @@ def view(
     window: Callable[..., Any],
     vjp: Mapping[str, Formula] | None = None,
     part: Callable[..., Any] | None = None,
-    sample_inputs: Callable[..., Any] | None = None,
-    reference: Callable[..., Any] | None = None,
-    batch: Batching | BatchRule | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    positional: int = 0,
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator whose result is a view of the memory of its first argument.
 
@@ -302,13 +298,8 @@ def view(
     needed. A view is linear: its forward derivative is the view of the tangent. ``part``: see :class:`Part`.
     """
     parsed = _parse(schema)
-    facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
-    if part is not None:
-        facets.append(Part(part))
-    if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs))
-    options: dict[str, Any] = {"positional": positional, "methods": methods, "batch": batch, "reference": reference}
-    return _define(parsed, facets, tags=(Tag.VIEW, *tags), **options, doc=doc)
+    facets = [View(window), *_differentiation(parsed, None, vjp, None, True), _given(Part, part)]
+    return _define(parsed, facets, Tag.VIEW, **options)
 
 
 def structured(
@@ -323,16 +314,7 @@ def structured(
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
-    sample_inputs: Callable[..., Any] | None = None,
-    reference: Callable[..., Any] | None = None,
-    gradcheck_wrapper: Callable[..., Any] | None = None,
-    compared: Callable[..., Any] | None = None,
-    autocast: str | None = None,
-    batch: Batching | BatchRule | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    positional: int = 0,
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator for which each backend has its own kernel or uses the CPU fallback.
 
@@ -346,17 +328,8 @@ def structured(
     ``compared(result, ...)`` returns what all correct results have in common, if there are several.
     """
     parsed = _parse(schema)
-    facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
-    if numpy is not None:
-        facets.append(NumPyKernel(numpy, strict, quiet, widens))
-    if decomposition is not None:
-        facets.append(decomposition)
-    if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs, gradcheck_wrapper))
-    if compared is not None:
-        facets.append(Compared(compared))
-    options: dict[str, Any] = {"methods": methods, "batch": batch, "autocast": autocast, "reference": reference}
-    return _define(parsed, facets, tags=tags, positional=positional, **options, doc=doc)
+    facets = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
+    return _define(parsed, [*facets, _given(NumPyKernel, numpy, strict, quiet, widens), decomposition], **options)
 
 
 def factory(
@@ -368,25 +341,16 @@ def factory(
     quiet: bool = False,
     elements: Callable[..., ElementPlan | None] | None = None,
     decomposition: Decomposition | None = None,
-    tags: Iterable[str] = (),
-    positional: int = 0,
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Entry:
     """Declare an operator without tensor arguments; its ``device`` argument selects the backend.
 
     ``numpy`` creates the NumPy array from the same arguments; ``strict``, ``quiet`` and ``decomposition`` are as in
     ``structured``. ``elements`` returns the result as a scalar expression of index variables, for other devices.
     """
-    facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
-    if Tag.INTERNAL not in tags:
-        facets.append(LEAF)
-    if elements is not None:
-        facets.append(Elements(elements))
-    if numpy is not None:
-        facets.append(NumPyKernel(numpy, strict, quiet))
-    if decomposition is not None:
-        facets.append(decomposition)
-    return _define(_parse(schema), facets, tags=tags, positional=positional, doc=doc)
+    leaf = None if Tag.INTERNAL in options.get("tags", ()) else LEAF
+    kernels = (_given(Elements, elements), _given(NumPyKernel, numpy, strict, quiet), decomposition)
+    return _define(_parse(schema), [Meta(meta), Factory(), NotDifferentiable(), leaf, *kernels], **options)
 
 
 def composite(
@@ -399,20 +363,10 @@ def composite(
     joint_vjp: Callable[..., Any] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
-    sample_inputs: Callable[..., Any] | None = None,
-    reference: Callable[..., Any] | None = None,
-    gradcheck_wrapper: Callable[..., Any] | None = None,
-    compared: Callable[..., Any] | None = None,
-    autocast: str | None = None,
-    batch: Batching | BatchRule | None = None,
-    methods: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    positional: int = 0,
-    replace: Iterable[str] = (),
     leaf: bool = False,
     rows: Rows | None = None,
     running: ArgScan | None = None,
-    doc: str | None = None,
+    **options: Unpack[Options],
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator in terms of others, by decorating the function that computes it.
 
@@ -428,25 +382,14 @@ def composite(
     def decorate(function: Callable[..., Any]) -> Entry:
         parsed = _parse(schema)
         implicit = not explicit and vjp is None and (numpy is None or differentiable)
-        facets: list[object] = [Composite(function, implicit)]
-        facets += _differentiation(parsed, None, vjp, jvp, differentiable)
         if joint_vjp is not None:
             check_formula(parsed, "the joint vjp", joint_vjp, ("g", "out"))
-            facets.append(JointVjp(joint_vjp))
-        if leaf:
-            facets.append(LEAF)
-        if numpy is not None:
-            facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
-        if sample_inputs is not None:
-            facets.append(SampleInputs(sample_inputs, gradcheck_wrapper))
-        if compared is not None:
-            facets.append(Compared(compared))
-        facets += [facet for facet in (rows, running) if facet is not None]
-        options: dict[str, Any] = {
-            "tags": tags, "positional": positional, "replace": replace, "methods": methods, "batch": batch,
-            "autocast": autocast, "reference": reference,
-        }  # fmt: skip
-        return _define(parsed, facets, **options, doc=doc or function.__doc__)
+        facets = [
+            Composite(function, implicit), *_differentiation(parsed, None, vjp, jvp, differentiable),
+            _given(JointVjp, joint_vjp), LEAF if leaf else None, _given(NumPyKernel, numpy, True, quiet), rows, running,
+        ]  # fmt: skip
+        given: Options = {**options, "doc": options.get("doc") or function.__doc__}
+        return _define(parsed, facets, **given)
 
     return decorate
 

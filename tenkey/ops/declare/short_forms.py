@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from ...dispatch.tags import Tag
 from .. import scalar
 from .declaration import Entry, pointwise
@@ -22,30 +20,23 @@ def scalar_function(
     arguments: tuple[str, ...] = ("x",),
     *,
     promote: Promotion = INT_TO_FLOAT,
-    domain: tuple[float, float] = (-4.0, 4.0),
-    boolean: tuple[str, ...] = (),
-    ufunc: np.ufunc | None = None,
-    autocast: str | None = None,
-    reference: Callable[..., Any] | None = None,
     methods: Iterable[str] | None = None,
     inplace: bool = True,
+    **options: Any,
 ) -> Entry:
     """Declare the function ``name`` of ``tenkey.library.scalar`` as an operator of tensors.
 
-    By default it is also a method of Tensor with the same name, and has an in-place variant.
+    By default it is also a method of Tensor with the same name, and has an in-place variant. ``options`` are the other
+    options of ``pointwise``.
     """
     return pointwise(
         f"{name}({', '.join([f'Tensor {argument}' for argument in arguments])}) -> Tensor",
         scalar=lambda T: getattr(scalar, name),
         promote=promote,
-        domain=domain,
-        boolean=boolean,
-        ufunc=ufunc,
-        autocast=autocast,
-        reference=reference,
         methods=(name,) if methods is None else methods,
         tags=(Tag.INPLACE,) if inplace else (),
         doc=doc,
+        **options,
     )
 
 
