@@ -21,7 +21,7 @@ from typing import Any
 
 from .expression import Expression, Operand, as_expression, make, plain_number
 from .reference import REFERENCE
-from .signatures import Binary, BinaryCondition, Condition, Ternary, Unary, UnaryCondition, ternary
+from .signatures import Binary, Condition, Ternary, Unary, ternary
 
 __all__ = [
     "Condition", "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
@@ -50,19 +50,19 @@ def _operation(example: str, summary: str, parameters: str, returns: str = "Oper
     return function
 
 
-def _unary(example: str, summary: str) -> Unary:
+def _unary(example: str, summary: str) -> Unary[float]:
     return _operation(example, summary, "x")  # type: ignore[no-any-return]
 
 
-def _binary(example: str, summary: str, parameters: str = "xy") -> Binary:
+def _binary(example: str, summary: str, parameters: str = "xy") -> Binary[float]:
     return _operation(example, summary, parameters)  # type: ignore[no-any-return]
 
 
-def _unary_condition(example: str, summary: str) -> UnaryCondition:
+def _unary_condition(example: str, summary: str) -> Unary[bool]:
     return _operation(example, summary, "x", "Condition")  # type: ignore[no-any-return]
 
 
-def _binary_condition(example: str, summary: str) -> BinaryCondition:
+def _binary_condition(example: str, summary: str) -> Binary[bool]:
     return _operation(example, summary, "xy", "Condition")  # type: ignore[no-any-return]
 
 

@@ -7,14 +7,11 @@ have to prove that it did not get a float.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 from .expression import Expression, Operand
 
-__all__ = [
-    "Binary", "BinaryCondition", "Condition", "ScalarFunction", "Ternary", "Unary", "UnaryCondition", "binary",
-    "ternary", "unary",
-]  # fmt: skip
+__all__ = ["Binary", "Condition", "ScalarFunction", "Ternary", "Unary", "binary", "ternary", "unary"]
 
 Condition: TypeAlias = Expression | bool
 
@@ -32,28 +29,31 @@ ScalarFunction: TypeAlias = (
 """The result of ``scalar=lambda T:``. Arities are listed because a lambda's parameters have no type with ``...``."""
 
 
-class Unary(Protocol):
+_Value_co = TypeVar("_Value_co", covariant=True)  # float, or bool for a condition
+
+
+class Unary(Protocol[_Value_co]):
     """A function of a number."""
 
     @overload
     def __call__(self, x: Expression, /) -> Expression: ...
     @overload
-    def __call__(self, x: float, /) -> float: ...
+    def __call__(self, x: float, /) -> _Value_co: ...
     @overload
-    def __call__(self, x: Operand, /) -> Operand: ...
+    def __call__(self, x: Operand, /) -> Expression | _Value_co: ...
 
 
-class Binary(Protocol):
-    """A function of two numbers."""
+class Binary(Protocol[_Value_co]):
+    """A function of two numbers or conditions."""
 
     @overload
     def __call__(self, x: Expression, y: Operand, /) -> Expression: ...
     @overload
     def __call__(self, x: Operand, y: Expression, /) -> Expression: ...
     @overload
-    def __call__(self, x: float, y: float, /) -> float: ...
+    def __call__(self, x: float, y: float, /) -> _Value_co: ...
     @overload
-    def __call__(self, x: Operand, y: Operand, /) -> Operand: ...
+    def __call__(self, x: Operand, y: Operand, /) -> Expression | _Value_co: ...
 
 
 class Ternary(Protocol):
@@ -71,35 +71,11 @@ class Ternary(Protocol):
     def __call__(self, x: Operand, y: Operand, z: Operand, /) -> Operand: ...
 
 
-class UnaryCondition(Protocol):
-    """A condition on a number."""
-
-    @overload
-    def __call__(self, x: Expression, /) -> Expression: ...
-    @overload
-    def __call__(self, x: float, /) -> bool: ...
-    @overload
-    def __call__(self, x: Operand, /) -> Condition: ...
-
-
-class BinaryCondition(Protocol):
-    """A condition on two numbers or conditions."""
-
-    @overload
-    def __call__(self, x: Expression, y: Operand, /) -> Expression: ...
-    @overload
-    def __call__(self, x: Operand, y: Expression, /) -> Expression: ...
-    @overload
-    def __call__(self, x: float, y: float, /) -> bool: ...
-    @overload
-    def __call__(self, x: Operand, y: Operand, /) -> Condition: ...
-
-
 def _same(function: Any) -> Any:
     return function
 
 
 # Decorators that give a function of numbers, of which the first of three may be a condition, its overloads.
-unary: Callable[[Callable[[Operand], Operand]], Unary] = _same
-binary: Callable[[Callable[[Operand, Operand], Operand]], Binary] = _same
+unary: Callable[[Callable[[Operand], Operand]], Unary[float]] = _same
+binary: Callable[[Callable[[Operand, Operand], Operand]], Binary[float]] = _same
 ternary: Callable[[Callable[[Operand, Operand, Operand], Operand]], Ternary] = _same
