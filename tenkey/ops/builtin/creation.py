@@ -29,23 +29,6 @@ def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
-    def rule(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
-        wanted = dtype or dtypes.default_float()
-        lengths = _lengths(operator, shape)
-        refuse_shape(operator, lengths, wanted.itemsize)
-        return TensorSpec(lengths, wanted)
-
-    return rule
-
-
-def _filled_on_numpy(make: Any) -> Callable[..., np.ndarray]:
-    def on_numpy(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
-        return make(shape, _defaults().real_floating if dtype is None else dtype)
-
-    return on_numpy
-
-
 def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """Return ``np.ones(shape, dtype)``, in a third of its time."""
     made = np.empty(shape, dtype)
@@ -54,10 +37,19 @@ def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 
 def _filled(name: str, make: Any, what: str, example: str, shown: str, tags: tuple[Tag, ...] = ()) -> Entry:
+    def meta(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
+        wanted = dtype or dtypes.default_float()
+        lengths = _lengths(name, shape)
+        refuse_shape(name, lengths, wanted.itemsize)
+        return TensorSpec(lengths, wanted)
+
+    def on_numpy(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
+        return make(shape, _defaults().real_floating if dtype is None else dtype)
+
     return factory(
         f"{name}(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-        meta=_filled_meta(name),
-        numpy=_filled_on_numpy(make),
+        meta=meta,
+        numpy=on_numpy,
         strict=True,
         quiet=True,
         tags=tags,
@@ -205,38 +197,39 @@ linspace = factory(
 )
 
 
-def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
-    def rule(
+def _powers(name: str, options: str, doc: str) -> Entry:
+    function, geometric = getattr(np, name), name == "geomspace"
+
+    def meta(
         start: Any, stop: Any, num: int, *, base: float = 10.0, endpoint: bool = True, dtype: np.dtype | None = None,
         device: Any = None,
     ) -> TensorSpec:  # fmt: skip
         result = dtype or dtypes.default_float()
         if result.kind in "iub":
-            raise TypeError(f"[{operator}] gives floats, which {result} cannot hold: use tk.astype(x, dtype).")
+            raise TypeError(f"[{name}] gives floats, which {result} cannot hold: use tk.astype(x, dtype).")
         if num < 0:
-            raise ValueError(f"[{operator}] num is the number of values, at least 0; got {num}.")
-        if operator == "geomspace" and (start == 0 or stop == 0 or (start < 0) != (stop < 0)):
+            raise ValueError(f"[{name}] num is the number of values, at least 0; got {num}.")
+        if geometric and (start == 0 or stop == 0 or (start < 0) != (stop < 0)):
             raise ValueError(f"[geomspace] start and stop must have one sign and not be 0, got {start} and {stop}.")
-        refuse_shape(operator, (num,), 8)  # it computes in double precision
+        refuse_shape(name, (num,), 8)  # it computes in double precision
         return TensorSpec((num,), result)
 
-    return rule
-
-
-def _powers_on_numpy(function: Any) -> Callable[..., np.ndarray]:
     def on_numpy(start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         return function(start, stop, num, **options).astype(dtype or dtypes.default_float())
 
-    return on_numpy
+    return factory(
+        f"{name}(float start, float stop, int num, *, {options}, DType? dtype=None, Device? device=None) -> Tensor",
+        meta=meta,
+        numpy=on_numpy,
+        elements=powers_plan(geometric),
+        doc=doc,
+    )
 
 
-logspace = factory(
-    "logspace(float start, float stop, int num, *, float base=10.0, bool endpoint=True, DType? dtype=None,"
-    " Device? device=None) -> Tensor",
-    meta=_powers_meta("logspace"),
-    numpy=_powers_on_numpy(np.logspace),
-    elements=powers_plan(geometric=False),
-    doc="""Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
+logspace = _powers(
+    "logspace",
+    "float base=10.0, bool endpoint=True",
+    """Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
     >>> tk.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
@@ -244,13 +237,10 @@ logspace = factory(
 )
 
 
-geomspace = factory(
-    "geomspace(float start, float stop, int num, *, bool endpoint=True, DType? dtype=None, Device? device=None)"
-    " -> Tensor",
-    meta=_powers_meta("geomspace"),
-    numpy=_powers_on_numpy(np.geomspace),
-    elements=powers_plan(geometric=True),
-    doc="""Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
+geomspace = _powers(
+    "geomspace",
+    "bool endpoint=True",
+    """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
     >>> tk.geomspace(1, 8, 4).tolist()
     [1.0, 2.0, 4.0, 8.0]
@@ -258,30 +248,35 @@ geomspace = factory(
 )
 
 
-def matrix_meta(operator: str) -> Callable[..., TensorSpec]:
-    """Return the meta rule of a factory of matrices."""
+def matrix_factory(name: str, doc: str, *, below: bool, numpy: Callable[..., Any] | None = None) -> Entry:
+    """Declare a factory of matrices with ones on a diagonal, and ``below`` it."""
 
-    def rule(
+    def meta(
         n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
     ) -> TensorSpec:
         shape = (n_rows, n_rows if n_cols is None else n_cols)
         if min(shape) < 0:
-            raise ValueError(f"[{operator}] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
+            raise ValueError(f"[{name}] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
         return TensorSpec(shape, dtype or dtypes.default_float())
 
-    return rule
+    return factory(
+        f"{name}(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
+        meta=meta,
+        numpy=numpy,
+        elements=diagonal_plan(below),
+        positional=1,
+        doc=doc,
+    )
 
 
-eye = factory(
-    "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=matrix_meta("eye"),
-    elements=diagonal_plan(below=False),
-    positional=1,
-    doc="""Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
+eye = matrix_factory(
+    "eye",
+    """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
 
     >>> tk.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """,
+    below=False,
 )
 
 

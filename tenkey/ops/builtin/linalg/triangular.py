@@ -7,25 +7,22 @@ import numpy as np
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
-from ...declare import Entry, composite, factory, linear
+from ...declare import Entry, composite, linear
 from ...declare.samples import normal
-from ..creation import matrix_meta
-from ..element_plans import diagonal_plan
+from ..creation import matrix_factory
 from ..elementwise.comparison import where
 
-tri = factory(
-    "tri(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=matrix_meta("tri"),
-    numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
-        n_rows, n_cols, max(-n_rows, min(k, n_rows if n_cols is None else n_cols)), dtype or default_float()
-    ),
-    elements=diagonal_plan(below=True),
-    positional=1,
-    doc="""Return a matrix with ones on the ``k``-th diagonal and below, and zeros above.
+tri = matrix_factory(
+    "tri",
+    """Return a matrix with ones on the ``k``-th diagonal and below, and zeros above.
 
     >>> tk.tri(2, 3, dtype=tk.int64).tolist()
     [[1, 0, 0], [1, 1, 0]]
     """,
+    below=True,
+    numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
+        n_rows, n_cols, max(-n_rows, min(k, n_rows if n_cols is None else n_cols)), dtype or default_float()
+    ),
 )
 
 
