@@ -14,8 +14,7 @@ whose dtype is of the same kind or a later one (bool, integer, float, complex). 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -140,8 +139,9 @@ def derive_inplace(
     }  # fmt: skip
     if methods:
         facets["Methods"] = Methods(methods)
+    others = [replaced(a, kwarg_only=False) if a.kwarg_only else a for a in operator.schema.arguments[1:]]
     return registry.define(
-        _inplace_schema(operator.schema),
+        _inplace_schema(operator.schema, others),
         facets=facets,
         tags=(Tag.INPLACE_VARIANT, *tags),
         site=operator.site,
@@ -154,20 +154,17 @@ _TENSOR: Final = BaseType("Tensor")
 _RESULT: Final = (Return(None, _TENSOR, _WRITTEN),)
 
 
-def _inplace_schema(schema: FunctionSchema) -> FunctionSchema:
-    """Return the schema ``(Tensor(a!) x, ...) -> Tensor(a!)``, without keyword-only arguments."""
-    first, *others = schema.arguments
-    rest = [replaced(a, kwarg_only=False) if a.kwarg_only else a for a in others]
-    written = Argument(first.name, _TENSOR, alias=_WRITTEN)
-    return FunctionSchema(schema.namespace, f"{schema.base_name}_", schema.overload_name, (written, *rest), _RESULT)
+def _inplace_schema(schema: FunctionSchema, others: Iterable[Argument]) -> FunctionSchema:
+    """Return the schema ``(Tensor(a!) x, ...) -> Tensor(a!)`` with these arguments after the first."""
+    written = Argument(schema.arguments[0].name, _TENSOR, alias=_WRITTEN)
+    return FunctionSchema(schema.namespace, f"{schema.base_name}_", schema.overload_name, (written, *others), _RESULT)
 
 
 def _derive_inplace_by_copy(operator: Operator) -> Operator:
     """Define the in-place variant of any other operator with the tag: copy its result into the first argument."""
     schema = operator.schema
-    tensor = BaseType("Tensor")
     first = schema.arguments[0] if schema.arguments else None
-    if first is None or first.type != tensor or first.kwarg_only or [r.type for r in schema.returns] != [tensor]:
+    if first is None or first.type != _TENSOR or first.kwarg_only or [r.type for r in schema.returns] != [_TENSOR]:
         raise RegistrationError(
             f"[{operator.name}] has the tag 'inplace', but its schema is {schema}: only an operator (Tensor x, ...) "
             "-> Tensor can have an in-place variant. Remove the tag."
@@ -176,12 +173,8 @@ def _derive_inplace_by_copy(operator: Operator) -> Operator:
     def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return write_out(operator, x, *args, out=x, **kwargs)
 
-    starred = [
-        f"*, {a}" if a.kwarg_only and not before.kwarg_only else str(a) for before, a in pairwise(schema.arguments)
-    ]
-    rest = "".join(f", {a}" for a in starred)
     return registry.define(
-        parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
+        _inplace_schema(schema, schema.arguments[1:]),
         facets={"Composite": Composite(write), "DerivedFrom": operator},
         tags=(Tag.INPLACE_VARIANT,),
         site=operator.site,
@@ -192,12 +185,11 @@ def _derive_inplace_by_copy(operator: Operator) -> Operator:
 def derive_out(operator: Operator) -> Operator:
     """Define the overload of a pointwise operator or a reduction that writes into a tensor ``out``."""
     schema = operator.schema
-    keywords = [str(a) for a in schema.arguments if a.kwarg_only]
-    arguments = ", ".join([str(a) for a in schema.arguments if not a.kwarg_only] + ["*", *keywords])
+    out = Argument("out", _TENSOR, kwarg_only=True, alias=_WRITTEN)
     overload = f"{schema.overload_name}_out" if schema.overload_name else "out"
     composite = Composite(functools.partial(_into, operator), implicit=False)
     return registry.define(
-        parse_schema(f"{schema.name}.{overload}({arguments}, Tensor(a!) out) -> Tensor(a!)"),
+        FunctionSchema(schema.namespace, schema.base_name, overload, (*schema.arguments, out), _RESULT),
         facets={"Composite": composite, "Out": Out(operator), "DerivedFrom": operator},
         tags=(Tag.OUT, Tag.VARIANT),
         site=operator.site,
