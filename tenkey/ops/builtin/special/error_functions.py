@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import REAL_TO_FLOAT, elementwise, pointwise
+from ...declare import elementwise
 from ..elementwise.exponential import exp
 from . import coefficients as c
 from .series import horner, power_series
@@ -20,21 +20,17 @@ _SQRT_HALF: Final = math.sqrt(0.5)
 _SQRT_2PI: Final = math.sqrt(2 * math.pi)
 _SHORT_EXP: Final = tuple(1 / math.factorial(k) for k in range(6))
 
-real_erf = pointwise(
-    "real_erf(Tensor x) -> Tensor",
-    scalar=lambda T: s.erf,
-    promote=REAL_TO_FLOAT,
-    tags=(Tag.INTERNAL,),
-    doc="Compute ``tk.special.erf`` of real numbers.",
-)
 
-real_erfc = pointwise(
-    "real_erfc(Tensor x) -> Tensor",
-    scalar=lambda T: s.erfc,
-    promote=REAL_TO_FLOAT,
-    tags=(Tag.INTERNAL,),
-    doc="Compute ``tk.special.erfc`` of real numbers.",
-)
+@elementwise(tags=(Tag.INTERNAL,))
+def real_erf(T: Any, x: Any) -> Any:
+    """Compute ``tk.special.erf`` of real numbers."""
+    return s.erf(x)
+
+
+@elementwise(tags=(Tag.INTERNAL,))
+def real_erfc(T: Any, x: Any) -> Any:
+    """Compute ``tk.special.erfc`` of real numbers."""
+    return s.erfc(x)
 
 
 def _erfcx_of_positive(T: Any, x: Any) -> Any:

@@ -14,14 +14,12 @@ from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import (
     EACH_TO_FLOAT,
-    REAL_TO_FLOAT,
     Decomposition,
     Entry,
     TensorSpec,
     broadcast,
     composite,
     elementwise,
-    pointwise,
     structured,
 )
 from ...shapes import broadcast_shapes
@@ -74,6 +72,14 @@ def _gamma_of_positive(T: Any, x: Any) -> Any:
     return s.where(low, below, s.where(s.logical_or(s.isinf(half), x > 200), T(math.inf), above))
 
 
+def _reflected(T: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the magnitude of x, its gamma function, the nearest whole number, and the sine of pi x."""
+    size, whole = s.abs(x), s.round(x)
+    odd = whole - 2 * s.floor(whole * 0.5)
+    positive = _gamma_of_positive(T, s.where(size == 0, T(1), size))
+    return size, positive, whole, (1 - 2 * odd) * s.sin((x - whole) * math.pi)
+
+
 @elementwise(partials=lambda x, out: out * special_digamma(x), domain=(2.2, 6.0))
 def special_gamma(T: Any, x: Any) -> Any:
     """Return the gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0.
@@ -81,28 +87,11 @@ def special_gamma(T: Any, x: Any) -> Any:
     >>> tk.special.gamma(tk.asarray([1.0, 5.0])).tolist()
     [1.0, 24.0]
     """
-    size = s.abs(x)
-    positive = _gamma_of_positive(T, s.where(size == 0, T(1), size))
-    whole = s.round(x)
-    odd = whole - 2 * s.floor(whole * 0.5)
-    distance = x - whole
-    sine = (1 - 2 * odd) * s.sin(distance * math.pi)
-    negative = s.where(distance == 0, T(math.nan), (-math.pi / positive) / sine / x)
+    size, positive, whole, sine = _reflected(T, x)
+    negative = s.where(x - whole == 0, T(math.nan), (-math.pi / positive) / sine / x)
     tiny = size < T.eps / 4  # 1 / x may be infinite
     result = s.where(tiny, T(1) / x, s.where(x > 0, positive, negative))
     return s.where(s.isnan(x), x, result)
-
-
-def _reciprocal_gamma(T: Any, x: Any) -> Any:
-    size = s.abs(x)
-    positive = _gamma_of_positive(T, s.where(size == 0, T(1), size))
-    whole = s.round(x)
-    odd = whole - 2 * s.floor(whole * 0.5)
-    sine = (1 - 2 * odd) * s.sin((x - whole) * math.pi)
-    negative = -x * sine * positive * (1 / math.pi)
-    pole = s.logical_and(x <= 0, x == whole)
-    result = s.where(x > 0, T(1) / positive, s.where(pole, T(0), negative))
-    return s.where(size < T.eps / 4, x, s.where(s.isnan(x), x, result))
 
 
 def _reciprocal_slope(x: Tensor, out: Tensor) -> Tensor:
@@ -119,7 +108,11 @@ def special_rgamma(T: Any, x: Any) -> Any:
     >>> tk.special.rgamma(tk.asarray([-1.0, 0.0, 1.0, 3.0])).tolist()
     [0.0, 0.0, 1.0, 0.5]
     """
-    return _reciprocal_gamma(T, x)
+    size, positive, whole, sine = _reflected(T, x)
+    negative = -x * sine * positive * (1 / math.pi)
+    pole = s.logical_and(x <= 0, x == whole)
+    result = s.where(x > 0, T(1) / positive, s.where(pole, T(0), negative))
+    return s.where(size < T.eps / 4, x, s.where(s.isnan(x), x, result))
 
 
 @elementwise(differentiable=False)
@@ -135,49 +128,35 @@ def special_gammasgn(T: Any, x: Any) -> Any:
     return s.where(x > 0, T(1), s.where(x == 0, s.copysign(T(1), x), s.where(s.isnan(x), x, negative)))
 
 
-special_gammaln = pointwise(
-    "special_gammaln(Tensor x) -> Tensor",
-    scalar=lambda T: s.lgamma,
-    partials=lambda x: special_digamma(x),
-    promote=REAL_TO_FLOAT,
-    domain=(2.2, 6.0),
-    doc="""Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ...
+@elementwise(partials=lambda x: special_digamma(x), domain=(2.2, 6.0))
+def special_gammaln(T: Any, x: Any) -> Any:
+    """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ...
 
     >>> tk.special.gammaln(tk.asarray([1.0, 2.0])).tolist()
     [0.0, 0.0]
-    """,
-)
+    """
+    return s.lgamma(x)
 
 
-def _digamma(name: str, doc: str, **options: Any) -> Entry:
-    return pointwise(
-        f"{name}(Tensor x) -> Tensor",
-        scalar=lambda T: s.digamma,
-        partials=lambda x: special_polygamma(1, x),
-        promote=REAL_TO_FLOAT,
-        domain=(2.2, 6.0),
-        doc=doc,
-        **options,
-    )
-
-
-special_digamma: Entry = _digamma(
-    "special_digamma",
+@elementwise(partials=lambda x: special_polygamma(1, x), domain=(2.2, 6.0))
+def special_digamma(T: Any, x: Any) -> Any:
     """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers.
 
     >>> f"{tk.special.digamma(tk.asarray(1.0)):.5f}"
     '-0.57722'
-    """,
-)
+    """
+    return s.digamma(x)
 
-special_psi = _digamma(
-    "special_psi",
+
+@elementwise(partials=lambda x: special_polygamma(1, x), domain=(2.2, 6.0))
+def special_psi(T: Any, x: Any) -> Any:
     """Return ``digamma``, by its other name in SciPy.
 
     >>> f"{tk.special.psi(tk.asarray(1.0)):.5f}"
     '-0.57722'
-    """,
-)
+    """
+    return s.digamma(x)
+
 
 # ---- derivatives of digamma
 
