@@ -19,7 +19,6 @@ from .common import (
     check_square,
     differences,
     hermitian,
-    inexact_array,
     lapack,
     on_diagonal,
     reciprocal_off_diagonal,
@@ -145,11 +144,6 @@ def _complex(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return a if a.dtype.kind == "c" else a.astype(dtypes.complex_of(a.dtype))
 
 
-def _eig_on_numpy(x: np.ndarray[Any, Any]) -> Any:
-    w, v = np.linalg.eig(inexact_array(x))
-    return _complex(w), _complex(v)
-
-
 def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
     g_values, g_vectors = g
     w, v = out
@@ -166,7 +160,10 @@ def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 
 
 _eig = lapack(
-    "lapack_eig(Tensor x) -> (Tensor, Tensor)", _eig_on_numpy, converts=True, meta=_eig_meta, vjp={"x": _eig_vjp}
+    "lapack_eig(Tensor x) -> (Tensor, Tensor)",
+    lambda x: tuple(map(_complex, np.linalg.eig(x))),
+    meta=_eig_meta,
+    vjp={"x": _eig_vjp},
 )
 
 

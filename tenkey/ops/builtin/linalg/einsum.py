@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -255,15 +256,12 @@ def _optimizer() -> Any:
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, int]:
     """Return the pair whose product has the fewest elements."""
-    best: tuple[int, int, int] | None = None
-    for i in range(len(terms)):
-        for j in range(i + 1, len(terms)):
-            others = result + "".join(t for k, t in enumerate(terms) if k not in (i, j))
-            cost = prod([sizes[label] for label in set(terms[i] + terms[j]) if label in others])
-            if best is None or cost < best[0]:
-                best = (cost, i, j)
-    assert best is not None
-    return best[1], best[2]
+
+    def elements(pair: tuple[int, int]) -> int:
+        others = result + "".join(t for k, t in enumerate(terms) if k not in pair)
+        return prod([sizes[label] for label in set(terms[pair[0]] + terms[pair[1]]) if label in others])
+
+    return min(combinations(range(len(terms)), 2), key=elements)
 
 
 def _path(terms: list[str], result: str, sizes: dict[str, int]) -> list[tuple[int, ...]] | None:
@@ -318,10 +316,6 @@ def _steps(text: str, shapes: tuple[tuple[int, ...], ...]) -> _Steps:
     return steps
 
 
-def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
-    return _steps(text, tuple([x.shape for x in operands])).run(operands)
-
-
 _samples = normal(
     ("ij,jk->ik", ([2, 3], [3, 4])), ("ij,jk", ([2, 3], [3, 4])), ("ii", ([3, 3],)), ("ii->i", ([3, 3],)),
     ("ij->ji", ([2, 3],)), ("ij->", ([2, 3],)), ("i,j->ij", ([2], [3])), ("bij,bjk->bik", ([2, 2, 3], [2, 3, 2])),
@@ -338,4 +332,4 @@ _samples = normal(
 )
 def einsum_operator(subscripts: str, operands: Sequence[Tensor]) -> Tensor:
     """Compute ``tk.einsum``."""
-    return _einsum(subscripts, operands)
+    return _steps(subscripts, tuple([x.shape for x in operands])).run(operands)

@@ -156,10 +156,7 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     if repeats.device.type == "meta":
         raise NotImplementedError(_REPEATS_VALUES)
     if repeats.size == 1:
-        count = int(repeats.item())
-        if count < 0:
-            raise ValueError(REPEATED_NEGATIVELY.format(operator="repeat", count=count))
-        return repeat_each(x, count, i)
+        return repeat_each(x, int(repeats.item()), i)
     if repeats.size and (repeats < 0).any():
         raise ValueError(REPEATED_NEGATIVELY.format(operator="repeat", count=repeats.min().item()))
     return take(x, repeat_indices(repeats), axis=i)

@@ -12,7 +12,7 @@ an element, and saves neither its input nor its result. Guarded by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,13 +36,10 @@ from ..shape.views import permute_dims, reshape
 from ..shape.views import slice as slice_view
 
 
-def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorSpec]:
-    def rule(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> TensorSpec:
-        refuse_complex(operator, x.dtype)
-        normalize_axis(operator, axis, x.ndim)
-        return TensorSpec(x.shape, dtype or x.dtype)
-
-    return rule
+def _argsort_meta(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> TensorSpec:
+    refuse_complex("argsort", x.dtype)
+    normalize_axis("argsort", axis, x.ndim)
+    return TensorSpec(x.shape, int64)
 
 
 def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
@@ -135,7 +132,7 @@ def starts_of(values: Tensor, *, alike: bool = False) -> Tensor:
 
 def argsort_rows(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Compute ``argsort`` by the backend's ``sort``."""
-    _meta("argsort", int64)(x, axis=axis, descending=descending, stable=stable)
+    _argsort_meta(x, axis=axis)
     return from_rows(_ordered(x, axis, descending)[1], x.shape, axis)
 
 
@@ -159,7 +156,7 @@ def _sort_samples(rng: np.random.Generator) -> Any:
 
 argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
-    meta=_meta("argsort", int64),
+    meta=_argsort_meta,
     numpy=host_argsort,
     decomposition=Decomposition(argsort_rows, needs=("sort",)),
     quiet=True,
