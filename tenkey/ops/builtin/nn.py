@@ -21,7 +21,7 @@ from .elementwise.exponential import exp, log, rsqrt
 from .indexing.advanced_indexing import take_along_axis
 from .reductions.reduction import is_half, max, mean, sum
 from .shape.copying import as_dtype, cast, clone, floating
-from .shape.views import expand_dims, reshape, squeeze
+from .shape.views import along_axis, expand_dims, squeeze
 
 _samples = normal([3, 4], ([3, 4], {"axis": 0}))
 _gradient_samples = normal(([3, 4], [3, 4], -1), ([3, 4], [3, 4], 0))
@@ -239,11 +239,6 @@ _NORMALIZED: Final = (
 _NORM: Final = "Tensor x, Tensor? weight=None, Tensor? bias=None, *, int axis=-1, float eps=1e-05"
 
 
-def _along(x: Tensor, ndim: int, axis: int) -> Tensor:
-    """Return a vector in the shape in which it broadcasts along an axis."""
-    return reshape(x, tuple([-1 if i == axis % ndim else 1 for i in range(ndim)]))
-
-
 def _normalized(x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
     """Return the normalized elements, and the factor by which their deviations were scaled; of halves in float32."""
     if is_half(x.dtype):  # the square of 256 is beyond float16
@@ -294,7 +289,7 @@ def _slope(x: Any, g: Any, weight: Any, mean: Any, scale: Any, shift: Any, tilt:
 def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, eps: float) -> Tensor:
     """Return the gradient of ``layer_norm`` by the elements."""
     normalized, scale = _normalized(x, axis, eps)
-    inner = g if weight is None else g * _along(weight, x.ndim, axis)
+    inner = g if weight is None else g * along_axis(weight, axis, x.ndim)
     shift = mean(inner, axis=axis, keepdims=True)
     tilt = mean(inner * normalized, axis=axis, keepdims=True)
     return _rounded(scale * (inner - shift - normalized * tilt), g, x, weight)
@@ -389,9 +384,9 @@ def layer_norm(
             )
     out, _ = _normalized(x, i, eps)
     if weight is not None:
-        out = out * _along(weight, x.ndim, i)
+        out = out * along_axis(weight, i, x.ndim)
     if bias is not None:
-        out = out + _along(bias, x.ndim, i)
+        out = out + along_axis(bias, i, x.ndim)
     return _rounded(out, x, weight, bias)
 
 

@@ -40,40 +40,35 @@ def _draw(
     *,
     shape: str = "int[1] shape",
     meta: Callable[..., TensorSpec] = _float_meta,
-    numpy: Callable[..., Any] | None = None,
-    elements: Callable[..., ElementPlan] | None = None,
-    decomposition: Callable[..., Any] | None = None,
-    needs: tuple[str, ...] = (),
+    **kernels: Any,
 ) -> Entry:
     return factory(
         f"{name}({shape}, int seed, int stream, int start, *, {options}Device? device=None) -> Tensor",
         meta=meta,
-        numpy=numpy,
-        elements=elements,
-        decomposition=Decomposition(decomposition, needs) if decomposition is not None else None,
         tags=(Tag.INTERNAL,),
+        **kernels,
         doc=f"Draw {what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence.",
     )
 
 
 random_uniform = _draw(
     "random_uniform", "uniform numbers in [low, high)", "float low=0.0, float high=1.0, DType? dtype=None, ",
-    decomposition=decompositions.uniform,
+    decomposition=Decomposition(decompositions.uniform),
 )  # fmt: skip
 random_normal = _draw(
-    "random_normal", "standard normal numbers", "DType? dtype=None, ", decomposition=decompositions.normal
-)
+    "random_normal", "standard normal numbers", "DType? dtype=None, ",
+    decomposition=Decomposition(decompositions.normal),
+)  # fmt: skip
 random_integers = _draw(
     "random_integers", "integers in [low, high)", "int low, int high, DType? dtype=None, ", meta=_integer_meta,
-    decomposition=decompositions.integers,
+    decomposition=Decomposition(decompositions.integers),
 )  # fmt: skip
 random_permutation = _draw(
     "random_permutation",
     "the numbers 0 to n - 1 in random order",
     shape="int n",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
-    decomposition=decompositions.permutation,
-    needs=("sort",),
+    decomposition=Decomposition(decompositions.permutation, needs=("sort",)),
 )
 
 
@@ -92,7 +87,7 @@ random_standard = _draw(
     "numbers of a standard distribution",
     "str kind='exponential', DType? dtype=None, ",
     numpy=_standard_on_numpy,
-    decomposition=decompositions.standard,
+    decomposition=Decomposition(decompositions.standard),
 )
 
 

@@ -16,6 +16,8 @@ where(isnan(x) | (x < 0), 0, x)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -50,21 +52,10 @@ def _operation(example: str, summary: str, parameters: str, returns: str = "Oper
     return function
 
 
-def _unary(example: str, summary: str) -> Unary[float]:
-    return _operation(example, summary, "x")  # type: ignore[no-any-return]
-
-
-def _binary(example: str, summary: str, parameters: str = "xy") -> Binary[float]:
-    return _operation(example, summary, parameters)  # type: ignore[no-any-return]
-
-
-def _unary_condition(example: str, summary: str) -> Unary[bool]:
-    return _operation(example, summary, "x", "Condition")  # type: ignore[no-any-return]
-
-
-def _binary_condition(example: str, summary: str) -> Binary[bool]:
-    return _operation(example, summary, "xy", "Condition")  # type: ignore[no-any-return]
-
+_unary: Callable[[str, str], Unary[float]] = partial(_operation, parameters="x")
+_binary: Callable[..., Binary[float]] = partial(_operation, parameters="xy")
+_unary_condition: Callable[[str, str], Unary[bool]] = partial(_operation, parameters="x", returns="Condition")
+_binary_condition: Callable[[str, str], Binary[bool]] = partial(_operation, parameters="xy", returns="Condition")
 
 exp = _unary("exp(1.0) -> 2.718281828459045", "e to the power x.")
 exp2 = _unary("exp2(3.0) -> 8.0", "2 to the power x.")

@@ -57,6 +57,19 @@ def _operator(operation: str) -> tuple[_Method, _Method]:
     return left, right
 
 
+def _unary(operation: str) -> Callable[[Expression], Expression]:
+    return lambda self: make(operation, self)
+
+
+def _refused(what: str) -> Callable[[Expression], NoReturn]:
+    """Return a method by which Python would make a number of an expression."""
+
+    def method(self: Expression) -> NoReturn:
+        raise TypeError(_NO_PYTHON_NUMBER.format(self, what))
+
+    return method
+
+
 class Expression:
     """A node of a scalar expression graph; see Note [Interning].
 
@@ -119,6 +132,15 @@ class Expression:
     __le__ = _operator("less_equal")[0]
     __gt__ = _operator("greater")[0]
     __ge__ = _operator("greater_equal")[0]
+    __neg__ = _unary("negative")
+    __abs__ = _unary("abs")
+    __floor__ = _unary("floor")
+    __ceil__ = _unary("ceil")
+    __trunc__ = _unary("trunc")
+    __float__ = _refused("float() or math function")
+    __int__ = _refused("int()")
+    __index__ = _refused("indexing or range()")
+    __complex__ = _refused("complex() or cmath function")
 
     def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
         return _binary("equal", self, other)
@@ -134,23 +156,8 @@ class Expression:
     def __rdivmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return other // self, other % self
 
-    def __neg__(self) -> Expression:
-        return make("negative", self)
-
     def __pos__(self) -> Expression:
         return self
-
-    def __abs__(self) -> Expression:
-        return make("abs", self)
-
-    def __floor__(self) -> Expression:
-        return make("floor", self)
-
-    def __ceil__(self) -> Expression:
-        return make("ceil", self)
-
-    def __trunc__(self) -> Expression:
-        return make("trunc", self)
 
     def __invert__(self) -> Expression:
         return make("logical_not" if self.kind == "boolean" else "bitwise_invert", self)
@@ -170,18 +177,6 @@ class Expression:
                 "write the choice as where(condition, a, b), and combine conditions by &, | and ~."
             )
         return decide(_to_kind(self, "boolean"))
-
-    def __float__(self) -> NoReturn:
-        raise TypeError(_NO_PYTHON_NUMBER.format(self, "float() or math function"))
-
-    def __int__(self) -> NoReturn:
-        raise TypeError(_NO_PYTHON_NUMBER.format(self, "int()"))
-
-    def __index__(self) -> NoReturn:
-        raise TypeError(_NO_PYTHON_NUMBER.format(self, "indexing or range()"))
-
-    def __complex__(self) -> NoReturn:
-        raise TypeError(_NO_PYTHON_NUMBER.format(self, "complex() or cmath function"))
 
 
 Operand: TypeAlias = Expression | float

@@ -19,7 +19,7 @@ from ..elementwise.rounding import floor
 from ..reductions.cumulative import cumulative_sum
 from ..reductions.reduction import sum
 from ..shape.copying import clone, concat, floating, stack
-from ..shape.views import broadcast_to, reshape, select_index, slice
+from ..shape.views import along_axis, broadcast_to, reshape, select_index, slice
 
 
 def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
@@ -102,10 +102,6 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return slice(x, axis, first, last, 1)
 
 
-def _along(steps: Tensor, axis: int, ndim: int) -> Tensor:
-    return reshape(steps, tuple([steps.shape[0] if i == axis else 1 for i in range(ndim)]))
-
-
 def _gradient_even(x: Tensor, h: Any, axis: int, order: int) -> Tensor:
     inner = (part(x, axis, 2, x.shape[axis]) - part(x, axis, 0, -2)) / (2 * h)
     n = x.shape[axis]
@@ -137,8 +133,8 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
         last = w * (k / (h * (h + k))) - y * ((h + k) / (h * k)) + z * ((2 * k + h) / (k * (h + k)))
     parts = [first]
     if n > 2:
-        before = _along(slice(steps, 0, 0, n - 2, 1), axis, x.ndim)
-        after = _along(slice(steps, 0, 1, n - 1, 1), axis, x.ndim)
+        before = along_axis(slice(steps, 0, 0, n - 2, 1), axis, x.ndim)
+        after = along_axis(slice(steps, 0, 1, n - 1, 1), axis, x.ndim)
         lower = part(x, axis, 0, -2) * (-after / (before * (before + after)))
         middle = part(x, axis, 1, -1) * ((after - before) / (before * after))
         parts.append(lower + middle + part(x, axis, 2, n) * (before / (after * (before + after))))
@@ -232,7 +228,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     x = floating(concrete(x, y))
     j = i - y.ndim + x.ndim  # the same axis of x, counted from the last
     if x.shape == (n,):
-        steps = _along(inner(x, 0, 1) - inner(x, 0, 0), i, y.ndim)
+        steps = along_axis(inner(x, 0, 1) - inner(x, 0, 0), i, y.ndim)
     elif j >= 0 and x.shape[j] == n:
         broadcast_shapes("trapezoid", y.shape, x.shape)
         steps = inner(x, j, 1) - inner(x, j, 0)

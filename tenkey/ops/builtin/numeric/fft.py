@@ -24,7 +24,7 @@ from ..elementwise.comparison import where
 from ..elementwise.complex import conj, conjugated, like_operand, real
 from ..linalg.common import inexact, inexact_array
 from ..shape.copying import cast, concatenate
-from ..shape.views import reshape, slice
+from ..shape.views import along_axis, slice
 
 _OPPOSITE: Final = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
@@ -92,18 +92,16 @@ def _half_samples(rng: np.random.Generator) -> Any:
 def _transform(
     name: str,
     *,
-    meta: Callable[..., TensorSpec],
     vjp: Callable[..., Tensor],
-    doc: str,
     numpy: Callable[..., Any] | None = None,
     samples: Callable[..., Any] = _samples,
+    **options: Any,
 ) -> Entry:
     def on_numpy(x: Any, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
         return getattr(np.fft, name)(inexact_array(x), n, axis, norm)
 
     return structured(
         f"fft_{name}(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
-        meta=meta,
         numpy=numpy or on_numpy,
         widens=True,
         strict=True,
@@ -111,7 +109,7 @@ def _transform(
         jvp=linear("x"),
         sample_inputs=samples,
         batch=along("axis"),
-        doc=doc,
+        **options,
     )
 
 
@@ -197,7 +195,7 @@ def _irfft_vjp(g: Tensor, x_meta: Any, axis: int, norm: str) -> Tensor:
     i = normalize_axis("irfft", axis, len(x_meta.shape))
     n = g.shape[i]
     half = rfft(g, axis=i, norm=_OPPOSITE[norm])
-    k = reshape(arange(half.shape[i], device=g.device), _with_length((1,) * g.ndim, i, half.shape[i]))
+    k = along_axis(arange(half.shape[i], device=g.device), i, g.ndim)
     once = (k == 0) if n % 2 else (k == 0) | (k == n // 2)
     weighted = where(once, half, half * 2.0)
     return like_operand(_resized(weighted, x_meta.shape[i], i), x_meta)

@@ -18,7 +18,7 @@ from ..elementwise.comparison import greater_equal, logical_and, where
 from ..elementwise.complex import refuse_complex
 from ..reductions.reduction import sum
 from ..shape.copying import as_dtype, cast
-from ..shape.views import reshape
+from ..shape.views import along_axis, reshape
 from .bin_rules import edges_by_rule
 from .histogram import (
     bin_sums,
@@ -124,8 +124,7 @@ def counts_on_grid(
         counts = counts if counts.dtype.kind in "fc" else cast(counts, dtype)
         counts = counts / sum(counts)
         for i, edge in enumerate(edges):
-            lengths = cast(widths_of(edge), counts.dtype)
-            counts = counts / reshape(lengths, tuple([-1 if k == i else 1 for k in range(len(shape))]))
+            counts = counts / along_axis(cast(widths_of(edge), counts.dtype), i, len(shape))
     return counts
 
 

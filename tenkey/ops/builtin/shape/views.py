@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -140,6 +141,11 @@ def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
         raise ValueError(f"[broadcast_to] a tensor of shape {before} cannot be broadcast to {target}.")
     stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], strides_of(x))]
     return target, (*[0] * lead, *stretched), 0
+
+
+def along_axis(x: Tensor, axis: int, ndim: int) -> Tensor:
+    """Return a vector in the shape in which it broadcasts along an axis of ``ndim`` dimensions."""
+    return reshape(x, tuple([-1 if i == axis % ndim else 1 for i in range(ndim)]))
 
 
 def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -282,8 +288,7 @@ def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) ->
 
 def slice_of(start: int | None, stop: int | None, step: int | None, length: int) -> tuple[int, int, int]:
     """Return Python's ``slice(start, stop, step).indices(length)``."""
-    indices: tuple[int, int, int] = slice_builtin(start, stop, step).indices(length)
-    return indices
+    return builtins.slice(start, stop, step).indices(length)
 
 
 def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
@@ -297,8 +302,6 @@ def _slice_again(x: Tensor, shape: tuple[int, ...], axis: int, start: int, step:
     first = slice_of(start, None, step, x.shape[i])[0]
     return slice(x, i, first, first + shape[i] * step, step)
 
-
-slice_builtin: Any = slice
 
 slice: Entry = view(
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",

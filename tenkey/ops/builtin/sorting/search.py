@@ -30,7 +30,7 @@ from ..elementwise.comparison import equal, logical_or, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import along_gradient, take, take_along_axis
 from ..shape.copying import as_dtype, clone, concat
-from ..shape.views import reshape
+from ..shape.views import along_axis
 from ..shape.views import slice as slice_view
 from .insertion import insertion_places
 from .sort import argsort_rows, host_argsort, sorting_order, unsorted_gradient
@@ -285,7 +285,7 @@ def _running(name: str, larger: Any, replaces: Any, accumulate: Any) -> tuple[En
         own = logical_or(equal(x, running(x, i)), not_equal(x, x))
         n = x.shape[i]
         short = int32 if n < 1 << 31 else int64  # half the memory
-        places = reshape(arange(n, device=x.device, dtype=short), [-1 if d == i else 1 for d in range(x.ndim)])
+        places = along_axis(arange(n, device=x.device, dtype=short), i, x.ndim)
         indices = as_dtype(running_max(where(own, places, 0), i), int64)
         return take_along_axis(x, indices, axis=i), indices
 
