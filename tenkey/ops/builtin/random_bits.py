@@ -8,7 +8,7 @@ makes the samplers of them. Guarded by ``tests/random/test_on_devices.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -17,8 +17,7 @@ import numpy as np
 from ...core import random as core_random
 from ...core.dtypes import names as dtypes
 from ...core.random import exact_functions as exact
-from ...dispatch.tags import Tag
-from ..declare import Entry, pointwise
+from ..declare import internal_function
 from ..declare.promotion import Promotion
 from ..scalar import abs, floor, isnan, maximum, minimum, where
 
@@ -58,12 +57,7 @@ def _pair(element: Any, stream: Any, seed: Any) -> Any:
     return where((element & 1) == 0, exact.double(w0, w1), exact.double(w2, w3))
 
 
-def _of_integers(schema: str, function: Callable[..., Any], doc: str) -> Entry:
-    return pointwise(
-        f"{schema} -> Tensor", scalar=lambda T: function, promote=_WORDS, domain=(0.0, 100.0), differentiable=False,
-        tags=(Tag.INTERNAL, Tag.DERIVED), doc=doc,
-    )  # fmt: skip
-
+_of_integers: Final = partial(internal_function, promote=_WORDS, domain=(0.0, 100.0))
 
 random_word = _of_integers(
     "random_word(Tensor element, Tensor stream, int seed)", _word, 'Return the word of each element, layout "words".'
@@ -164,36 +158,32 @@ def _stirling(k: Any) -> Any:
     return result
 
 
-def _of_floats(
-    name: str, argument: str, function: Callable[[Any], Any], domain: tuple[float, float], doc: str
-) -> Entry:
-    return pointwise(
-        f"{name}(Tensor {argument}) -> Tensor", scalar=lambda T: function, promote=_DOUBLE, domain=domain,
-        differentiable=False, tags=(Tag.INTERNAL, Tag.DERIVED), doc=doc,
-    )  # fmt: skip
-
+_of_floats: Final = partial(internal_function, promote=_DOUBLE)
 
 random_double_log = _of_floats(
-    "random_double_log", "x", _log, (0.01, 20.0), "Return logarithms of numbers of at least 0, in float64."
+    "random_double_log(Tensor x)", _log, "Return logarithms of numbers of at least 0, in float64.", domain=(0.01, 20.0)
 )
-random_double_exp = _of_floats("random_double_exp", "x", _exp, (-4.0, 4.0), "Return exponentials in float64.")
+random_double_exp = _of_floats(
+    "random_double_exp(Tensor x)", _exp, "Return exponentials in float64.", domain=(-4.0, 4.0)
+)
 random_double_log1p = _of_floats(
-    "random_double_log1p", "x", _log1p, (-0.9, 4.0), "Return log(1 + x) in float64 for x of at least -1."
+    "random_double_log1p(Tensor x)", _log1p, "Return log(1 + x) in float64 for x of at least -1.", domain=(-0.9, 4.0)
 )
 random_cosine = _of_floats(
-    "random_cosine",
-    "turns",
-    lambda turns: exact.cosine(_SCALARS, turns),
-    (0.0, 0.99),
+    "random_cosine(Tensor turns)",
+    partial(exact.cosine, _SCALARS),
     "Return cos(2 pi x) for x in [0, 1).",
+    domain=(0.0, 0.99),
 )
 random_sine = _of_floats(
-    "random_sine",
-    "turns",
-    lambda turns: exact.sine(_SCALARS, turns),
-    (0.0, 0.99),
+    "random_sine(Tensor turns)",
+    partial(exact.sine, _SCALARS),
     "Return sin(2 pi x) for x in [0, 1).",
+    domain=(0.0, 0.99),
 )
 random_stirling = _of_floats(
-    "random_stirling", "k", _stirling, (0.0, 30.0), "Return the error of Stirling's formula for k!, in float64."
+    "random_stirling(Tensor k)",
+    _stirling,
+    "Return the error of Stirling's formula for k!, in float64.",
+    domain=(0.0, 30.0),
 )

@@ -11,7 +11,7 @@ from .. import scalar
 from .declaration import Entry, pointwise
 from .promotion import INT_TO_FLOAT, REAL_TO_FLOAT, Promotion
 
-__all__ = ["elementwise", "scalar_function", "unary_function"]
+__all__ = ["elementwise", "internal_function", "scalar_function", "unary_function"]
 
 
 def scalar_function(
@@ -35,6 +35,21 @@ def scalar_function(
         promote=promote,
         methods=(name,) if methods is None else methods,
         tags=(Tag.INPLACE,) if inplace else (),
+        doc=doc,
+        **options,
+    )
+
+
+def internal_function(
+    signature: str, function: Callable[..., Any], doc: str, *, promote: Promotion, **options: Any
+) -> Entry:
+    """Declare a function of scalar expressions as an operator that the compositions of others consist of."""
+    return pointwise(
+        f"{signature} -> Tensor",
+        scalar=lambda T: function,
+        promote=promote,
+        differentiable=False,
+        tags=(Tag.INTERNAL, Tag.DERIVED),
         doc=doc,
         **options,
     )

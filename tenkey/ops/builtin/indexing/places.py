@@ -22,9 +22,8 @@ from ....core.dtypes.names import int64, uint64
 from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.registry import registry
-from ....dispatch.tags import Tag
 from ... import scalar
-from ...declare import pointwise
+from ...declare import internal_function
 from ...declare.promotion import Promotion
 from ...shapes import broadcast_shapes
 from ..creation import zeros
@@ -48,16 +47,14 @@ def _join(place: Any, index: Any, n: Any) -> Any:
     return scalar.where(place < 0, -1, inside)
 
 
-joined_index = pointwise(
-    "joined_index(Tensor place, Tensor index, int n) -> Tensor",
-    scalar=lambda T: _join,
-    promote=Promotion("INDEX", lambda dtype: int64, lambda dtype: dtype, "iu", "integers"),
-    differentiable=False,
-    tags=(Tag.INTERNAL, Tag.DERIVED),
-    doc="""Return the number of a place once a dimension of length ``n`` is added behind those that ``place`` numbers.
+joined_index = internal_function(
+    "joined_index(Tensor place, Tensor index, int n)",
+    _join,
+    """Return the number of a place once a dimension of length ``n`` is added behind those that ``place`` numbers.
 
     It is -1 where ``place`` is, or where the index is out of range.
     """,
+    promote=Promotion("INDEX", lambda dtype: int64, lambda dtype: dtype, "iu", "integers"),
 )
 
 

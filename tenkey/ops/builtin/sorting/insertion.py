@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ....core.dtypes.names import int64, uint8
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import COMPARISON, Entry, pointwise
+from ...declare import COMPARISON, internal_function
 from ...declare.promotion import Promotion
 from ..creation import zeros
 from ..elementwise.arithmetic import minimum
@@ -24,30 +22,23 @@ from ..shape.views import reshape
 _PLACES: Final = Promotion("PLACES", lambda dtype: int64, lambda dtype: dtype, "iu", "integers")
 
 
-def _internal(schema: str, function: Callable[..., Any], promote: Promotion, doc: str, **options: Any) -> Entry:
-    return pointwise(
-        schema, scalar=lambda T: function, promote=promote, differentiable=False, tags=(Tag.INTERNAL, Tag.DERIVED),
-        doc=doc, **options,
-    )  # fmt: skip
-
-
-precedes = _internal(
-    "precedes(Tensor x1, Tensor x2) -> Tensor",
+precedes = internal_function(
+    "precedes(Tensor x1, Tensor x2)",
     lambda x1, x2: s.where(s.isnan(x2), ~s.isnan(x1), x1 < x2),
-    COMPARISON,
     "Return whether an element comes before another one when sorted; NaN is larger than every number.",
+    promote=COMPARISON,
 )
-probed_place = _internal(
-    "probed_place(Tensor place, int step, int n) -> Tensor",
+probed_place = internal_function(
+    "probed_place(Tensor place, int step, int n)",
     lambda place, step, n: s.where(place + step < n, place + step, n) - 1,
-    _PLACES,
     "Return the place of the element of a vector of length ``n`` that decides whether ``place`` advances by ``step``.",
+    promote=_PLACES,
 )
-advanced_place = _internal(
-    "advanced_place(Tensor place, Tensor ahead, int step, int n) -> Tensor",
+advanced_place = internal_function(
+    "advanced_place(Tensor place, Tensor ahead, int step, int n)",
     lambda place, ahead, step, n: s.where(ahead, s.where(place + step <= n, place + step, place), place),
-    _PLACES,
     "Return the places, ``step`` further where ``ahead`` says that more elements come before, but at most ``n``.",
+    promote=_PLACES,
     boolean=("ahead",),
 )
 
