@@ -20,7 +20,7 @@ import numpy as np
 from ...core.dtypes.names import int64
 from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
-from ..declare import Entry, TensorSpec, loop, structured
+from ..declare import Entry, TensorSpec, internal, loop
 from ..shapes import broadcast_shapes
 
 __all__ = ["OUT_OF_RANGE", "check_range", "gather_rows", "scatter_rows_", "sort_rows"]
@@ -66,11 +66,10 @@ def _gather(x: np.ndarray, index: np.ndarray, operator: str, message: str = "") 
     return np.take_along_axis(whole, np.broadcast_to(index, shape), 1)
 
 
-gather_rows: Entry = structured(
+gather_rows: Entry = internal(
     "gather_rows(Tensor x, Tensor index, str operator, str message='') -> Tensor",
     meta=_gather_meta,
     numpy=_gather,
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 4, 3)), rng.integers(0, 4, (2, 5, 3)), "demo"), {}),
         ((rng.standard_normal((2, 4, 3)), rng.integers(0, 4, (1, 5, 1)), "demo"), {}),
@@ -80,7 +79,6 @@ gather_rows: Entry = structured(
         ((rng.standard_normal((2, 0, 3)), np.zeros((2, 0, 3), np.int64), "demo"), {}),
     ],
     batch=loop,
-    tags=(Tag.INTERNAL,),
     doc="""Return ``out[i, j, k] = x[i, index[i, j, k], k]``; the first and last dimensions broadcast.
 
     The indices are int64 and not negative. IndexError in the name of ``operator`` for an index out of range,
@@ -120,13 +118,12 @@ def _scatter_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-scatter_rows_: Entry = structured(
+scatter_rows_: Entry = internal(
     "scatter_rows_(Tensor(a!) x, Tensor index, Tensor source, str mode, str operator) -> Tensor(a!)",
     meta=_scatter_meta,
-    differentiable=False,
     sample_inputs=_scatter_samples,
     batch=loop,
-    tags=(Tag.INTERNAL, Tag.INPLACE_VARIANT),
+    tags=(Tag.INPLACE_VARIANT,),
     doc="""Combine ``x[i, index[i, j, k], k]`` with ``source[i, j, k]`` in place, and return ``x``.
 
     ``mode`` is "set" (of several sources for one place the last remains), "add", "multiply", "minimum" or "maximum";
@@ -153,18 +150,16 @@ def _sort(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.take_along_axis(x, order, 1), order
 
 
-sort_rows: Callable[..., tuple[Tensor, Tensor]] = structured(  # type: ignore[assignment]
+sort_rows: Callable[..., tuple[Tensor, Tensor]] = internal(  # type: ignore[assignment]
     "sort_rows(Tensor x) -> (Tensor values, Tensor order)",
     meta=_sort_meta,
     numpy=_sort,
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((rng.permuted(np.tile([1.0, 2.0, 2.0, -3.0, 0.5], (3, 1)), axis=1),), {}),
         ((rng.standard_normal((0, 3)),), {}),
         ((rng.standard_normal((3, 0)),), {}),
     ],
     batch=loop,
-    tags=(Tag.INTERNAL,),
     doc="""Sort each row of a matrix in ascending order, NaN last; return the elements and the places where they were.
 
     Equal elements (and NaNs) keep their order.

@@ -19,7 +19,7 @@ from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
 from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
-from ..declare import Decomposition, ElementPlan, Entry, TensorSpec, broadcast, core_dims, factory, structured
+from ..declare import Decomposition, ElementPlan, Entry, TensorSpec, broadcast, core_dims, factory, internal
 from ..scalar import index, where
 from . import random_decompositions as decompositions
 from .random_bits import random_double_exp, random_double_log1p
@@ -165,12 +165,11 @@ def _addresses_of(*shape: int) -> Any:
     return _addresses_on_numpy(shape, 0, 3, 0)
 
 
-random_rejection = structured(
+random_rejection = internal(
     "random_rejection(Tensor first, Tensor second, Tensor addresses, int seed, *, str kind) -> Tensor",
     meta=_rejection_meta,
     numpy=_rejection_on_numpy,
     decomposition=_on_devices(_rejection_meta, decompositions.rejection),
-    differentiable=False,
     sample_inputs=lambda rng: (
         [
             ((rng.uniform(1, 20, (2, 3)), np.ones(3), _addresses_of(2, 3), 5), {"kind": kind})
@@ -182,7 +181,6 @@ random_rejection = structured(
         ]
     ),
     batch=core_dims(0, 0, 1),
-    tags=(Tag.INTERNAL,),
     doc="Sample by rejection, each number from its own address; see Note [Addresses of rejection samplers].",
 )
 
@@ -193,20 +191,18 @@ def _hypergeometric_meta(good: Any, bad: Any, sample: Any, addresses: Any, seed:
     return TensorSpec(np.broadcast_shapes(good.shape, bad.shape, sample.shape, addresses.shape[:-1]), dtypes.int64)
 
 
-random_hypergeometric = structured(
+random_hypergeometric = internal(
     "random_hypergeometric(Tensor good, Tensor bad, Tensor sample, Tensor addresses, int seed) -> Tensor",
     meta=_hypergeometric_meta,
     numpy=lambda good, bad, sample, addresses, seed: core_random.samplers.rejection(
         "hypergeometric", good, bad, addresses, seed, sample
     ).astype(np.int64),
     decomposition=_on_devices(_hypergeometric_meta, decompositions.hypergeometric),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([5.0, 90.0, 1000.0]), np.array(70.0), np.array([[3], [60]]), _addresses_of(2, 3), 5), {}),
         ((np.array(7.0), np.array(3.0), np.zeros(0), _addresses_of(0), 5), {}),
     ],
     batch=core_dims(0, 0, 0, 1),
-    tags=(Tag.INTERNAL,),
     doc="Return how many of a sample drawn without replacement are of the first of two kinds.",
 )
 
@@ -220,20 +216,18 @@ def _counts_meta(trials: Any, probabilities: Any, addresses: Any, seed: int) -> 
     return TensorSpec((*outer, probabilities.shape[-1]), dtypes.int64)
 
 
-random_counts = structured(
+random_counts = internal(
     "random_counts(Tensor trials, Tensor probabilities, Tensor addresses, int seed) -> Tensor",
     meta=_counts_meta,
     numpy=lambda trials, probabilities, addresses, seed: core_random.samplers.multinomial(
         trials, probabilities, addresses, seed
     ),
     decomposition=_on_devices(_counts_meta, decompositions.counts, "scan", "gather"),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
         ((np.array(7), np.full((0, 4), 0.25), _addresses_of(0, 4), 5), {}),
     ],
     batch=core_dims(0, 1, 2),
-    tags=(Tag.INTERNAL,),
     doc="Return counts of a multinomial distribution, along a new last axis.",
 )
 
@@ -261,19 +255,17 @@ def _category_meta(weights: Any, uniform: Any) -> TensorSpec:
     return TensorSpec(np.broadcast_shapes(weights.shape[:-1], uniform.shape), dtypes.int64)
 
 
-random_category = structured(
+random_category = internal(
     "random_category(Tensor weights, Tensor uniform) -> Tensor",
     meta=_category_meta,
     numpy=_category_on_numpy,
     decomposition=_on_devices(_category_meta, decompositions.category, "reduction", "scan"),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([0.25, 0.0, 0.75]), rng.uniform(0, 1, (2, 3))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (3, 2))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (0, 2))), {}),
     ],
     batch=core_dims(1, 0),
-    tags=(Tag.INTERNAL,),
     doc="Return the category of a number in [0, 1), by weights along the last axis.",
 )
 
@@ -284,15 +276,13 @@ def _order_meta(keys: Any) -> TensorSpec:
     return TensorSpec(keys.shape, dtypes.int64)
 
 
-random_order = structured(
+random_order = internal(
     "random_order(Tensor keys) -> Tensor",
     meta=_order_meta,
     numpy=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
     decomposition=_on_devices(_order_meta, decompositions.order, "sort"),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     batch=core_dims(1),
-    tags=(Tag.INTERNAL,),
     doc="Return the indices that sort the last axis.",
 )
 
@@ -336,15 +326,13 @@ def _factor_meta(cov: Any) -> TensorSpec:
     return TensorSpec(cov.shape, dtypes.float64)
 
 
-random_factor = structured(
+random_factor = internal(
     "random_factor(Tensor cov) -> Tensor",
     meta=_factor_meta,
     numpy=_factor_on_numpy,
     decomposition=_on_devices(_factor_meta, decompositions.factor, "reduction"),
-    differentiable=False,
     sample_inputs=_covariances,
     batch=core_dims(2),
-    tags=(Tag.INTERNAL,),
     doc="Return the lower triangular factor of covariance matrices, which may be singular.",
 )
 
@@ -359,7 +347,7 @@ def _exact(
         _real(name, x)
         return TensorSpec(x.shape, dtypes.float64)
 
-    return structured(
+    return internal(
         f"{name}(Tensor x) -> Tensor",
         meta=meta,
         numpy=function,
@@ -367,7 +355,6 @@ def _exact(
         vjp={"x": vjp},
         sample_inputs=lambda rng: [((rng.uniform(low, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
         batch=broadcast,
-        tags=(Tag.INTERNAL,),
         doc=f"Return {what} in float64, the same to the last bit on every backend.",
     )
 
@@ -463,7 +450,7 @@ def _checked_on_numpy(x: Any, *, caller: str, name: str, rule: str) -> Any:
     return x.copy()
 
 
-random_checked = structured(
+random_checked = internal(
     "random_checked(Tensor x, *, str caller, str name, str rule) -> Tensor",
     meta=lambda x, *, caller, name, rule: TensorSpec(x.shape, x.dtype),
     numpy=_checked_on_numpy,
@@ -474,6 +461,5 @@ random_checked = structured(
         for shape in ((2, 3), (), (0, 2))
     ],
     batch=broadcast,
-    tags=(Tag.INTERNAL,),
     doc="Return a copy of a parameter of a distribution, or of weights, after checking the values.",
 )

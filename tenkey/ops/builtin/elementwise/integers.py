@@ -10,7 +10,7 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SAME, Decomposition, Entry, TensorSpec, broadcast, composite, pointwise, structured
+from ...declare import SAME, Decomposition, Entry, TensorSpec, broadcast, composite, internal, pointwise
 from ...shapes import broadcast_shapes
 from ..creation import concrete
 from ..reductions.reduction import any
@@ -139,15 +139,13 @@ def _integer_function(name: str, what: str, shown: str, of_sizes: Callable[[Tens
         dtype = meta(x1, x2).dtype
         return cast(of_sizes(_size(as_dtype(x1, dtype)), _size(as_dtype(x2, dtype))), dtype)
 
-    of_tensors = structured(
+    of_tensors = internal(
         f"{name}_of(Tensor x1, Tensor x2) -> Tensor",
         meta=meta,
         numpy=ufunc,
         decomposition=Decomposition(decomposed, needs=("reduction",)),
-        differentiable=False,
         sample_inputs=_integer_samples,
         batch=broadcast,
-        tags=(Tag.INTERNAL,),
         doc=f"Compute ``tk.{name}`` of two tensors.",
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, linear, prepend, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, internal, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import zeros
@@ -107,7 +107,7 @@ def _scatter(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -
     return places.add_along(zeros(shape, dtype=source.dtype, device=source.device), indices, source, axis)
 
 
-scatter_add_zeros = structured(
+scatter_add_zeros = internal(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
     meta=_scatter_meta,
     decomposition=Decomposition(_scatter, needs=("scatter",)),
@@ -119,7 +119,6 @@ scatter_add_zeros = structured(
         ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
     ],
     batch=prepend("shape", along=("axis",)),
-    tags=(Tag.INTERNAL,),
     doc="Add ``source`` to zeros of ``shape`` at ``indices`` along an axis: the adjoint of ``take_along_axis``.",
 )
 
@@ -160,7 +159,7 @@ def _add_back(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | No
     return places.combine(start, indices, g_out, places.addition(g_out.dtype), "index_backward")
 
 
-index: Entry = structured(
+index: Entry = internal(
     "index(Tensor x, Tensor?[] indices) -> Tensor",
     meta=_index_meta,
     decomposition=Decomposition(_select, needs=("gather",)),
@@ -177,7 +176,7 @@ index: Entry = structured(
         ((rng.standard_normal((3, 4, 2)), [np.array([2, -3]), None, np.array([True, True])]), {}),
     ],
     batch=index_batch,
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="Return ``x[indices]`` for integer or bool tensors, one for each leading dimension; None selects all of it.",
 )
 

@@ -21,7 +21,7 @@ from ....core.tensor import Tensor, strides_of
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, linear, prepend, structured, view
+from ...declare import Decomposition, Entry, TensorSpec, internal, linear, prepend, view
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes
 from ..creation import zeros
@@ -167,7 +167,7 @@ def _zeros_with_view(g_view: Tensor, shape: Sequence[int], index: tuple[Any, ...
     return out
 
 
-basic_index_backward: Entry = structured(
+basic_index_backward: Entry = internal(
     "basic_index_backward(Tensor g_view, int[] shape, Index index) -> Tensor",
     meta=lambda g_view, shape, index: TensorSpec(tuple(shape), g_view.dtype),
     decomposition=Decomposition(_zeros_with_view),
@@ -180,6 +180,5 @@ basic_index_backward: Entry = structured(
         ([0, 4], (5, 4), (slice(3, 1),)),
     ),
     batch=prepend("shape", index=(FULL,)),
-    tags=(Tag.INTERNAL,),
     doc="Write ``g_view`` into zeros of ``shape`` where an index selects: the adjoint of ``basic_index``.",
 )

@@ -15,8 +15,7 @@ from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ....dispatch.calling.public import public
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, internal, normal
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
 from ..elementwise.arithmetic import divide, multiply
@@ -154,7 +153,7 @@ def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor,
     return where(theirs, found, zeros_like(found))
 
 
-index_sum: Entry = structured(
+index_sum: Entry = internal(
     "index_sum(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
     meta=lambda x, indices, source: _index_reduce_meta(x, indices, source, "add"),
     numpy=lambda x, indices, source: _index_reduce(x, indices, source, "add"),
@@ -167,11 +166,10 @@ index_sum: Entry = structured(
         ((rng.standard_normal((2, 3, 2)), [np.array([0, -1]), None, np.array([1])], rng.standard_normal((2, 1))), {}),
     ],
     batch=index_reduce_batch,
-    tags=(Tag.INTERNAL,),
     doc="Add ``source`` to ``x`` where a list of integer tensors selects; sources for one place add up.",
 )
 
-index_reduce: Entry = structured(
+index_reduce: Entry = internal(
     "index_reduce(Tensor x, Tensor?[] indices, Tensor source, str reduce) -> Tensor",
     meta=_index_reduce_meta,
     numpy=_index_reduce,
@@ -183,7 +181,6 @@ index_reduce: Entry = structured(
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "minimum"), {}),
     ],
     batch=index_reduce_batch,
-    tags=(Tag.INTERNAL,),
     doc="Combine ``x`` with ``source`` where a list of integer tensors selects; equal places are combined in turn.",
 )
 

@@ -13,7 +13,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, TensorSpec, broadcast, composite, structured
+from ...declare import Decomposition, TensorSpec, broadcast, composite, internal, structured
 from ...shapes import broadcast_shapes, normalize_axis
 from ...variants import can_hold
 from ..creation import arange, concrete, zeros
@@ -259,16 +259,15 @@ def _nonzero(x: Tensor) -> Tensor:
     return coordinates(flat_places(reshape(x, (x.size,))), x.shape)
 
 
-nonzero_rows = structured(
+nonzero_rows = internal(
     "nonzero_rows(Tensor x) -> Tensor",
     meta=_no_shape,
     numpy=_numpy_nonzero,
     decomposition=Decomposition(_nonzero, needs=("scan", "scatter")),
     strict=True,
     quiet=True,
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="Return the indices of the nonzero elements, one row for each dimension; ``tk.nonzero`` makes a tuple of them.",
 )
 
@@ -293,19 +292,17 @@ def _unravel_on_device(indices: Tensor, shape: Sequence[int]) -> Tensor:
     return coordinates(whole, shape)
 
 
-unravel_rows = structured(
+unravel_rows = internal(
     "unravel_rows(Tensor indices, int[] shape) -> Tensor",
     meta=_unravel_meta,
     numpy=_unravel,
     decomposition=Decomposition(_unravel_on_device, needs=("reduction",)),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((rng.integers(0, 24, (5,)), (2, 3, 4)), {}),
         ((rng.integers(0, 6, (2, 2)), (6,)), {}),
         ((np.array(5, np.uint8), (2, 3)), {}),
     ],
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
-    tags=(Tag.INTERNAL,),
     doc="Return the coordinates of flat indices, one row for each dimension, for ``tk.unravel_index``.",
 )
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor, strides_of
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, core_dims, linear, prepend, structured, view
+from ...declare import Decomposition, Entry, TensorSpec, core_dims, internal, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
 from ...declare.samples import normal
 from ..creation import zeros
@@ -57,7 +56,7 @@ def _embed_parts(g: Tensor, shape: Sequence[int], offset: int) -> Tensor:
 
 _OFFSETS: Final = (([3, 4], {"offset": -1}), ([2, 3, 3], {"offset": 1}), ([2, 2], {"offset": 5}), [0, 3])
 
-diagonal_embed: Entry = structured(
+diagonal_embed: Entry = internal(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
     meta=_embed_meta,
     numpy=_embed_on_numpy,
@@ -66,7 +65,6 @@ diagonal_embed: Entry = structured(
     jvp=linear("g_diagonal"),
     sample_inputs=normal(([2], (2, 3), 0), ([2, 1], (2, 2, 2), -1), ([0], (2, 2), 5)),
     batch=prepend("shape"),
-    tags=(Tag.INTERNAL,),
 )
 
 diagonal: Entry = view(

@@ -15,7 +15,7 @@ from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import SUM, Decomposition, Entry, TensorSpec, composite, gather, loop, structured
+from ...declare import SUM, Decomposition, Entry, TensorSpec, composite, gather, internal, loop, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange, full, ones, zeros
 from ..elementwise.comparison import equal, greater, greater_equal, less, logical_and, where
@@ -143,7 +143,7 @@ def _sums_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
     return level.batch(reshape(sums, (level.size, n)))
 
 
-bin_sums: Entry = structured(
+bin_sums: Entry = internal(
     "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
     meta=_sums_meta,
     numpy=_sums_on_numpy,
@@ -155,7 +155,6 @@ bin_sums: Entry = structured(
         ((rng.integers(0, 4, (0,)), rng.standard_normal(0), 2), {}),
     ],
     batch=_sums_batch,
-    tags=(Tag.INTERNAL,),
     doc="Count how often each number below ``n`` occurs among the indices, or sum their weights.",
 )
 
@@ -299,15 +298,13 @@ def _edges_by_range(x: Tensor, bins: int, range: Any = None) -> Tensor:
     return from_host(_linspace(low, high, bins, x.dtype), x.device)
 
 
-even_edges = structured(
+even_edges = internal(
     "even_edges(Tensor x, int bins, float[2]? range=None) -> Tensor",
     meta=_edges_meta,
     numpy=_edges_on_numpy,
     decomposition=Decomposition(_edges_by_range, needs=("reduction",)),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     batch=loop,
-    tags=(Tag.INTERNAL,),
     doc="Return the edges of bins of equal width over the range of the elements, which are floats.",
 )
 
@@ -340,15 +337,13 @@ def _numbers_by_search(x: Tensor, edges: Tensor) -> Tensor:
     return where(greater(at, n - 2), -1, at)
 
 
-bins_of = structured(
+bins_of = internal(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
     meta=_bins_meta,
     numpy=bins_on_numpy,
     decomposition=Decomposition(_numbers_by_search, needs=("gather",)),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
     batch=gather("x"),
-    tags=(Tag.INTERNAL,),
     doc="Return the number of the bin of each element, -1 outside all bins.",
 )
 
@@ -372,15 +367,13 @@ def _checked_order(edges: Tensor) -> Tensor:
     return clone(edges)
 
 
-ascending = structured(
+ascending = internal(
     "ascending(Tensor edges) -> Tensor",
     meta=_ascending_meta,
     numpy=_ascending,
     decomposition=Decomposition(_checked_order, needs=("reduction",)),
-    differentiable=False,
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     batch=loop,
-    tags=(Tag.INTERNAL,),
     doc="Return a copy of edges; raise ValueError if they do not ascend.",
 )
 

@@ -13,7 +13,7 @@ from ....core.device import META
 from ....core.dtypes.names import float64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, loop, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, internal, loop
 from ..elementwise.comparison import greater_equal, logical_and, where
 from ..elementwise.complex import refuse_complex
 from ..reductions.reduction import sum
@@ -70,12 +70,11 @@ def _estimated_parts(x: Tensor, bins: str, range: Any = None, whole: bool = Fals
     return as_dtype(edges_by_rule(x, bins, range, whole), dtype)
 
 
-estimated_edges: Entry = structured(
+estimated_edges: Entry = internal(
     "estimated_edges(Tensor x, str bins, float[]? range=None, bool whole=False) -> Tensor",
     meta=_estimated_meta,
     numpy=_estimated_on_numpy,
     decomposition=Decomposition(_estimated_parts, needs=("reduction", "gather", "scatter", "scan", "sort")),
-    differentiable=False,
     sample_inputs=lambda rng: [
         *[((rng.standard_normal((5, 8)), way), {}) for way in _METHODS],
         ((rng.standard_normal(40), "fd", (-1.0, 1.0)), {}),
@@ -83,7 +82,7 @@ estimated_edges: Entry = structured(
         ((np.full(3, 2.0), "scott"), {}),
     ],
     batch=loop,
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.",
 )
 

@@ -10,8 +10,7 @@ from ....core.dtypes.names import float32, int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, gather, linear, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, gather, internal, linear, normal
 from ...declare.batch import VmapLevel
 from ..creation import arange, concrete, zeros
 from ..elementwise.arithmetic import multiply, remainder
@@ -87,7 +86,7 @@ def _convolve_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dic
     return level.batch(squeeze(matmul(index(padded, [None, at]), expand_dims(v, 2)), -1))
 
 
-convolve_full: Entry = structured(
+convolve_full: Entry = internal(
     "convolve_full(Tensor a, Tensor v) -> Tensor",
     meta=_full_meta,
     numpy=_full_on_numpy,
@@ -96,7 +95,6 @@ convolve_full: Entry = structured(
     jvp=linear("a", "v"),
     sample_inputs=normal(([5], [3]), ([2], [4]), ([1], [1]), ([3], [3])),
     batch=_convolve_batch,
-    tags=(Tag.INTERNAL,),
     doc="Return the full convolution of two vectors.",
 )
 
@@ -168,15 +166,13 @@ def _interval_parts(x: Tensor, edges: Tensor) -> Tensor:
     return clip(insertion_places(edges, x, right=True) - 1, 0, max(edges.shape[0] - 2, 0))
 
 
-interval_of = structured(
+interval_of = internal(
     "interval_of(Tensor x, Tensor edges) -> Tensor",
     meta=_interval_meta,
     numpy=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
     decomposition=Decomposition(_interval_parts, needs=("gather",)),
-    differentiable=False,
     sample_inputs=normal(([2, 3], np.array([0.0, 1.0, 2.0])), ([], np.array([0.5]))),
     batch=gather("x"),
-    tags=(Tag.INTERNAL,),
     doc="Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.",
 )
 

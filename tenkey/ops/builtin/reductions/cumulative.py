@@ -10,7 +10,7 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SUM, Decomposition, Entry, TensorSpec, along, composite, linear, normal, scan, structured
+from ...declare import SUM, Decomposition, Entry, TensorSpec, along, composite, internal, linear, normal, scan
 from ...shapes import normalize_axis
 from ..elementwise.complex import conjugated, like_operand
 from ..shape.copying import cast, concat, flip
@@ -181,7 +181,7 @@ def _recurrence_by_scan(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tenso
     return affine_scan(a, b, axis, reverse)
 
 
-linear_recurrence: Entry = structured(
+linear_recurrence: Entry = internal(
     "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
     meta=_recurrence_meta,
     numpy=_numpy_recurrence,
@@ -191,7 +191,6 @@ linear_recurrence: Entry = structured(
         *[(n, n, i, back) for n, i in (([4, 2], 0), ([2, 5], 1), ([1], 0), ([0, 2], 0)) for back in (False, True)]
     ),
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
     doc="""Solve ``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse``, ``y[i] = b[i] + a[i] * y[i + 1]``.
 
     Each is the adjoint of the other. The last factor of ``a`` is not used.

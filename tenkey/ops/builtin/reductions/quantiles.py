@@ -14,7 +14,7 @@ from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, broadcast, composite, normal, structured
+from ...declare import Decomposition, Entry, TensorSpec, broadcast, composite, internal, normal
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
@@ -83,7 +83,7 @@ def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return sum(shares, axis=-1)
 
 
-order_statistics = structured(
+order_statistics = internal(
     "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
     meta=_order_meta,
     numpy=order_on_numpy,
@@ -97,7 +97,6 @@ order_statistics = structured(
         ((rng.standard_normal((0, 5)), np.array([4])), {}),
     ],
     batch=broadcast,
-    tags=(Tag.INTERNAL,),
     doc="Return the ``k``-th smallest elements of the last dimension, from 0; nan if one is nan and not skipped.",
 )
 

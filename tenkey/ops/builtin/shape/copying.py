@@ -14,14 +14,26 @@ from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
+from ...declare import (
+    FEW,
+    Decomposition,
+    Entry,
+    TensorSpec,
+    along,
+    composite,
+    internal,
+    linear,
+    normal,
+    same_dim,
+    structured,
+)
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import arange
 from ..elementwise.complex import like_operand
 from ..primitives import gather_rows
 from .views import broadcast_to, expand_dims, reshape, slice
 
-clone = structured(
+clone = internal(
     "clone(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
@@ -29,7 +41,6 @@ clone = structured(
     sample_inputs=normal([3, 4], [], [0, 2]),
     batch=same_dim,
     methods=("clone", "copy"),
-    tags=(Tag.INTERNAL,),
     doc="""A contiguous copy.
 
     >>> x = tk.asarray([1.0])
@@ -87,14 +98,13 @@ def floating(x: Tensor) -> Tensor:
     return cast(x, default_float()) if x.dtype.kind in "biu" else x
 
 
-to_device: Entry = structured(
+to_device: Entry = internal(
     "to_device(Tensor x, Device device, *, bool non_blocking=False) -> Tensor",
     meta=lambda x, device, non_blocking=False: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     batch=same_dim,
-    tags=(Tag.INTERNAL,),
     doc="""Copy to another device; return the tensor itself if it is there already.
 
     With ``non_blocking`` the call does not wait for the copy where the host memory is pinned.

@@ -11,8 +11,7 @@ import numpy as np
 from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, normal, prepend, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, internal, normal, prepend
 from ..creation import full
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
@@ -103,7 +102,7 @@ def _constant_vjp(g: Tensor, x_meta: Any, before: Sequence[int]) -> Tensor:
     return g
 
 
-pad_constant: Entry = structured(
+pad_constant: Entry = internal(
     "pad_constant(Tensor x, int[] before, int[] after, Scalar[] values) -> Tensor",
     meta=_constant_meta,
     numpy=_constant_on_numpy,
@@ -116,7 +115,6 @@ pad_constant: Entry = structured(
         ([0, 2], (1, 1), (1, 1), (1, 1, 1, 1)),
     ),
     batch=prepend(before=(0,), after=(0,), values=(0, 0)),
-    tags=(Tag.INTERNAL,),
     doc="Pad with constants; ``values`` holds two for each dimension.",
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, TensorSpec, along, composite, linear, loop, normal, structured
+from ...declare import FEW, Decomposition, TensorSpec, along, composite, internal, linear, loop, normal
 from ...shapes import normalize_axis
 from ..creation import arange, concrete
 from ..elementwise.comparison import less
@@ -55,15 +55,14 @@ def _repeat_indices_parts(repeats: Tensor) -> Tensor:
     return insertion_places(ends, arange(count, device=repeats.device), right=True)
 
 
-repeat_indices = structured(
+repeat_indices = internal(
     "repeat_indices(Tensor repeats) -> Tensor",
     meta=_repeat_indices_meta,
     numpy=_repeat_indices_on_numpy,
     decomposition=Decomposition(_repeat_indices_parts, needs=("scan", "gather", "reduction")),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
     batch=loop,
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 
 
@@ -88,7 +87,7 @@ def _repeat_each_parts(x: Tensor, count: int, axis: int) -> Tensor:
     return reshape(clone(spread), (*before[:-1], before[-1] * count, *behind))
 
 
-repeat_each = structured(
+repeat_each = internal(
     "repeat_each(Tensor x, int count, int axis) -> Tensor",
     meta=_repeat_each_meta,
     numpy=_repeat_each_on_numpy,
@@ -98,7 +97,6 @@ repeat_each = structured(
     jvp=linear("x"),
     sample_inputs=normal(([2, 3], 2, 1), ([2, 3], 0, 0), ([0, 3], 2, 0)),
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
 )
 
 

@@ -17,11 +17,11 @@ from ...declare import (
     TensorSpec,
     along,
     composite,
+    internal,
     linear,
     normal,
     prepend,
     same_dim,
-    structured,
     view,
 )
 from ...declare.batch import VmapLevel
@@ -329,7 +329,7 @@ def _zeros_with_slice(g_slice: Tensor, shape: Sequence[int], axis: int, start: i
     return out
 
 
-slice_backward = structured(
+slice_backward = internal(
     "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
     decomposition=Decomposition(_zeros_with_slice),
@@ -337,7 +337,6 @@ slice_backward = structured(
     jvp=linear("g_slice"),
     sample_inputs=normal(([2, 4], (5, 4), 0, 1, 2), ([2, 3], (2, 3), 1, 0, 1), ([0, 4], (5, 4), 0, 3, 1)),
     batch=prepend("shape", along=("axis",)),
-    tags=(Tag.INTERNAL,),
     doc="Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.",
 )
 

@@ -20,6 +20,7 @@ from ...declare import (
     along,
     composite,
     gather,
+    internal,
     normal,
     scan,
     structured,
@@ -75,19 +76,17 @@ def _placed(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     return insertion_places(x1, x2, side == "right")
 
 
-place_sorted = structured(
+place_sorted = internal(
     "place_sorted(Tensor x1, Tensor x2, str side) -> Tensor",
     meta=_place_meta,
     numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
     decomposition=Decomposition(_placed, needs=("gather",)),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {}),
         ((np.arange(19.0) // 3, np.arange(-1.0, 8.0), "right"), {}),
         ((np.arange(19.0) // 3, np.arange(-1.0, 8.0), "left"), {}),
     ],
     batch=gather("x2"),
-    tags=(Tag.INTERNAL,),
 )
 
 
@@ -180,15 +179,13 @@ def _first_places(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
     return clone(slice_view(argsort_rows(x, axis=i, descending=largest), i, 0, k))
 
 
-top_indices = structured(
+top_indices = internal(
     "top_indices(Tensor x, int k, int axis, bool largest) -> Tensor",
     meta=_top_meta,
     numpy=_top_indices,
     decomposition=Decomposition(_first_places, needs=("sort",)),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
 )
 
 

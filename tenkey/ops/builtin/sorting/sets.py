@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import OutOfRangeError
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, gather, loop, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, gather, internal, loop, structured
 from ..creation import concrete, full, zeros
 from ..elementwise.comparison import logical_not
 from ..indexing.advanced_indexing import index, take
@@ -111,16 +111,15 @@ def _parts_by_sort(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return index(reshape(order, (n,)), [first]), reshape(inverse, x.shape), ends - first
 
 
-unique_parts = structured(
+unique_parts = internal(
     "unique_parts(Tensor x) -> (Tensor indices, Tensor inverse_indices, Tensor counts)",
     meta=_parts_meta,
     numpy=lambda x: _parts(x)[1:],
     decomposition=Decomposition(_parts_by_sort, needs=("sort", "scan", "gather", "scatter")),
     strict=True,
-    differentiable=False,
     sample_inputs=lambda rng: [*_samples(rng), ((np.array([[2.0, 1.0, 2.0], [1.0, 3.0, 2.0]]),), {})],
     batch=loop,
-    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 
 
@@ -213,17 +212,15 @@ def _found(x1: Tensor, x2: Tensor, invert: bool) -> Tensor:
     return logical_not(inside) if invert else inside
 
 
-among = structured(
+among = internal(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
     numpy=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
     decomposition=Decomposition(_found, needs=("sort", "gather")),
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
     ],
     batch=gather("x1"),
-    tags=(Tag.INTERNAL,),
 )
 
 

@@ -21,8 +21,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import bool as boolean
 from ....core.dtypes.names import float32, int8, int32, int64
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, along, composite, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, composite, internal, structured
 from ...shapes import normalize_axis
 from ..creation import arange, ones, ones_like, zeros, zeros_like
 from ..elementwise.comparison import isnan, logical_and, logical_not, not_equal
@@ -203,19 +202,17 @@ def _order_and_starts(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, T
     return from_rows(as_dtype(order, dtype), x.shape, axis), from_rows(starts_of(values), x.shape, axis)
 
 
-sorting_order = structured(
+sorting_order = internal(
     "sorting_order(Tensor x, int axis, bool descending) -> (Tensor order, Tensor starts)",
     meta=_order_meta,
     numpy=_sorting_order,
     decomposition=Decomposition(_order_and_starts, needs=("sort",)),
     quiet=True,
-    differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([[3.0, 1.0, 3.0], [2.0, 2.0, 2.0]]), axis, descending), {})
         for axis, descending in ((1, False), (0, True), (1, True))
     ],
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
     doc="Return the indices that sort along an axis, and where a run of equal elements starts in this order.",
 )
 
@@ -257,7 +254,7 @@ def _runs_averaged(values: Tensor, starts: Tensor, axis: int) -> Tensor:
     return reshape(as_dtype(means, values.dtype), values.shape)
 
 
-mean_of_runs: Entry = structured(
+mean_of_runs: Entry = internal(
     "mean_of_runs(Tensor values, Tensor starts, int axis) -> Tensor",
     meta=_mean_of_runs_meta,
     numpy=_mean_of_runs,
@@ -269,7 +266,6 @@ mean_of_runs: Entry = structured(
         ((rng.standard_normal((0, 2)), np.zeros((0, 2), bool), 0), {}),
     ],
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
 )
 
 
@@ -297,15 +293,13 @@ def _inverted(order: Tensor, axis: int) -> Tensor:
     return reshape(scatter_rows_(out, index, numbers, "set", "sort"), order.shape)
 
 
-invert_order = structured(
+invert_order = internal(
     "invert_order(Tensor order, int axis) -> Tensor",
     meta=_inverse_meta,
     numpy=_invert_order,
     decomposition=Decomposition(_inverted, needs=("scatter",)),
-    differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
 )
 
 
@@ -326,7 +320,7 @@ def _taken(x: Tensor, order: Tensor, starts: Tensor, axis: int) -> Tensor:
     return take(x, order, axis, "sort")
 
 
-in_order: Entry = structured(
+in_order: Entry = internal(
     "in_order(Tensor x, Tensor order, Tensor starts, int axis) -> Tensor",
     meta=_in_order_meta,
     numpy=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
@@ -342,7 +336,6 @@ in_order: Entry = structured(
         ((rng.standard_normal((3, 2)), np.array([[2, 0], [1, 1], [0, 2]]), np.ones((3, 2), bool), 0), {}),
     ],
     batch=along("axis"),
-    tags=(Tag.INTERNAL,),
     doc="Return the elements in the order that ``sorting_order`` found; equal ones share the gradient.",
 )
 

@@ -21,8 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, broadcast, composite, loop, structured
+from ...declare import Decomposition, Entry, TensorSpec, broadcast, composite, internal, loop
 from ..elementwise.arithmetic import sign
 from ..elementwise.comparison import equal, where
 from ..shape.copying import cast
@@ -60,7 +59,7 @@ def _of_orders(
             found = function(ARRAYS, *[x.astype(np.float64) for x in operands])
         return np.asarray(found).astype(meta(*operands).dtype)
 
-    return structured(
+    return internal(
         f"bessel_{name}({', '.join([f'Tensor {x}' for x in given.split()])}) -> Tensor",
         meta=meta,
         numpy=on_numpy,
@@ -68,10 +67,8 @@ def _of_orders(
             lambda *operands: cast(function(TENSORS, *[TENSORS.double(x) for x in operands]), meta(*operands).dtype),
             needs=("reduction",),
         ),
-        differentiable=False,
         sample_inputs=lambda rng: [(samples(rng, shape), {}) for shape in ((3,), (2, 2), (0,))],
         batch=loop,
-        tags=(Tag.INTERNAL,),
     )
 
 

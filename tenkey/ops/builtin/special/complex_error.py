@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import TensorSpec, composite, same_dim, structured
+from ...declare import TensorSpec, composite, internal, same_dim
 from ...declare.facets import Decomposition
 from ..elementwise.arithmetic import abs as abs_
 from ..elementwise.comparison import signbit, where
@@ -125,7 +124,7 @@ def _meta(x: Tensor, complement: bool) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype)
 
 
-complex_erf = structured(
+complex_erf = internal(
     "complex_erf(Tensor x, bool complement) -> Tensor",
     meta=_meta,
     numpy=_on_numpy,
@@ -138,7 +137,6 @@ complex_erf = structured(
         for complement in (False, True)
     ],
     batch=same_dim,
-    tags=(Tag.INTERNAL,),
 )
 
 

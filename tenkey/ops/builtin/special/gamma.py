@@ -10,18 +10,8 @@ import numpy as np
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
-from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import (
-    EACH_TO_FLOAT,
-    Decomposition,
-    Entry,
-    TensorSpec,
-    broadcast,
-    composite,
-    elementwise,
-    structured,
-)
+from ...declare import EACH_TO_FLOAT, Decomposition, Entry, TensorSpec, broadcast, composite, elementwise, internal
 from ...shapes import broadcast_shapes
 from ..elementwise.arithmetic import remainder
 from ..elementwise.comparison import equal, less_equal, logical_and, where
@@ -209,7 +199,7 @@ def _polygamma_each_of_tensors(n: Tensor, x: Tensor) -> Tensor:
     return cast(each_polygamma(TENSORS, n, x, special_gamma, special_gammaln), spec.dtype)
 
 
-polygamma_of: Entry = structured(
+polygamma_of: Entry = internal(
     "polygamma_of(int n, Tensor x) -> Tensor",
     meta=_polygamma_meta,
     numpy=_polygamma_on_numpy,
@@ -220,10 +210,9 @@ polygamma_of: Entry = structured(
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
     batch=broadcast,
-    tags=(Tag.INTERNAL,),
 )
 
-polygamma_each: Entry = structured(
+polygamma_each: Entry = internal(
     "polygamma_each(Tensor n, Tensor x) -> Tensor",
     meta=_polygamma_each_meta,
     numpy=_polygamma_each_on_numpy,
@@ -235,7 +224,6 @@ polygamma_each: Entry = structured(
         ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
     ],
     batch=broadcast,
-    tags=(Tag.INTERNAL,),
 )
 
 

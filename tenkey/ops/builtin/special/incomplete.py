@@ -12,8 +12,7 @@ from ....core.device import CPU
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ....dispatch.tags import Tag
-from ...declare import EACH_TO_FLOAT, Decomposition, Entry, TensorSpec, composite, loop, structured
+from ...declare import EACH_TO_FLOAT, Decomposition, Entry, TensorSpec, composite, internal, loop
 from ...shapes import broadcast_shapes
 from ..creation import full, ones_like
 from ..elementwise.exponential import exp, log, log1p
@@ -87,7 +86,7 @@ def of_one_shape(
         dtype = _like(arguments[parameters]).dtype
         return cast(function(TENSORS, *arguments), dtype)
 
-    return structured(
+    return internal(
         schema,
         meta=lambda *arguments: _like(arguments[parameters]),
         numpy=on_numpy,
@@ -99,7 +98,6 @@ def of_one_shape(
             for flag in flags
         ],
         batch=loop,
-        tags=(Tag.INTERNAL,),
         doc=doc,
     )
 
