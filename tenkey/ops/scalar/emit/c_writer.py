@@ -150,11 +150,7 @@ class CWriter(Writer):
 
     def _integer_entries(self) -> dict[str, Any]:
         if self.dtype == "bool":
-            return {
-                "add": "({0} | {1})", "multiply": "({0} & {1})", "maximum": "({0} | {1})", "minimum": "({0} & {1})",
-                "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
-                "bitwise_invert": "(!{0})", "abs": "{0}", "isnan": "0", "isinf": "0", "isfinite": "1", "signbit": "0",
-            }  # fmt: skip
+            return {"bitwise_invert": "(!{0})"}
         unsigned, kind = self.unsigned, self.type
         signed = self.dtype.startswith("int")
 
@@ -164,16 +160,13 @@ class CWriter(Writer):
         negative = f"(({kind})(0 - ({unsigned}){{0}}))"
         return {
             "add": wrapping("+"), "subtract": wrapping("-"), "multiply": wrapping("*"), "negative": negative,
-            "square": f"(({kind})(({unsigned}){{0}} * ({unsigned}){{0}}))", "pow": self.power,
+            "square": f"(({kind})(({unsigned}){{0}} * ({unsigned}){{0}}))",
             "abs": f"({{0}} < 0 ? {negative} : {{0}})" if signed else "{0}",
             "sign": f"(({kind})(({{0}} > 0) - ({{0}} < 0)))" if signed else f"(({kind})({{0}} > 0))",
             "maximum": "({0} > {1} ? {0} : {1})", "minimum": "({0} < {1} ? {0} : {1})",
             "bitwise_and": f"(({kind})({{0}} & {{1}}))", "bitwise_or": f"(({kind})({{0}} | {{1}}))",
             "bitwise_xor": f"(({kind})({{0}} ^ {{1}}))", "bitwise_invert": f"(({kind})(~{{0}}))",
-            "isnan": "0", "isinf": "0", "isfinite": "1", "signbit": "({0} < 0)" if signed else "0",
-            **dict.fromkeys(("floor", "ceil", "trunc", "round"), "{0}"),
-            **{name: self.helper(name) for name in ("bitwise_left_shift", "bitwise_right_shift")},
-            **{name: self.helper(name) for name in ("floor_divide", "remainder")},
+            "signbit": "({0} < 0)" if signed else "0",
         }  # fmt: skip
 
     # ---- functions

@@ -104,25 +104,17 @@ class WGSLWriter(Writer):
         if self.is_float:
             return common | self._float_entries()
         if self.dtype == "bool":
-            return common | {
-                "add": "({0} | {1})", "multiply": "({0} & {1})", "maximum": "({0} | {1})", "minimum": "({0} & {1})",
-                "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
-                "bitwise_invert": "(1u - {0})", "abs": "{0}",
-                "isnan": "false", "isinf": "false", "isfinite": "true", "signbit": "false",
-            }  # fmt: skip
+            return common | {"bitwise_invert": "(1u - {0})"}
         signed = self.dtype == "int32"
         zero = "0i" if signed else "0u"
         return common | {
             "add": "({0} + {1})", "subtract": "({0} - {1})", "multiply": "({0} * {1})", "negative": f"({zero} - {{0}})",
-            "square": "({0} * {0})", "pow": self.power,
+            "square": "({0} * {0})",
             "abs": "select({0}, 0i - {0}, {0} < 0i)" if signed else "{0}",
             "sign": "(select(0i, 1i, {0} > 0i) - select(0i, 1i, {0} < 0i))" if signed else "min({0}, 1u)",
             "maximum": "max({0}, {1})", "minimum": "min({0}, {1})", "bitwise_and": "({0} & {1})",
             "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})", "bitwise_invert": "(~{0})",
-            "isnan": "false", "isinf": "false", "isfinite": "true", "signbit": "({0} < 0i)" if signed else "false",
-            **dict.fromkeys(("floor", "ceil", "trunc", "round"), "{0}"),
-            **{name: self.helper(name) for name in ("bitwise_left_shift", "bitwise_right_shift")},
-            **{name: self.helper(name) for name in ("floor_divide", "remainder")},
+            "signbit": "({0} < 0i)" if signed else "false",
         }  # fmt: skip
 
     def _float_entries(self) -> dict[str, Any]:

@@ -15,6 +15,11 @@ from .printer import OperationTable, UnsupportedOperationError
 __all__ = ["Writer", "compute_dtype", "constant_of"]
 
 _COMPUTED_IN: Final = {"float16": "float32", "bfloat16": "float32", "complex64": "float32", "complex128": "float64"}
+# Of bools, which add by "or" and multiply by "and".
+_BOOLS: Final = {
+    "add": "({0} | {1})", "multiply": "({0} & {1})", "maximum": "({0} | {1})", "minimum": "({0} & {1})",
+    "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})", "abs": "{0}",
+}  # fmt: skip
 _EPS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "complex64": 2.0**-23}
 
 
@@ -129,6 +134,14 @@ class Writer(ABC):
         }  # fmt: skip
         if self.is_float:
             entries["eps"] = self.literal(_EPS.get(self.dtype, 2.0**-52))
+        else:
+            entries |= {"isnan": self.truth(False), "isinf": self.truth(False), "isfinite": self.truth(True)}
+            if self.dtype == "bool":
+                entries |= _BOOLS | {"signbit": self.truth(False)}
+            else:
+                called = ("bitwise_left_shift", "bitwise_right_shift", "floor_divide", "remainder")
+                entries |= {"pow": self.power, **{name: self.helper(name) for name in called}}
+                entries |= dict.fromkeys(("floor", "ceil", "trunc", "round"), "{0}")
         known = entries | self.entries()
         if self.dtype in ("float16", "bfloat16"):
             known["nextafter"] = self._refuse  # the neighbours in float32 are others
