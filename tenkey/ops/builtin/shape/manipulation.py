@@ -244,25 +244,28 @@ def ravel(x: Tensor) -> Tensor:
     return reshape(x, (-1,))
 
 
-def _at_least(operator: str, places: Any, doc: str) -> Entry:
-    """Declare ``atleast_1d`` and its relatives; ``places[ndim]`` are the axes added to ``ndim`` dimensions."""
+# the axes that are added to 0, 1, ... dimensions
+_ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
 
-    def function(x: Tensor) -> Tensor:
-        for i in places[x.ndim] if x.ndim < len(places) else ():
-            x = expand_dims(x, i)
-        return x
 
+def raised(x: Tensor, ndim: int) -> Tensor:
+    """Return a view with at least 1, 2 or 3 dimensions; the new ones are where ``numpy.atleast_1d`` etc. add them."""
+    for i in _ADDED[ndim][x.ndim] if x.ndim < ndim else ():
+        x = expand_dims(x, i)
+    return x
+
+
+def _at_least(ndim: int, doc: str) -> Entry:
     return composite(
-        f"{operator}(Tensor x) -> Tensor",
+        f"atleast_{ndim}d(Tensor x) -> Tensor",
         sample_inputs=normal([], [2], [2, 3], [1, 2, 3]),
         tags=(Tag.INTERNAL,),  # tk.atleast_1d and so on take several tensors
         doc=doc,
-    )(function)
+    )(lambda x: raised(x, ndim))
 
 
 atleast_1d = _at_least(
-    "atleast_1d",
-    [(0,)],
+    1,
     """Return a view with at least one dimension. Several tensors give a tuple.
 
     >>> tk.atleast_1d(tk.asarray(1.0)).shape
@@ -270,8 +273,7 @@ atleast_1d = _at_least(
     """,
 )
 atleast_2d = _at_least(
-    "atleast_2d",
-    [(0, 0), (0,)],
+    2,
     """Return a view with at least two dimensions, new ones in front. Several tensors give a tuple.
 
     >>> tk.atleast_2d(tk.asarray([1.0, 2.0])).shape
@@ -279,8 +281,7 @@ atleast_2d = _at_least(
     """,
 )
 atleast_3d = _at_least(
-    "atleast_3d",
-    [(0, 0, 0), (0, 2), (2,)],
+    3,
     """Return a view with at least three dimensions: a vector becomes ``(1, n, 1)``, a matrix ``(m, n, 1)``.
     Several tensors give a tuple.
 

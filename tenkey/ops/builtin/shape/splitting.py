@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.tensor import Tensor
@@ -14,7 +13,8 @@ from ..creation import eye, zeros
 from ..elementwise.comparison import where
 from ..linalg.diagonals import diagonal as matrix_diagonal
 from .copying import clone, concat
-from .views import broadcast_to, expand_dims, permute_dims, reshape, select_index, slice
+from .manipulation import raised
+from .views import broadcast_to, permute_dims, reshape, select_index, slice
 
 
 @composite(
@@ -49,18 +49,14 @@ def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor
     return tuple([slice(x, i, start, end, 1) for start, end in zip(starts, ends)])
 
 
-def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
-    """Declare ``hstack`` and its relatives: add axes at ``places[ndim]``, then join along one of ``axes``."""
+def _stacker(name: str, ndim: int, axes: tuple[int, int], doc: str) -> None:
+    """Declare ``hstack`` and its relatives: raise all to ``ndim`` dimensions, then join along one of ``axes``."""
 
     def function(arrays: Sequence[Tensor]) -> Tensor:
         if not arrays:
             raise ValueError(f"[{name}] needs at least one tensor.")
-        raised = []
-        for x in arrays:
-            for i in places[x.ndim] if x.ndim < len(places) else ():
-                x = expand_dims(x, i)
-            raised.append(x)
-        return concat(raised, axis=axes[0] if raised[0].ndim == 1 else axes[1])
+        parts = [raised(x, ndim) for x in arrays]
+        return concat(parts, axis=axes[0] if parts[0].ndim == 1 else axes[1])
 
     composite(
         f"{name}(Tensor[] arrays) -> Tensor",
@@ -73,7 +69,7 @@ def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
 
 _stacker(
     "hstack",
-    [(0,)],
+    1,
     (0, 1),
     """Stack side by side: join along the second axis, vectors along the first.
 
@@ -83,7 +79,7 @@ _stacker(
 )
 _stacker(
     "vstack",
-    [(0, 0), (0,)],
+    2,
     (0, 0),
     """Stack vertically: join along the first axis, vectors as rows.
 
@@ -93,7 +89,7 @@ _stacker(
 )
 _stacker(
     "dstack",
-    [(0, 0, 0), (0, 2), (2,)],
+    3,
     (2, 2),
     """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``.
 

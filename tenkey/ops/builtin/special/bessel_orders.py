@@ -139,11 +139,17 @@ _jn = _of_orders("jn", _first_kind, "n x j0 j1", _integer_samples)
 _yn = _of_orders("yn", _second_kind, "n x y0 y1", _integer_samples)
 
 
-def _order_samples(low: float, high: float) -> Any:
-    return lambda rng: [
-        ((rng.integers(0, 5, a), rng.uniform(low, high, b)), {})
-        for a, b in (((3, 1), (4,)), ((), (2, 3)), ((2,), ()), ((0,), (1,)))
-    ]
+def _of_order(name: str, order: str, slope: Callable[..., Tensor], *, low: float = 0.3) -> Callable[..., Entry]:
+    """Declare a function of an order and of x, whose derivative with respect to x is the ``slope``."""
+    return composite(
+        f"special_{name}(Tensor {order}, Tensor x) -> Tensor",
+        vjp={order: no_derivative(f"special_{name}", order, "x"), "x": slope},
+        sample_inputs=lambda rng: [
+            ((rng.integers(0, 5, a), rng.uniform(low, 9.0, b)), {})
+            for a, b in (((3, 1), (4,)), ((), (2, 3)), ((2,), ()), ((0,), (1,)))
+        ],
+        batch=broadcast,
+    )
 
 
 def _half_difference(function: Any, n: Tensor, x: Tensor) -> Tensor:
@@ -151,15 +157,7 @@ def _half_difference(function: Any, n: Tensor, x: Tensor) -> Tensor:
     return (function(order - 1, x) - function(order + 1, x)) * 0.5  # type: ignore[no-any-return]
 
 
-@composite(
-    "special_jn(Tensor n, Tensor x) -> Tensor",
-    vjp={
-        "n": no_derivative("special_jn", "n", "x"),
-        "x": lambda g, n, x: g * _half_difference(special_jn, n, x),
-    },
-    sample_inputs=_order_samples(0.3, 9.0),
-    batch=broadcast,
-)
+@_of_order("jn", "n", lambda g, n, x: g * _half_difference(special_jn, n, x))
 def special_jn(n: Tensor, x: Tensor) -> Tensor:
     """Return the Bessel function of the first kind and integer order ``n`` of real numbers (DLMF 10.2.2).
 
@@ -174,15 +172,7 @@ def special_jn(n: Tensor, x: Tensor) -> Tensor:
     return _jn(n, x, special_j0(size), special_j1(size))
 
 
-@composite(
-    "special_yn(Tensor n, Tensor x) -> Tensor",
-    vjp={
-        "n": no_derivative("special_yn", "n", "x"),
-        "x": lambda g, n, x: g * _half_difference(special_yn, n, x),
-    },
-    sample_inputs=_order_samples(0.8, 9.0),
-    batch=broadcast,
-)
+@_of_order("yn", "n", lambda g, n, x: g * _half_difference(special_yn, n, x), low=0.8)
 def special_yn(n: Tensor, x: Tensor) -> Tensor:
     """Return the Bessel function of the second kind and integer order ``n`` (DLMF 10.2.3); -inf at 0, nan below.
 
@@ -300,15 +290,7 @@ def _modified_slope(function: Any, v: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return function(order + 1, x) + _slope(order, x, out)  # type: ignore[no-any-return]
 
 
-@composite(
-    "special_iv(Tensor v, Tensor x) -> Tensor",
-    vjp={
-        "v": no_derivative("special_iv", "v", "x"),
-        "x": lambda g, v, x, out: g * _modified_slope(special_iv, v, x, out),
-    },
-    sample_inputs=_order_samples(0.3, 9.0),
-    batch=broadcast,
-)
+@_of_order("iv", "v", lambda g, v, x, out: g * _modified_slope(special_iv, v, x, out))
 def special_iv(v: Tensor, x: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind and real order ``v`` (DLMF 10.25.2).
 
@@ -324,15 +306,7 @@ def special_iv(v: Tensor, x: Tensor) -> Tensor:
     return cast(where(TENSORS.isinf(half), infinite, half * found * half), x.dtype)
 
 
-@composite(
-    "special_ive(Tensor v, Tensor x) -> Tensor",
-    vjp={
-        "v": no_derivative("special_ive", "v", "x"),
-        "x": lambda g, v, x, out: g * (_modified_slope(special_ive, v, x, out) - sign(x) * out),
-    },
-    sample_inputs=_order_samples(0.3, 9.0),
-    batch=broadcast,
-)
+@_of_order("ive", "v", lambda g, v, x, out: g * (_modified_slope(special_ive, v, x, out) - sign(x) * out))
 def special_ive(v: Tensor, x: Tensor) -> Tensor:
     """Return ``exp(-abs(x)) * iv(v, x)``, which does not overflow. Operands and derivatives are those of ``iv``.
 
