@@ -10,9 +10,8 @@ from ...core.dtypes.names import float32, int64
 from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
-from ...dispatch.tags import Tag
 from .. import scalar as s
-from ..declare import Entry, Rows, Sweep, composite, normal, operator_of
+from ..declare import Entry, Rows, Sweep, composite, internal_composite, normal, operator_of
 from ..shapes import normalize_axis
 from .creation import arange, full
 from .elementwise.comparison import equal, where
@@ -27,7 +26,7 @@ _samples = normal([3, 4], ([3, 4], {"axis": 0}))
 _gradient_samples = normal(([3, 4], [3, 4], -1), ([3, 4], [3, 4], 0))
 
 
-@composite(
+@internal_composite(
     "softmax_backward(Tensor g, Tensor out, int axis) -> Tensor",
     rows=Rows(
         {"g": "row", "out": "row"},
@@ -38,7 +37,6 @@ _gradient_samples = normal(([3, 4], [3, 4], -1), ([3, 4], [3, 4], 0))
         ),
     ),
     sample_inputs=_gradient_samples,
-    tags=(Tag.INTERNAL,),
 )
 def softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
     """Return the gradient of ``softmax`` from its result."""
@@ -80,7 +78,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     return powers / sum(powers, axis=axis, keepdims=True)
 
 
-@composite(
+@internal_composite(
     "log_softmax_backward(Tensor g, Tensor out, int axis) -> Tensor",
     rows=Rows(
         {"g": "row", "out": "row"},
@@ -91,7 +89,6 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         ),
     ),
     sample_inputs=_gradient_samples,
-    tags=(Tag.INTERNAL,),
 )
 def log_softmax_backward(g: Tensor, out: Tensor, axis: int) -> Tensor:
     """Return the gradient of ``log_softmax`` from its result."""
@@ -144,7 +141,7 @@ def _entropy_samples(rng: np.random.Generator) -> list[Any]:
     return [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})]
 
 
-@composite(
+@internal_composite(
     "row_cross_entropy_backward(Tensor g, Tensor logits, Tensor target) -> Tensor",
     rows=Rows(
         {"logits": "row", "g": "each", "target": "each"},
@@ -162,7 +159,6 @@ def _entropy_samples(rng: np.random.Generator) -> list[Any]:
         ),
     ),
     sample_inputs=lambda rng: [((rng.standard_normal(3), *args), {}) for args, _ in _entropy_samples(rng)],
-    tags=(Tag.INTERNAL,),
 )
 def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Tensor:
     """Return the gradient of ``row_cross_entropy``."""
@@ -172,7 +168,7 @@ def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Ten
     return expand_dims(g, -1) * where(chosen, found - 1.0, found)
 
 
-@composite(
+@internal_composite(
     "row_cross_entropy(Tensor logits, Tensor target) -> Tensor",
     vjp={"logits": row_cross_entropy_backward},
     rows=Rows(
@@ -191,7 +187,6 @@ def row_cross_entropy_backward(g: Tensor, logits: Tensor, target: Tensor) -> Ten
         accepts=_classes,
     ),
     sample_inputs=_entropy_samples,
-    tags=(Tag.INTERNAL,),
 )
 def row_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return the negative log-likelihood of each row's class."""
@@ -274,7 +269,7 @@ def _slope(x: Any, g: Any, weight: Any, mean: Any, scale: Any, shift: Any, tilt:
     return scale * (g * weight - shift - (x - mean) * tilt)
 
 
-@composite(
+@internal_composite(
     "layer_norm_backward(Tensor g, Tensor x, Tensor? weight, int axis, float eps) -> Tensor",
     rows=Rows(
         {"x": "row", "g": "row", "weight": "column"},
@@ -284,7 +279,6 @@ def _slope(x: Any, g: Any, weight: Any, mean: Any, scale: Any, shift: Any, tilt:
         {"weight": 1.0},
     ),
     sample_inputs=normal(([3, 4], [3, 4], [4], -1, 1e-5), ([3, 4], [3, 4], [3], 0, 0.1)),
-    tags=(Tag.INTERNAL,),
 )
 def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, eps: float) -> Tensor:
     """Return the gradient of ``layer_norm`` by the elements."""
@@ -295,7 +289,7 @@ def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, 
     return _rounded(scale * (inner - shift - normalized * tilt), g, x, weight)
 
 
-@composite(
+@internal_composite(
     "layer_norm_weight_backward(Tensor g, Tensor x, int axis, float eps) -> Tensor",
     rows=Rows(
         {"x": "row", "g": "row"},
@@ -304,7 +298,6 @@ def layer_norm_backward(g: Tensor, x: Tensor, weight: Tensor | None, axis: int, 
         ("eps",),
     ),
     sample_inputs=normal(([3, 4], [3, 4], -1, 1e-5), ([3, 4], [3, 4], 0, 0.1)),
-    tags=(Tag.INTERNAL,),
 )
 def layer_norm_weight_backward(g: Tensor, x: Tensor, axis: int, eps: float) -> Tensor:
     """Return the gradient of ``layer_norm`` by its weight."""
@@ -315,7 +308,7 @@ def _bias_gradient(g: Tensor, axis: int) -> Tensor:
     return sum(g, axis=_others(g.ndim, axis))
 
 
-@composite(
+@internal_composite(
     "layer_norm_all_backward(Tensor g, Tensor x, Tensor weight, int axis, float eps) -> (Tensor, Tensor, Tensor)",
     rows=Rows(
         {"x": "row", "g": "row", "weight": "column"},
@@ -331,7 +324,6 @@ def _bias_gradient(g: Tensor, axis: int) -> Tensor:
         ("eps",),
     ),
     sample_inputs=normal(([3, 4], [3, 4], [4], -1, 1e-5), ([3, 4], [3, 4], [3], 0, 0.1)),
-    tags=(Tag.INTERNAL,),
 )
 def layer_norm_all_backward(
     g: Tensor, x: Tensor, weight: Tensor, axis: int, eps: float

@@ -19,14 +19,14 @@ from .promotion import (
     SUM,
 )
 from .samples import normal
-from .short_forms import elementwise, internal, internal_function, scalar_function, unary_function
+from .short_forms import elementwise, internal, internal_composite, internal_function, scalar_function, unary_function
 from .sweeps import Rows, Sweep
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "FEW", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
     "REAL_TO_FLOAT", "SAME", "SUM", "ArgScan", "Decomposition", "ElementPlan", "Entry", "Rows", "Sweep", "TensorSpec",
     "along", "arg_reduction", "attach_methods", "broadcast", "composite", "core_dims", "elementwise", "factory",
-    "gather", "internal_function", "internal", "linear", "loop", "normal", "operator_of", "place_meta",
-    "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "scan", "scan_axis", "structured",
+    "gather", "internal", "internal_composite", "internal_function", "linear", "loop", "normal", "operator_of",
+    "place_meta", "pointwise", "prepend", "reduction", "same_dim", "scalar_function", "scan", "scan_axis", "structured",
     "unary_function", "view",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Short forms of ``pointwise`` and ``structured``, and the decorator ``elementwise``."""
+"""Short forms of the declaration functions for the most common blocks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from ...dispatch.tags import Tag
 from .. import scalar
-from .declaration import Entry, pointwise, structured
+from .declaration import Entry, composite, pointwise, structured
 from .promotion import INT_TO_FLOAT, REAL_TO_FLOAT, Promotion
 
-__all__ = ["elementwise", "internal_function", "internal", "scalar_function", "unary_function"]
+__all__ = ["elementwise", "internal", "internal_composite", "internal_function", "scalar_function", "unary_function"]
 
 
 def scalar_function(
@@ -58,6 +58,11 @@ def internal_function(
 def internal(schema: str, *, tags: Iterable[str] = (), **options: Any) -> Entry:
     """Declare an operator that others are composed of, like ``structured``; only ``vjp`` makes it differentiable."""
     return structured(schema, differentiable="vjp" in options, tags=(Tag.INTERNAL, *tags), **options)
+
+
+def internal_composite(schema: str, **options: Any) -> Callable[[Callable[..., Any]], Entry]:
+    """Declare an operator that others are composed of in terms of others, like ``composite``."""
+    return composite(schema, tags=(Tag.INTERNAL,), **options)
 
 
 def unary_function(name: str, summary: str, examples: dict[float, float], note: str = "", **options: Any) -> Entry:

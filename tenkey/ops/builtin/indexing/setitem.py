@@ -36,7 +36,7 @@ from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.schema import parse_schema
 from ....dispatch.tags import Tag
-from ...declare import composite, linear
+from ...declare import internal_composite, linear
 from ...declare.batch import Batching
 from ...declare.declaration import operator_of
 from ...declare.facets import Composite, Decomposition, SampleInputs
@@ -101,7 +101,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-@composite(
+@internal_composite(
     "basic_put(Tensor x, Index index, Tensor source) -> Tensor",
     vjp={
         "x": lambda g, index: basic_put(g, index, 0),
@@ -110,7 +110,6 @@ def _put_samples(rng: np.random.Generator) -> Any:
     jvp=linear(("x", "source")),
     sample_inputs=_basic_put_samples,
     batch=basic_put_batch,
-    tags=(Tag.INTERNAL,),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     """Return a copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects."""
@@ -147,13 +146,12 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], ndim: int) -> Tensor:
     return reshape(last, (*common, *[1] * (ndim - before - len(common))))
 
 
-@composite(
+@internal_composite(
     "put(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
     vjp={"x": lambda g, indices: put(g, indices, 0), "source": _source_vjp},
     jvp=linear(("x", "source")),
     sample_inputs=_put_samples,
     batch=put_batch,
-    tags=(Tag.INTERNAL,),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     """Return a copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``."""

@@ -18,8 +18,7 @@ from math import prod
 from typing import Any
 
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import internal_composite
 from ...declare.samples import normal
 from ..elementwise.arithmetic import multiply
 from ..reductions.reduction import sum as sum_
@@ -324,11 +323,10 @@ _samples = normal(
 )  # fmt: skip
 
 
-@composite(
+@internal_composite(
     "einsum(str subscripts, Tensor[] operands) -> Tensor",
     autocast="lower",
     sample_inputs=_samples,
-    tags=(Tag.INTERNAL,),
 )
 def einsum_operator(subscripts: str, operands: Sequence[Tensor]) -> Tensor:
     """Compute ``tk.einsum``."""

@@ -12,8 +12,7 @@ from ....core.dtypes.names import float32
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, linear, structured
+from ...declare import Decomposition, Entry, TensorSpec, composite, internal_composite, linear, structured
 from ...declare.batch import VmapLevel
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
@@ -228,10 +227,9 @@ _contract_samples = normal(
 )  # fmt: skip
 
 
-@composite(
+@internal_composite(
     "contract(Tensor x1, Tensor x2, int[] left, int[] right) -> Tensor",
     sample_inputs=_contract_samples,
-    tags=(Tag.INTERNAL,),
 )
 def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
     """Sum products over pairs of axes, as ``tensordot`` does."""

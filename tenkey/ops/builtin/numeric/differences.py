@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import composite, normal
+from ...declare import composite, internal_composite, normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import concrete
 from ..elementwise.arithmetic import abs, subtract
@@ -145,7 +144,7 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
 _UNEVEN: Final = np.array([0.7, 1.3, 2.7, 3.4, 4.9])
 
 
-@composite(
+@internal_composite(
     "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
     " -> Tensor",
     sample_inputs=normal(
@@ -157,7 +156,6 @@ _UNEVEN: Final = np.array([0.7, 1.3, 2.7, 3.4, 4.9])
         ([2, 5], {"places": _UNEVEN, "axis": 1}),
         ([2, 5], {"places": _UNEVEN, "axis": -1, "edge_order": 2}),
     ),
-    tags=(Tag.INTERNAL,),
 )
 def gradient_on_grid(
     x: Tensor, spacing: Sequence[float] = (1.0,), *, places: Tensor | None = None, axis: Any = None, edge_order: int = 1

@@ -13,7 +13,7 @@ from ....core.device import META
 from ....core.dtypes.names import float64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, internal, loop
+from ...declare import Decomposition, Entry, TensorSpec, composite, internal, internal_composite, loop
 from ..elementwise.comparison import greater_equal, logical_and, where
 from ..elementwise.complex import refuse_complex
 from ..reductions.reduction import sum
@@ -95,11 +95,10 @@ def _grid_samples(rng: np.random.Generator) -> Any:
     return [((points, edges), {}), ((points[:1], edges[:1]), {}), (([np.zeros(0)] * 2, edges[:2]), {})]
 
 
-@composite(
+@internal_composite(
     "counts_on_grid(Tensor[] coordinates, Tensor[] edges, *, Tensor? weights=None, bool density=False) -> Tensor",
     differentiable=False,
     sample_inputs=_grid_samples,
-    tags=(Tag.INTERNAL,),
 )
 def counts_on_grid(
     coordinates: Sequence[Tensor], edges: Sequence[Tensor], *, weights: Tensor | None = None, density: bool = False

@@ -11,9 +11,9 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64
 from ....core.plans import MEAN, Reduction
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, Entry, Rows, Sweep, arg_reduction, composite, linear, normal, reduction
+from ...declare import BOOLEAN, ORDERED, Entry, arg_reduction, composite, internal_composite, linear, normal, reduction
+from ...declare.sweeps import Rows, Sweep
 from ...shapes import normalize_axes
 from ..elementwise.comparison import isfinite, where
 from ..elementwise.complex import conjugated, real_part
@@ -210,7 +210,7 @@ def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
     return exp(floating(x) - restore_axes(out, x.shape, axis, keepdims))
 
 
-@composite(
+@internal_composite(
     "logsumexp_backward(Tensor g, Tensor x, Tensor out, int[1]? axis, bool keepdims) -> Tensor",
     rows=Rows(
         {"x": "row", "g": "each", "out": "each"},
@@ -220,7 +220,6 @@ def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
     sample_inputs=normal(
         ([3], [3, 4], [3], 1, False), ([3, 1], [3, 4], [3, 1], 1, True), ([], [3, 4], [], None, False)
     ),
-    tags=(Tag.INTERNAL,),
 )
 def logsumexp_backward(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
     """Return the gradient of ``logsumexp``."""

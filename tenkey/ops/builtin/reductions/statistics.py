@@ -14,7 +14,7 @@ from ....core.tensor import Tensor
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import Rows, Sweep, composite, normal
+from ...declare import Rows, Sweep, composite, internal_composite, normal
 from ...shapes import normalize_axes, refuse_empty
 from ..creation import concrete, full_like
 from ..elementwise.comparison import equal, not_equal, where
@@ -38,7 +38,7 @@ def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
 _MEAN: Final = Sweep(folds={"total": ("add", lambda x: x)}, then={"mean": lambda total, count: total / count})
 
 
-@composite(
+@internal_composite(
     "var_backward(Tensor g, Tensor x, int[1]? axis, float correction, bool keepdims) -> Tensor",
     rows=Rows(
         {"x": "row", "g": "each"},
@@ -54,7 +54,6 @@ _MEAN: Final = Sweep(folds={"total": ("add", lambda x: x)}, then={"mean": lambda
         accepts=lambda x, g: x.size > g.size,
     ),
     sample_inputs=normal(([3], [3, 4], 1, 0.0, False), ([1, 4], [3, 4], 0, 1.0, True), ([], [3, 4], None, 0.5, False)),
-    tags=(Tag.INTERNAL,),
 )
 def var_backward(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
     """Return the gradient of ``var``."""
@@ -246,11 +245,10 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     return weighted / total
 
 
-@composite(
+@internal_composite(
     "average_and_weights(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False)"
     " -> (Tensor average, Tensor weights)",
     sample_inputs=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
-    tags=(Tag.INTERNAL,),
 )
 def average_and_weights(
     x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False

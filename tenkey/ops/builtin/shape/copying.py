@@ -13,7 +13,6 @@ from ....core.device import META, Device
 from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
 from ...declare import (
     FEW,
     Decomposition,
@@ -22,6 +21,7 @@ from ...declare import (
     along,
     composite,
     internal,
+    internal_composite,
     linear,
     normal,
     same_dim,
@@ -115,10 +115,9 @@ to_device: Entry = internal(
 )
 
 
-@composite(
+@internal_composite(
     "to(Tensor x, *, DType? dtype=None, Device? device=None, bool non_blocking=False) -> Tensor",
     sample_inputs=normal(([3, 4], {"dtype": np.dtype("complex128")})),
-    tags=(Tag.INTERNAL,),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None, non_blocking: bool = False) -> Tensor:
     """Convert to another dtype, another device, or both."""
@@ -293,9 +292,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     return reshape(joined, (*shape[:i], len(arrays), *shape[i:]))
 
 
-@composite(
-    "expand_as(Tensor x, Tensor other) -> Tensor", sample_inputs=normal(([3, 1], [2, 3, 4])), tags=(Tag.INTERNAL,)
-)
+@internal_composite("expand_as(Tensor x, Tensor other) -> Tensor", sample_inputs=normal(([3, 1], [2, 3, 4])))
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """Broadcast to the shape of another tensor."""
     if broadcast_shapes("expand_as", x.shape, other.shape) != other.shape:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.tensor import Tensor
-from ....dispatch.tags import Tag
-from ...declare import composite, normal
+from ...declare import composite, internal_composite, normal
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import eye, zeros
 from ..elementwise.comparison import where
@@ -34,12 +33,11 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple([select_index(x, i, k) for k in range(x.shape[i])])
 
 
-@composite(
+@internal_composite(
     "split_at(Tensor x, int[] places, *, int axis=0) -> Tensor[]",
     sample_inputs=normal(
         ([6, 2], (2, 4)), ([2, 4], (1, 3), {"axis": 1}), ([4], (2, 1, 9), {"axis": -1}), ([0, 2], (1,), {"axis": 1})
     ),
-    tags=(Tag.INTERNAL,),
 )
 def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
     """Cut at positions along an axis, as in ``tk.split``; the pieces are views."""
@@ -145,12 +143,11 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
     return where(eye(n, k=k, dtype=bool_dtype, device=x.device), row, False)
 
 
-@composite(
+@internal_composite(
     "meshgrid_of(Tensor[] arrays, *, str indexing='xy') -> Tensor[]",
     sample_inputs=normal(
         (([3], [2], [1]), {"indexing": "xy"}), (([3], [2], [1]), {"indexing": "ij"}), (([2],),), (([0], [2]),)
     ),
-    tags=(Tag.INTERNAL,),
 )
 def meshgrid_of(arrays: Sequence[Tensor], *, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Compute ``tk.meshgrid`` of a list."""

@@ -21,6 +21,7 @@ from ...declare import (
     composite,
     gather,
     internal,
+    internal_composite,
     normal,
     scan,
     structured,
@@ -198,13 +199,12 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
     return unsorted_gradient(padded, order, starts, axis)
 
 
-@composite(
+@internal_composite(
     "top_values(Tensor x, Tensor indices, int axis, bool largest) -> Tensor",
     vjp={"x": _picked_vjp, "indices": None},
     sample_inputs=lambda rng: [
         ((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})
     ],
-    tags=(Tag.INTERNAL,),
 )
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     """Take the elements at the indices of the largest ones; the gradient is that of sorting."""
@@ -265,7 +265,7 @@ def _running(name: str, larger: Any, replaces: Any, accumulate: Any) -> tuple[En
     def gradient(g: Any, indices: Tensor, x_meta: Any, axis: int) -> Tensor | None:
         return None if g[0] is None else along_gradient(g[0], x_meta.shape, indices, axis)
 
-    @composite(
+    @internal_composite(
         f"{name}_pairs(Tensor x, int axis) -> (Tensor values, Tensor indices)",
         numpy=on_numpy,
         vjp={"x": gradient},
@@ -274,7 +274,6 @@ def _running(name: str, larger: Any, replaces: Any, accumulate: Any) -> tuple[En
         ],
         batch=along("axis"),
         running=ArgScan(lambda T: lambda a, b: s.logical_or(replaces(a, b), s.isnan(b))),
-        tags=(Tag.INTERNAL,),
     )
     def pairs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         check(x, axis)
