@@ -59,14 +59,6 @@ _FLOAT64: Final = dtypes.float64
 # ---- the functions that the samplers compute with: Note [Samplers for arrays and tensors]
 
 
-def _digits(bits: Tensor, drop: int) -> Tensor:
-    return cast(bitwise_right_shift(bits, drop), _FLOAT64)
-
-
-def _fill(out: Tensor, condition: Tensor, function: Callable[[EllipsisType], Tensor]) -> Tensor:
-    return where(condition, function(_ALL), out)
-
-
 def _until_accepted(like: Tensor, attempt: Callable[[EllipsisType, int], tuple[Tensor, Tensor]]) -> Tensor:
     result, accepted = attempt(_ALL, 0)
     for j in range(1, core_random.samplers.ATTEMPTS_PER_ELEMENT):
@@ -90,7 +82,9 @@ def _by_inversion(u: Tensor, first: Tensor, ratio: Callable[[EllipsisType, int],
 
 TENSORS: Final = SimpleNamespace(
     abs=abs, by_inversion=_by_inversion, cosine=random_cosine,
-    digits=_digits, exp=random_double_exp, fill=_fill, floor=floor, log=random_double_log, log1p=random_double_log1p,
+    digits=lambda bits, drop: cast(bitwise_right_shift(bits, drop), _FLOAT64), exp=random_double_exp,
+    fill=lambda out, condition, function: where(condition, function(_ALL), out), floor=floor,
+    log=random_double_log, log1p=random_double_log1p,
     maximum=maximum, minimum=minimum, safe_log=random_double_log, sine=random_sine, sqrt=sqrt,
     stirling_error=random_stirling, until_accepted=_until_accepted, where=where, zeros_like=zeros_like,
 )  # fmt: skip

@@ -188,10 +188,6 @@ def _turned(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
     return turned
 
 
-def _cos(z: Pair) -> Pair:
-    return _cosh((-z[1], z[0]))
-
-
 # The formulas of Kahan for asin, acos and acosh contain products of parts, which overflow for a large z. There
 # asin(z) is the angle atan2(x, |y|) and log |2 z|, up to terms of 1 / z**2.
 def _asin(z: Pair) -> Pair:
@@ -270,7 +266,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., Pair]]] = {
     "exp2": lambda z: _exp(_scaled(z, _LN2)),
     "log2": lambda z: _scaled(_log(z), 1 / _LN2),
     "log10": lambda z: _scaled(_log(z), 1 / math.log(10)),
-    "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sin": _turned(_sinh), "cos": _cos, "tan": _turned(_tanh),
+    "sinh": _sinh, "cosh": _cosh, "tanh": _tanh,
+    "sin": _turned(_sinh), "cos": lambda z: _cosh((-z[1], z[0])), "tan": _turned(_tanh),
     "asin": _asin, "acos": _acos, "acosh": _acosh, "atanh": _atanh,
     "asinh": _turned(_asin), "atan": _turned(_atanh),
 }  # fmt: skip

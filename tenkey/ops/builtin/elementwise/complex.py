@@ -34,13 +34,9 @@ def _complex_samples(rng: np.random.Generator) -> Any:
     return [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})]
 
 
-def _conj_parts(x: Tensor) -> Tensor:
-    return complex_from(real(x), -imag(x)) if x.dtype.kind == "c" else real(x)
-
-
 conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
-    decomposition=Decomposition(_conj_parts),
+    decomposition=Decomposition(lambda x: complex_from(real(x), -imag(x)) if x.dtype.kind == "c" else real(x)),
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
     jvp=linear("x"),
@@ -54,7 +50,7 @@ conj: Entry = structured(
     """,
 )
 
-real = structured(
+real: Entry = structured(
     "real(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
@@ -68,7 +64,7 @@ real = structured(
     """,
 )
 
-imag = structured(
+imag: Entry = structured(
     "imag(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},

@@ -22,6 +22,7 @@ from ...declare import internal_composite
 from ...declare.samples import normal
 from ..elementwise.arithmetic import multiply
 from ..reductions.reduction import sum as sum_
+from ..shape.copying import clone
 from ..shape.views import broadcast_to, permute_dims, reshape
 from .diagonals import diagonal
 from .matmul import matmul
@@ -175,10 +176,6 @@ def _sum(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return sum_(x, axis=axes, dtype=x.dtype)
 
 
-def _clone(x: Tensor) -> Tensor:
-    return x.clone()
-
-
 def _without_repeats(x: _Value, term: str) -> tuple[_Value, str]:
     """Take the diagonal over each label that a term repeats."""
     for label in dict.fromkeys(term):
@@ -311,7 +308,7 @@ def _steps(text: str, shapes: tuple[tuple[int, ...], ...]) -> _Steps:
     if found.shape != wanted:
         found, is_view = found.spread(wanted), True
     if is_view:
-        found.then(_clone, found.shape)
+        found.then(clone, found.shape)
     return steps
 
 

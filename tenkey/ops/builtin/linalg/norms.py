@@ -352,18 +352,13 @@ def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor |
     check_matrix("linalg.lstsq", x1)
     if x2.ndim == 1 and x2.shape[0] == x1.shape[-2]:
         found = _lstsq(x1, expand_dims(x2, -1), rtol)
-        residual = squeeze(matmul(_as_solution(x1, found), found), -1) - x2
+        residual = squeeze(matmul(as_dtype(x1, found.dtype), found), -1) - x2
         solution = squeeze(found, -1)
         residuals = sum_(squared_size(residual), axis=-1)
     else:
         solution = _lstsq(x1, x2, rtol)
-        residuals = sum_(squared_size(matmul(_as_solution(x1, solution), solution) - x2), axis=-2)
+        residuals = sum_(squared_size(matmul(as_dtype(x1, solution.dtype), solution) - x2), axis=-2)
     return LstsqResult(solution, residuals, matrix_rank(x1, rtol=rtol), svdvals(x1))
-
-
-def _as_solution(x1: Tensor, solution: Tensor) -> Tensor:
-    """Convert ``x1`` to the dtype of the solution."""
-    return x1 if x1.dtype == solution.dtype else x1.astype(solution.dtype)
 
 
 # ---- the exponential

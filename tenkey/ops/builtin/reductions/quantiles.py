@@ -29,8 +29,6 @@ from ..shape.views import slice as slice_view
 from ..sorting.sort import sorted_rows
 from .reduction import over_axes, restore_axes, sum
 
-_EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
-
 # Note [Ties in order statistics]
 #     Elements equal to the k-th smallest could stand in its place. So they share the gradient equally, as in max and
 #     min, and unlike in a sort followed by a gather. Guarded by `test_ties_share_the_gradient_of_a_median`.
@@ -145,8 +143,12 @@ def _weight(m: Any, method: str, place: Any, below: Any) -> Any:
 
 
 def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
-    """Return the tensor with the reduced axes joined as its last axis."""
+    """Return the tensor with the reduced axes joined as its last axis; raise ValueError if they have no elements."""
     axes = normalize_axes(operator, axis, x.ndim)
+    if any(x.shape[i] == 0 for i in axes):
+        raise ValueError(
+            f"[{operator}] got shape {x.shape} with axis={axis}: no elements have no quantiles. Test x.size first."
+        )
     if axes == (x.ndim - 1,):
         return x, axes
     rest = tuple([i for i in range(x.ndim) if i not in axes])
@@ -177,8 +179,6 @@ def _quantile(
     _check_q(operator, q, high)
     rows, axes = _flatten(operator, x, axis)
     n = rows.shape[-1]
-    if n == 0:
-        raise ValueError(_EMPTY.format(operator=operator, shape=x.shape, axis=axis))
     dtype = x.dtype if x.dtype.kind in "fV" else default_float()
     if rows.dtype.kind == "b":
         rows = cast(rows, dtype)
@@ -324,8 +324,6 @@ def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     refuse_complex("median", x.dtype)
     rows, axes = _flatten("median", x, axis)
     n = rows.shape[-1]
-    if n == 0:
-        raise ValueError(_EMPTY.format(operator="median", shape=x.shape, axis=axis))
     dtype = x.dtype if x.dtype.kind in "fV" else default_float()
     rows = as_dtype(rows, dtype)
     middle = _indices((n // 2,) if n % 2 else (n // 2 - 1, n // 2), x)
