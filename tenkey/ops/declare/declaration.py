@@ -63,7 +63,7 @@ Formula: TypeAlias = Callable[..., Any] | None
 
 
 class Options(TypedDict, total=False):
-    """The options of blocks of every kind; the docstrings of ``pointwise`` and ``structured`` explain them."""
+    """The options that blocks of several kinds have; see the docstrings of ``pointwise`` and ``structured``."""
 
     sample_inputs: Callable[..., Any] | None
     gradcheck_wrapper: Callable[..., Any] | None

@@ -145,7 +145,7 @@ def _weight(m: Any, method: str, place: Any, below: Any) -> Any:
 def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
     """Return the tensor with the reduced axes joined as its last axis; raise ValueError if they have no elements."""
     axes = normalize_axes(operator, axis, x.ndim)
-    if any(x.shape[i] == 0 for i in axes):
+    if 0 in [x.shape[i] for i in axes]:
         raise ValueError(
             f"[{operator}] got shape {x.shape} with axis={axis}: no elements have no quantiles. Test x.size first."
         )

@@ -244,24 +244,24 @@ def ravel(x: Tensor) -> Tensor:
     return reshape(x, (-1,))
 
 
-# the axes that are added to 0, 1, ... dimensions
-_ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
-
-
-def raised(x: Tensor, ndim: int) -> Tensor:
-    """Return a view with at least 1, 2 or 3 dimensions; the new ones are where ``numpy.atleast_1d`` etc. add them."""
-    for i in _ADDED[ndim][x.ndim] if x.ndim < ndim else ():
-        x = expand_dims(x, i)
-    return x
+ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
+"""The axes that are added to 0, 1, ... dimensions for 1, 2 or 3 of them."""
 
 
 def _at_least(ndim: int, doc: str) -> Entry:
+    places = ADDED[ndim]
+
+    def function(x: Tensor) -> Tensor:
+        for i in places[x.ndim] if x.ndim < ndim else ():
+            x = expand_dims(x, i)
+        return x
+
     return composite(
         f"atleast_{ndim}d(Tensor x) -> Tensor",
         sample_inputs=normal([], [2], [2, 3], [1, 2, 3]),
         tags=(Tag.INTERNAL,),  # tk.atleast_1d and so on take several tensors
         doc=doc,
-    )(lambda x: raised(x, ndim))
+    )(function)
 
 
 atleast_1d = _at_least(
