@@ -197,11 +197,11 @@ def derive_out(operator: Operator) -> Operator:
     )
 
 
-_WRITING: Final = DispatchKey.ADInplaceOrView.mask
+WRITING: Final = DispatchKey.ADInplaceOrView.mask
 
 
 def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
-    restore = switched(exclude=_WRITING)  # the variant itself bumps the version
+    restore = switched(exclude=WRITING)  # the variant itself bumps the version
     try:
         return write_out(operator, *args, out=out, **kwargs)
     finally:

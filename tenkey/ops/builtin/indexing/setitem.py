@@ -30,7 +30,6 @@ from ....core.plans import add_method, add_table
 from ....core.tensor import Tensor, from_host, strides_of
 from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ....dispatch.errors import shown
-from ....dispatch.keys import DispatchKey
 from ....dispatch.local_state import current_state, get_state, switched
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
@@ -42,7 +41,7 @@ from ...declare.declaration import operator_of
 from ...declare.facets import Composite, Decomposition, SampleInputs
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes
-from ...variants import Fits, check_fits, copy_
+from ...variants import WRITING, Fits, check_fits, copy_
 from ..creation import arange, zeros
 from ..elementwise.comparison import equal, where
 from ..shape.copying import clone, flip
@@ -161,11 +160,8 @@ def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
 # ---- in place
 
 
-_WRITING: Final = DispatchKey.ADInplaceOrView.mask
-
-
 def _write(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
-    restore = switched(exclude=_WRITING)  # basic_put_ itself bumps the version
+    restore = switched(exclude=WRITING)  # basic_put_ itself bumps the version
     try:
         check_basic_put(operator_of(basic_put_), x, index, source)
         copy_(basic_index(x, index), source)
