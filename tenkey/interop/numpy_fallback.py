@@ -1,4 +1,4 @@
-"""Calls on tensors that NumPy itself computes, from their values, and NumPy's arguments as tensors."""
+"""Operators by name, NumPy's arguments as tensors, and calls that NumPy itself computes from the values of tensors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from ..core.exchange.interfaces import array_of
 from ..core.tensor import Tensor, from_host
 from ..core.tree import map_tensors, tensors_in, tree_map
 from ..core.word import DTYPE_TRAIT
+from ..dispatch.registry import registry
 from ..functions.creation import asarray
 
-__all__ = ["as_tensor", "refuse_tensor", "run_numpy", "to_tensors"]
+__all__ = ["as_tensor", "refuse_tensor", "run_numpy", "tk", "to_tensors"]
+
+
+def tk(name: str) -> Callable[..., Any]:
+    """Return the function that calls the operator ``tk::name``, which may be declared by that."""
+    return registry.find(f"tk::{name}").call
 
 
 def as_tensor(x: Any, device: Any = None) -> Tensor:

@@ -16,19 +16,11 @@ from .. import functions
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
-from ..dispatch import registry
 from ..functions import linalg as contractions
 from ..functions.calculating import cross_products, number_tests, orders, windows
-from ..ops.builtin import load
-from .numpy_fallback import as_tensor
+from .numpy_fallback import as_tensor, tk
 
 __all__ = ["FUNCTIONS"]
-
-
-def _tk(name: str) -> Callable[..., Any]:
-    """Return an operator by its name; ``linalg.svd`` and ``fft.fft`` are declared on first use."""
-    load(name.partition(".")[0] if "." in name else "")
-    return registry.find(f"tk::{name.replace('.', '_')}").call
 
 
 # ---- linear algebra
@@ -41,10 +33,10 @@ def _of_triangle(a: Any, upper: bool) -> Any:
     """
     if not upper:
         return _of_lower(a) if a._word & REQUIRES_GRAD or isinstance(a, Wrapper) else a
-    strict = _tk("triu")(a, k=1)
-    transposed = _tk("matrix_transpose")(strict)
-    mirrored = _tk("conj")(transposed) if a.dtype.kind == "c" else transposed
-    return _tk("tril")(_tk("triu")(a)) + strict + mirrored
+    strict = tk("triu")(a, k=1)
+    transposed = tk("matrix_transpose")(strict)
+    mirrored = tk("conj")(transposed) if a.dtype.kind == "c" else transposed
+    return tk("tril")(tk("triu")(a)) + strict + mirrored
 
 
 def _is_upper(uplo: str) -> bool:
@@ -54,41 +46,41 @@ def _is_upper(uplo: str) -> bool:
 
 
 def _eigh(a: Any, UPLO: str = "L") -> Any:
-    return _tk("linalg.eigh")(_of_triangle(a, _is_upper(UPLO)))
+    return tk("linalg_eigh")(_of_triangle(a, _is_upper(UPLO)))
 
 
 def _eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return _tk("linalg.eigvalsh")(_of_triangle(a, _is_upper(UPLO)))
+    return tk("linalg_eigvalsh")(_of_triangle(a, _is_upper(UPLO)))
 
 
 def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     if not compute_uv:
-        return _tk("linalg.svdvals")(_of_lower(a) if hermitian else a)
-    return _tk("linalg.svd")(_of_lower(a) if hermitian else a, full_matrices=full_matrices)
+        return tk("linalg_svdvals")(_of_lower(a) if hermitian else a)
+    return tk("linalg_svd")(_of_lower(a) if hermitian else a, full_matrices=full_matrices)
 
 
 def _of_lower(a: Any) -> Any:
     """Return the Hermitian matrix with the lower triangle of ``a``, the only one that NumPy reads."""
-    mirrored = _tk("matrix_transpose")(_tk("tril")(a, k=-1))
-    return _tk("tril")(a) + (_tk("conj")(mirrored) if a.dtype.kind == "c" else mirrored)
+    mirrored = tk("matrix_transpose")(tk("tril")(a, k=-1))
+    return tk("tril")(a) + (tk("conj")(mirrored) if a.dtype.kind == "c" else mirrored)
 
 
 def _qr(a: Any, mode: str = "reduced") -> Any:
     if mode == "r":
-        return _tk("linalg.qr")(a, mode="reduced")[1]
+        return tk("linalg_qr")(a, mode="reduced")[1]
     if mode == "raw":
         raise NotImplementedError("[linalg.qr] mode='raw' gives LAPACK's reflections, which have no operator.")
-    return _tk("linalg.qr")(a, mode=mode)
+    return tk("linalg_qr")(a, mode=mode)
 
 
 def _rank(A: Any, tol: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
     if A.ndim < 2:
-        return _tk("astype")(_tk("any")(A != 0), np.dtype("i8"))
+        return tk("astype")(tk("any")(A != 0), np.dtype("i8"))
     A = _of_lower(A) if hermitian else A
     if tol is None:
-        return _tk("linalg.matrix_rank")(A, rtol=rtol)
+        return tk("linalg_matrix_rank")(A, rtol=rtol)
     tol = as_tensor(tol)
-    return _tk("count_nonzero")(_tk("linalg.svdvals")(A) > _tk("expand_dims")(tol, -1), axis=-1)
+    return tk("count_nonzero")(tk("linalg_svdvals")(A) > tk("expand_dims")(tol, -1), axis=-1)
 
 
 def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
@@ -97,7 +89,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
     given = rtol if rcond is None else rcond
     if given is None and rtol is None:
         given = 1e-15  # NumPy's default
-    return _tk("linalg.pinv")(_of_lower(a) if hermitian else a, rtol=given)
+    return tk("linalg_pinv")(_of_lower(a) if hermitian else a, rtol=given)
 
 
 _EIG_IS_COMPLEX: Final = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
@@ -112,16 +104,16 @@ def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def function(a: Any) -> Any:
         found = call(a)
         values = found[0] if isinstance(found, tuple) else found
-        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(_tk("any")(_tk("imag")(values) != 0)):
+        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(tk("any")(tk("imag")(values) != 0)):
             return found
-        real = _tk("real")
+        real = tk("real")
         return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
 
     return function
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
-    return _tk("sum")(_tk("diagonal")(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return tk("sum")(tk("diagonal")(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
@@ -131,15 +123,15 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         rcond = float(rcond)
     if a.ndim != 2 or b.ndim not in (1, 2):
         raise np.linalg.LinAlgError(f"[linalg.lstsq] got shapes {a.shape} and {b.shape}: it takes matrices.")
-    x, residuals, rank, s = _tk("linalg.lstsq")(a, b, rcond)
-    residuals = _tk("reshape")(residuals, (-1,))
+    x, residuals, rank, s = tk("linalg_lstsq")(a, b, rcond)
+    residuals = tk("reshape")(residuals, (-1,))
     m, n = a.shape
     return x, residuals[:0] if m <= n or int(rank) < n else residuals, rank, s
 
 
 def _outer(a: Any, b: Any) -> Any:
-    flat = _tk("reshape")
-    return _tk("outer")(flat(a, (-1,)), flat(b, (-1,)))
+    flat = tk("reshape")
+    return tk("outer")(flat(a, (-1,)), flat(b, (-1,)))
 
 
 def _cond(x: Any, p: Any = None) -> Any:
@@ -148,13 +140,13 @@ def _cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2) or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         made = functions.cond(x, p)
     else:
-        where, last = _tk("where"), _tk("linalg.slogdet")(x)[0]
-        singular = _tk("equal")(last, 0)  # their inverse is an error, their condition number inf
-        whole = where(singular[..., None, None], _tk("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
+        where, last = tk("where"), tk("linalg_slogdet")(x)[0]
+        singular = tk("equal")(last, 0)  # their inverse is an error, their condition number inf
+        whole = where(singular[..., None, None], tk("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
         norm = functions.matrix_norm
-        made = where(singular, math.inf, norm(x, ord=p) * norm(_tk("linalg.inv")(whole), ord=p))
-    isnan = _tk("isnan")
-    return _tk("where")(_tk("logical_and")(isnan(made), ~_tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
+        made = where(singular, math.inf, norm(x, ord=p) * norm(tk("linalg_inv")(whole), ord=p))
+    isnan = tk("isnan")
+    return tk("where")(tk("logical_and")(isnan(made), ~tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
 
 
 def _check_terms(subscripts: str, operands: Any) -> None:
@@ -183,7 +175,7 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     else:
         given = [x.tolist() if i % 2 and isinstance(x, (Tensor, np.ndarray)) else x for i, x in enumerate(given)]
     if dtype is not None:
-        given = [_tk("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
+        given = [tk("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
 
 
@@ -192,7 +184,7 @@ def _planes(name: str) -> Callable[..., Any]:
 
     def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         if axes is None:
-            return _tk(f"fft.{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
+            return tk(f"fft_{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
         return getattr(functions, name)(a, s, axes, norm)
 
     return function
@@ -204,24 +196,24 @@ def _planes(name: str) -> Callable[..., Any]:
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     ends = [v if v is None or isinstance(v, (int, float)) else complex(v) for v in (left, right)]
     if any(isinstance(v, complex) for v in ends) and period is None:
-        made = _tk("interp")(x, xp, fp)
-        where, low, high = _tk("where"), _tk("min")(xp), _tk("max")(xp)
+        made = tk("interp")(x, xp, fp)
+        where, low, high = tk("where"), tk("min")(xp), tk("max")(xp)
         for value, outside in ((ends[0], x < low), (ends[1], x > high)):
             made = made if value is None else where(outside, value, made)
         return made
-    return _tk("interp")(x, xp, fp, *ends, period)
+    return tk("interp")(x, xp, fp, *ends, period)
 
 
 def _angle(z: Any, deg: bool = False) -> Any:
-    made = _tk("angle")(z)
-    return _tk("rad2deg")(made) if deg else made
+    made = tk("angle")(z)
+    return tk("rad2deg")(made) if deg else made
 
 
 def _sort_complex(a: Any) -> Any:
     if not a.ndim:
         raise np.exceptions.AxisError(-1, 0)
     if a.dtype.kind != "c":
-        a = _tk("astype")(a, np.dtype(np.complex64 if a.dtype.char in "bhBH" else np.complex128))
+        a = tk("astype")(a, np.dtype(np.complex64 if a.dtype.char in "bhBH" else np.complex128))
     return orders.sort_complex(a)
 
 
@@ -231,12 +223,12 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
         k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if v is not None and k not in arrays
     }
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in plain.items()}
-    made = _tk("nan_to_num")(x, **plain)
-    tests = {"nan": lambda: _tk("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
+    made = tk("nan_to_num")(x, **plain)
+    tests = {"nan": lambda: tk("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
     for name, value in arrays.items():
         if np.broadcast_shapes(x.shape, value.shape) != x.shape:
             raise ValueError(f"[nan_to_num] {name}= of shape {value.shape} does not broadcast to the shape {x.shape}.")
-        made = _tk("where")(tests[name](), _tk("astype")(as_tensor(value), x.dtype), made)
+        made = tk("where")(tests[name](), tk("astype")(as_tensor(value), x.dtype), made)
     if copy:
         return made
     x.copy_(made)
@@ -250,16 +242,16 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.qr": _qr,
     "linalg.matrix_rank": _rank,
     "linalg.pinv": _pinv,
-    "linalg.eig": _eig_real(lambda a: _tk("linalg.eig")(a)),
-    "linalg.eigvals": _eig_real(lambda a: _tk("linalg.eigvals")(a)),
+    "linalg.eig": _eig_real(lambda a: tk("linalg_eig")(a)),
+    "linalg.eigvals": _eig_real(lambda a: tk("linalg_eigvals")(a)),
     "linalg.cond": _cond,
     "einsum": _einsum,
     "linalg.lstsq": _lstsq,
     "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
     "linalg.tensorinv": lambda a, ind=2: functions.tensorinv(a, ind),
     "linalg.tensordot": contractions.tensordot,
-    "linalg.matrix_transpose": lambda x: _tk("matrix_transpose")(x),
-    "linalg.cross": lambda x1, x2, axis=-1: _tk("linalg.cross")(x1, x2, axis=axis),
+    "linalg.matrix_transpose": lambda x: tk("matrix_transpose")(x),
+    "linalg.cross": lambda x1, x2, axis=-1: tk("linalg_cross")(x1, x2, axis=axis),
     "interp": _interp,
     "cross": cross_products.cross_along,
     "trace": _trace,
@@ -273,8 +265,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(windows, name) for name in windows.__all__},
     "lexsort": orders.lexsort,
     "sort_complex": _sort_complex,
-    "real": lambda val: _tk("real")(val) if val.dtype.kind == "c" else val,
-    "i0": lambda x: _tk("special.i0")(x),
+    "real": lambda val: tk("real")(val) if val.dtype.kind == "c" else val,
+    "i0": lambda x: tk("special_i0")(x),
     "nan_to_num": _nan_to_num,
 }
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -12,18 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..dispatch import registry
 from ..functions import indexing, splitting
 from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
-from .numpy_fallback import as_tensor
+from .numpy_fallback import as_tensor, tk
 from .numpy_order import ravel, reshaped
 
 __all__ = ["FUNCTIONS"]
-
-
-def _tk(name: str) -> Callable[..., Any]:
-    return registry.find(f"tk::{name}").call
 
 
 def _listed(arrays: Any) -> list[Tensor]:
@@ -34,8 +29,8 @@ def _listed(arrays: Any) -> list[Tensor]:
 def _cast(x: Tensor, dtype: np.dtype) -> Tensor:
     if x.dtype == dtype:
         return x
-    source = _tk("real")(x) if x.dtype.kind == "c" and dtype.kind not in "cb" else x
-    return _tk("astype")(source, dtype)  # type: ignore[no-any-return]
+    source = tk("real")(x) if x.dtype.kind == "c" and dtype.kind not in "cb" else x
+    return tk("astype")(source, dtype)  # type: ignore[no-any-return]
 
 
 # ---- joining and cutting
@@ -52,7 +47,7 @@ def _joining(name: str) -> Callable[..., Any]:
                         f"Cannot cast array data from {x.dtype!r} to {wanted!r} according to the rule {casting!r}"
                     )
             given = [_cast(x, wanted) for x in given]
-        return _tk(name)(given, **axis)
+        return tk(name)(given, **axis)
 
     return join
 
@@ -130,7 +125,7 @@ def _block(arrays: Any) -> Any:
 def _broadcast_to(array: Any, shape: Any) -> Any:
     if isinstance(shape, (Tensor, np.ndarray)):
         shape = shape.tolist()
-    return _tk("broadcast_to")(array, tuple(shape) if isinstance(shape, Sequence) else (int(shape),))
+    return tk("broadcast_to")(array, tuple(shape) if isinstance(shape, Sequence) else (int(shape),))
 
 
 def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
@@ -140,7 +135,7 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not -n <= start <= n:
         raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
     axis, start = axis % n, start + n if start < 0 else start
-    return _tk("moveaxis")(a, axis, start - 1 if axis < start else start)
+    return tk("moveaxis")(a, axis, start - 1 if axis < start else start)
 
 
 def _squeeze(a: Any, axis: Any = None) -> Any:
@@ -152,7 +147,7 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
 
 def _triangle(name: str) -> Callable[..., Any]:
     def function(m: Any, k: int = 0) -> Any:
-        return _tk(name)(_tk("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
+        return tk(name)(tk("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
 
     return function
 
@@ -165,10 +160,10 @@ def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool =
     places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     shaped = [reshaped(x, [-1 if i == place else 1 for i in range(n)]) for x, place in zip(given, places)]
     if sparse:
-        return tuple([_tk("clone")(x) for x in shaped] if copy else shaped)
+        return tuple([tk("clone")(x) for x in shaped] if copy else shaped)
     full = np.broadcast_shapes(*[x.shape for x in shaped]) if shaped else ()
-    spread = [_tk("broadcast_to")(x, full) for x in shaped]
-    return tuple([_tk("clone")(x) for x in spread] if copy else spread)
+    spread = [tk("broadcast_to")(x, full) for x in shaped]
+    return tuple([tk("clone")(x) for x in spread] if copy else spread)
 
 
 # ---- elements
@@ -176,9 +171,9 @@ def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool =
 
 def _in_range(function: str, indices: Tensor, length: int, mode: str) -> Tensor:
     if mode == "wrap":
-        return _tk("remainder")(indices, max(length, 1))  # type: ignore[no-any-return]
+        return tk("remainder")(indices, max(length, 1))  # type: ignore[no-any-return]
     if mode == "clip":
-        return _tk("clip")(indices, 0, max(length - 1, 0))  # type: ignore[no-any-return]
+        return tk("clip")(indices, 0, max(length - 1, 0))  # type: ignore[no-any-return]
     if mode != "raise":
         raise ValueError(f"[numpy.{function}] mode is 'raise', 'wrap' or 'clip', got {mode!r}.")
     return indices
@@ -198,9 +193,9 @@ def _indices(function: str, indices: Any, casting: Any = "safe") -> Tensor:
 
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     if not a.ndim and axis in (0, -1):
-        a = _tk("reshape")(a, (1,))
+        a = tk("reshape")(a, (1,))
     at = _in_range("take", _indices("take", indices), a.size if axis is None else a.shape[axis], mode)
-    return _tk("take")(a, at, axis=axis)
+    return tk("take")(a, at, axis=axis)
 
 
 def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
@@ -208,21 +203,21 @@ def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     common = np.result_type(*[x.dtype for x in given])
     at = _in_range("choose", _indices("choose", a), len(given), mode)
     shape = np.broadcast_shapes(at.shape, *[x.shape for x in given])
-    spread = _tk("broadcast_to")
+    spread = tk("broadcast_to")
     try:
-        return _tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
+        return tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
     except IndexError as error:
         raise ValueError(f"invalid entry in choice array: {error}") from None
 
 
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    return _tk("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
+    return tk("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
 
 
 def _pad(array: Any, pad_width: Any, mode: Any = "constant", *, reflect_type: str = "even", **options: Any) -> Any:
     if reflect_type == "odd" and mode in ("reflect", "symmetric"):
         return _pad_oddly(array, pad_width, mode == "symmetric")
-    return _tk("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
+    return tk("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
 
 
 def _pad_oddly(x: Any, pad_width: Any, symmetric: bool) -> Any:
@@ -233,7 +228,7 @@ def _pad_oddly(x: Any, pad_width: Any, symmetric: bool) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         parts = _odd_border(x, axis, -before, 0, symmetric), x, _odd_border(x, axis, n, n + after, symmetric)
-        x = _tk("concat")(parts, axis=axis)
+        x = tk("concat")(parts, axis=axis)
     return x
 
 
@@ -248,12 +243,12 @@ def _odd_border(x: Any, axis: int, start: int, stop: int, symmetric: bool) -> An
     factors = (1 - 2 * turned, 2 * (turns + turned), -2 * turns)
     sign, ends, starts = (asarray(k.reshape(shape).astype(x.dtype), device=x.device) for k in factors)
     first, last = x[(*whole, slice(0, 1))], x[(*whole, slice(n - 1, n))]
-    return _tk("take")(x, places, axis=axis) * sign + last * ends + first * starts
+    return tk("take")(x, places, axis=axis) * sign + last * ends + first * starts
 
 
 def _mask(condition: Any) -> Tensor:
     found = as_tensor(condition)
-    return found if found.dtype.kind == "b" else _tk("not_equal")(found, 0)
+    return found if found.dtype.kind == "b" else tk("not_equal")(found, 0)
 
 
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
@@ -262,18 +257,18 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
         raise ValueError("condition must be a 1-d array")
     x = ravel(a) if axis is None else a
     i = 0 if axis is None else axis
-    return _tk("take")(x, indexing.nonzero(chosen)[0], axis=i)
+    return tk("take")(x, indexing.nonzero(chosen)[0], axis=i)
 
 
 def _extract(condition: Any, arr: Any) -> Any:
-    return _tk("take")(ravel(as_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
+    return tk("take")(ravel(as_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
 
 
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     count = as_tensor(repeats)
     if not np.can_cast(count.dtype, np.int64, "safe") and (count.size or count.dtype.kind != "f"):
         raise TypeError(f"Cannot cast array data from {count.dtype!r} to dtype('int64') according to the rule 'safe'")
-    return _tk("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
+    return tk("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
 
 
 def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
@@ -286,7 +281,7 @@ def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: 
     if order not in ("C", "F"):
         raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")
     step = -1 if order == "F" else 1
-    return _tk("ravel_multi_index")(given[::step], lengths[::step])
+    return tk("ravel_multi_index")(given[::step], lengths[::step])
 
 
 def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:

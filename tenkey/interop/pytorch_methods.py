@@ -24,7 +24,6 @@ from ..dispatch.errors import shown
 from ..dispatch.registry import registry
 from ..functions.creation import tensor
 from ..functions.splitting import split
-from ..ops.builtin import load
 from ..ops.builtin.creation import empty, full, ones, zeros
 from ..ops.builtin.elementwise.limiting import clip
 from ..ops.builtin.indexing.advanced_indexing import take
@@ -32,6 +31,7 @@ from ..ops.builtin.shape.copying import clone, to
 from ..ops.builtin.shape.splitting import unstack
 from ..ops.builtin.shape.views import broadcast_to, permute_dims, reshape
 from ..ops.declare.methods import method_of
+from .numpy_fallback import tk
 from .numpy_names import DTYPE_METHODS, INPLACE_METHODS, METHODS
 
 if TYPE_CHECKING:
@@ -329,35 +329,29 @@ def _data_ptr(self: Tensor) -> int:
 # ---- values
 
 
-def _found(module: str, name: str) -> Callable[..., Any]:
-    """Return an operator that is declared on first use."""
-    load(module)
-    return registry.find(f"tk::{module}_{name}" if module else f"tk::{name}").call
-
-
-def _unary(module: str, name: str, doc: str) -> Callable[[Tensor], Tensor]:
+def _unary(name: str, doc: str) -> Callable[[Tensor], Tensor]:
     """Return the method that calls an operator of one tensor, which is declared on first use."""
 
     def method(self: Tensor) -> Tensor:
-        return _found(module, name)(self)  # type: ignore[no-any-return]
+        return tk(name)(self)  # type: ignore[no-any-return]
 
-    method.__doc__ = f"{doc} See ``tk.{f'{module}.' * bool(module)}{name}``."
+    method.__doc__ = f"{doc} See ``tk.{name.replace('_', '.', 1)}``."
     return method
 
 
 def _pinverse(self: Tensor, rtol: Any = None) -> Tensor:
     """Return the pseudo-inverse of matrices. See ``tk.linalg.pinv``."""
-    return _found("linalg", "pinv")(self, rtol=rtol)  # type: ignore[no-any-return]
+    return tk("linalg_pinv")(self, rtol=rtol)  # type: ignore[no-any-return]
 
 
 def _matrix_power(self: Tensor, n: int) -> Tensor:
     """Return a power of square matrices. See ``tk.linalg.matrix_power``."""
-    return _found("linalg", "matrix_power")(self, n)  # type: ignore[no-any-return]
+    return tk("linalg_matrix_power")(self, n)  # type: ignore[no-any-return]
 
 
 def _xlogy(self: Tensor, other: Any) -> Tensor:
     """Return ``x * log(other)``, which is 0 where ``x`` is. See ``tk.special.xlogy``."""
-    return _found("special", "xlogy")(self, other)  # type: ignore[no-any-return]
+    return tk("special_xlogy")(self, other)  # type: ignore[no-any-return]
 
 
 @public_method
@@ -374,13 +368,13 @@ def _norm(
     if isinstance(ord, str):
         raise ValueError(f"[norm] ord is a number or 'fro', got {ord!r}: see tk.linalg.norm and tk.linalg.matrix_norm.")
     x = self if dtype is None else to(self, dtype=tensor_dtype(dtype))
-    return _found("linalg", "vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
+    return tk("linalg_vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
 
 
 @public_method
 def _bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """Return how often each integer occurs, or the sums of its weights. See ``tk.bincount``."""
-    return _found("", "bincount")(self, weights, minlength)  # type: ignore[no-any-return]
+    return tk("bincount")(self, weights, minlength)  # type: ignore[no-any-return]
 
 
 def _clamp_min(self: Tensor, min: Any) -> Tensor:
@@ -420,15 +414,15 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
 
 _UNARY: Final = {
-    "argwhere": _unary("", "argwhere", "Return the indices of the nonzero elements, one element per row; int64."),
-    "det": _unary("linalg", "det", "Return the determinant of square matrices."),
-    "digamma": _unary("special", "digamma", "Return the logarithmic derivative of the gamma function."),
-    "erf": _unary("special", "erf", "Return the error function of each element."),
-    "erfc": _unary("special", "erfc", "Return the complementary error function of each element."),
-    "erfinv": _unary("special", "erfinv", "Return the inverse of the error function of each element."),
-    "inverse": _unary("linalg", "inv", "Return the inverse of square matrices."),
-    "lgamma": _unary("special", "gammaln", "Return the logarithm of the absolute value of the gamma function."),
-    "matrix_exp": _unary("linalg", "matrix_exp", "Return the exponential of square matrices."),
+    "argwhere": _unary("argwhere", "Return the indices of the nonzero elements, one element per row; int64."),
+    "det": _unary("linalg_det", "Return the determinant of square matrices."),
+    "digamma": _unary("special_digamma", "Return the logarithmic derivative of the gamma function."),
+    "erf": _unary("special_erf", "Return the error function of each element."),
+    "erfc": _unary("special_erfc", "Return the complementary error function of each element."),
+    "erfinv": _unary("special_erfinv", "Return the inverse of the error function of each element."),
+    "inverse": _unary("linalg_inv", "Return the inverse of square matrices."),
+    "lgamma": _unary("special_gammaln", "Return the logarithm of the absolute value of the gamma function."),
+    "matrix_exp": _unary("linalg_matrix_exp", "Return the exponential of square matrices."),
 }  # fmt: skip
 _WRITTEN: Final[dict[str, Any]] = {
     "view": _view, "view_as": _view_as, "reshape_as": _reshape_as, "expand_as": _expand_as, "flatten": _flatten,

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
-from ...dispatch.registry import registry
-from ...interop.numpy_fallback import run_numpy
+from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD
+from ...interop.numpy_fallback import run_numpy, tk
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, is_scalar, ndarray
 from ..call_rules.native_calls import SCALARS
@@ -37,15 +36,6 @@ _FUNCTIONS: Final = (
 _PLAIN: Final = frozenset(["as_subclass", "backward", "item", "numpy", "register_hook", "retain_grad", "tolist"])
 """Methods of tensors whose results are not to become arrays."""
 _tensor: Final[Any] = Tensor  # whose properties have descriptors
-
-
-def _find(name: str) -> Callable[..., Any]:
-    return registry.find(f"tk::{name}").call
-
-
-_DTYPE_OR_WEAK: Final = DTYPE_MASK | WEAK_MASK
-_INEXACT: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
-_NUMBERS: Final = _INEXACT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "iu")
 
 
 # ---- elements
@@ -145,11 +135,11 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 def _flatten(self: Any, order: str = "C") -> Any:
     made = functions["ravel"](self, order)
-    return as_ndarrays(_find("clone")(made), (made,))
+    return as_ndarrays(tk("clone")(made), (made,))
 
 
 def _copy(self: Any, order: str = "C") -> Any:
-    return as_ndarrays(in_order(_find("clone")(self), order, like=self))
+    return as_ndarrays(in_order(tk("clone")(self), order, like=self))
 
 
 def _astype(
@@ -164,14 +154,14 @@ def _astype(
     if self.dtype.kind == "c" and wanted.kind not in "cb":
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
-        source = _find("real")(self)
-    return as_ndarrays(in_order(_find("astype")(source, wanted, copy=copy), order, like=self), (self,))
+        source = tk("real")(self)
+    return as_ndarrays(in_order(tk("astype")(source, wanted, copy=copy), order, like=self), (self,))
 
 
 def _matrix_transpose(self: Any) -> Any:
     if self.ndim < 2:
         raise ValueError(f"matrix transpose with ndim < 2 is undefined: got shape {self.shape}")
-    return as_ndarray(_find("matrix_transpose")(self))
+    return as_ndarray(tk("matrix_transpose")(self))
 
 
 def _conj(self: Any) -> Any:

@@ -14,16 +14,13 @@ import numpy as np
 
 from ...dispatch.registry import registry
 from ...functions.calculating.orders import larger_complex
+from ...interop.numpy_fallback import tk
 
 __all__ = ["composed", "moved_axes"]
 
 _EXTREMES: Final = ("maximum", "minimum", "fmax", "fmin")
 _BYTES: Final = np.dtype(np.uint8)
 _UNSIGNED: Final = np.dtype(np.uint64)
-
-
-def _tk(name: str) -> Callable[..., Any]:
-    return registry.find(f"tk::{name}").call
 
 
 def _extreme(name: str) -> Callable[..., Any]:
@@ -33,7 +30,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         found = larger_complex(x1, x2, smallest=smallest)
         if not skips_nan:
             return found
-        isnan, where = _tk("isnan"), _tk("where")
+        isnan, where = tk("isnan"), tk("where")
         return where(isnan(x2), x1, where(isnan(x1), x2, found))
 
     return compute
@@ -44,10 +41,10 @@ def _of_parts(name: str) -> Callable[..., Any]:
     strict = name.removesuffix("_equal")
 
     def compute(x1: Any, x2: Any) -> Any:
-        real, imag = _tk("real"), _tk("imag")
-        ties = _tk("logical_and")(_tk("equal")(real(x1), real(x2)), _tk(name)(imag(x1), imag(x2)))
-        numbers = _tk("logical_not")(_tk("logical_or")(_tk("isnan")(x1), _tk("isnan")(x2)))
-        return _tk("logical_and")(numbers, _tk("logical_or")(_tk(strict)(real(x1), real(x2)), ties))
+        real, imag = tk("real"), tk("imag")
+        ties = tk("logical_and")(tk("equal")(real(x1), real(x2)), tk(name)(imag(x1), imag(x2)))
+        numbers = tk("logical_not")(tk("logical_or")(tk("isnan")(x1), tk("isnan")(x2)))
+        return tk("logical_and")(numbers, tk("logical_or")(tk(strict)(real(x1), real(x2)), ties))
 
     return compute
 
@@ -62,8 +59,8 @@ def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
 
     def compute(x1: Any, x2: Any) -> Any:
         signed = x1 if signed_first else x2
-        both = [_tk("astype")(x, _UNSIGNED) for x in (x1, x2)]
-        return _tk("where")(_tk("less")(signed, 0), below, _tk(name)(*both))
+        both = [tk("astype")(x, _UNSIGNED) for x in (x1, x2)]
+        return tk("where")(tk("less")(signed, 0), below, tk(name)(*both))
 
     return compute
 
@@ -71,7 +68,7 @@ def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
 def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., Any] | None:
     """Return the function that computes a loop in these dtypes from operands that have them; None without one."""
     if name == "float_power":
-        return _tk("pow")
+        return tk("pow")
     if len(ins) == 2 and ins[0].kind == "c":
         if name in _EXTREMES:
             return _extreme(name)
@@ -84,14 +81,14 @@ def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., A
     if len(ins) == 1 and ins[0].kind == "b" and name in ("floor", "ceil", "trunc", "absolute", "positive"):
         return lambda x: x.clone()
     if ins[0].kind == "b" and f"tk::{ours}" in registry.operators:
-        return lambda *xs: _tk(ours)(*[_tk("astype")(x, _BYTES) if x.dtype.kind == "b" else x for x in xs])
+        return lambda *xs: tk(ours)(*[tk("astype")(x, _BYTES) if x.dtype.kind == "b" else x for x in xs])
     return None
 
 
 def moved_axes(call: Callable[..., Any], operands: tuple[Any, ...], axes: Any) -> Any:
     """Return the matrix product of the axes that are given for each operand and, where it has any, for the result."""
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in axes]
-    move = _tk("moveaxis")
+    move = tk("moveaxis")
     given = [move(x, pair, tuple(range(-len(pair), 0))) for x, pair in zip(operands, pairs)]
     made = call(*given)
     last = pairs[len(operands)] if len(pairs) > len(operands) else ()

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from ...core.tensor import Tensor, from_host
 from ...core.tree import map_tensors
-from ...dispatch.registry import registry
+from ...interop.numpy_fallback import tk
 from ..converting import cast, operand
 from ..known import functions
 
 __all__ = ["apply_at", "reduce_slices"]
-
-
-def _find(name: str) -> Callable[..., Any]:
-    return registry.find(f"tk::{name}").call
-
 
 _RANK: Final = {"b": 0, "u": 0, "i": 0, "f": 1, "V": 1, "c": 2}
 
@@ -32,7 +26,7 @@ def apply_at(function: Any, a: Tensor, indices: Any, b: Any = None) -> None:
     places = np.arange(a.size).reshape(a.shape)[on_host]
     values = None
     if b is not None:
-        values = _find("reshape")(_find("broadcast_to")(operand(b), places.shape), (-1,))
+        values = tk("reshape")(tk("broadcast_to")(operand(b), places.shape), (-1,))
         if _RANK[values.dtype.kind] > _RANK[a.dtype.kind]:
             raise TypeError(
                 f"[numpy.{function.__name__}.at] Cannot cast the result from {values.dtype!r} to {a.dtype!r} according "
@@ -41,20 +35,20 @@ def apply_at(function: Any, a: Tensor, indices: Any, b: Any = None) -> None:
     flat_places = places.reshape(-1)
     if not flat_places.size:
         return
-    flat = _find("reshape")(a, (-1,))
+    flat = tk("reshape")(a, (-1,))
     if values is not None and function.__name__ in ("add", "subtract") and a.dtype.kind in "iufc":
         sign = -1 if function.__name__ == "subtract" else 1
-        source = _find("multiply")(cast(values, a.dtype), sign) if sign < 0 else cast(values, a.dtype)
-        flat = _find("index_add")(flat, from_host(flat_places, a.device), source, axis=0)
+        source = tk("multiply")(cast(values, a.dtype), sign) if sign < 0 else cast(values, a.dtype)
+        flat = tk("index_add")(flat, from_host(flat_places, a.device), source, axis=0)
     else:
         for chosen in _rounds(flat_places):
             at = from_host(flat_places[chosen], a.device)
-            given = [_find("take")(flat, at, axis=0)]
+            given = [tk("take")(flat, at, axis=0)]
             if values is not None:
-                given.append(_find("take")(values, from_host(chosen, a.device), axis=0))
-            flat = _find("clone")(flat)
+                given.append(tk("take")(values, from_host(chosen, a.device), axis=0))
+            flat = tk("clone")(flat)
             flat[at] = cast(function(*given), a.dtype)
-    a.copy_(_find("reshape")(flat, a.shape))
+    a.copy_(tk("reshape")(flat, a.shape))
 
 
 def _rounds(places: np.ndarray) -> list[np.ndarray]:

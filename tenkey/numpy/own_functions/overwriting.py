@@ -7,24 +7,19 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
-from ...dispatch.registry import registry
 from ...functions.rearranging import grids, writing
+from ...interop.numpy_fallback import tk
 from ...ops.builtin.indexing.scatter import put_along_axis as put_along
 from ..creating import array
 from ..known import define
 
 __all__: list[str] = []
-
-
-def _find(name: str) -> Callable[..., Any]:
-    return registry.find(f"tk::{name}").call
 
 
 def _on_arrays(name: str, args: tuple[Any, ...], **kwargs: Any) -> None:
@@ -78,7 +73,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
         while value.ndim > dst.ndim and value.shape[0] == 1:
             value = value[0]
         np.broadcast_shapes(dst.shape, chosen.shape)
-        value = _find("where")(chosen, value, dst)
+        value = tk("where")(chosen, value, dst)
     dst[...] = value
 
 
