@@ -26,43 +26,27 @@ __all__ = ["FUNCTIONS"]
 # ---- linear algebra
 
 
-def _of_triangle(a: Any, upper: bool) -> Any:
+def _of_triangle(a: Any, uplo: str) -> Any:
     """Return the Hermitian matrix one of whose triangles is that of ``a``.
 
     NumPy reads the lower triangle of what it gets, so that needs no work, except for the gradient by ``a``.
     """
-    if not upper:
-        return _of_lower(a) if a._word & REQUIRES_GRAD or isinstance(a, Wrapper) else a
-    strict = tk("triu")(a, k=1)
-    transposed = tk("matrix_transpose")(strict)
-    mirrored = tk("conj")(transposed) if a.dtype.kind == "c" else transposed
-    return tk("tril")(tk("triu")(a)) + strict + mirrored
-
-
-def _is_upper(uplo: str) -> bool:
     if uplo.upper() not in ("L", "U"):
         raise ValueError(f"[linalg.eigh] got UPLO={uplo!r}: it is 'L' or 'U'.")
-    return uplo.upper() == "U"
+    if uplo.upper() == "U":
+        return _mirrored(a, "triu", 1)
+    return _mirrored(a) if a._word & REQUIRES_GRAD or isinstance(a, Wrapper) else a
 
 
-def _eigh(a: Any, UPLO: str = "L") -> Any:
-    return tk("linalg_eigh")(_of_triangle(a, _is_upper(UPLO)))
-
-
-def _eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return tk("linalg_eigvalsh")(_of_triangle(a, _is_upper(UPLO)))
+def _mirrored(a: Any, triangle: str = "tril", k: int = -1) -> Any:
+    """Return the Hermitian matrix with a triangle of ``a``, whose part without the diagonal begins at ``k``."""
+    other = tk("matrix_transpose")(tk(triangle)(a, k=k))
+    return tk(triangle)(a) + (tk("conj")(other) if a.dtype.kind == "c" else other)
 
 
 def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    if not compute_uv:
-        return tk("linalg_svdvals")(_of_lower(a) if hermitian else a)
-    return tk("linalg_svd")(_of_lower(a) if hermitian else a, full_matrices=full_matrices)
-
-
-def _of_lower(a: Any) -> Any:
-    """Return the Hermitian matrix with the lower triangle of ``a``, the only one that NumPy reads."""
-    mirrored = tk("matrix_transpose")(tk("tril")(a, k=-1))
-    return tk("tril")(a) + (tk("conj")(mirrored) if a.dtype.kind == "c" else mirrored)
+    a = _mirrored(a) if hermitian else a  # NumPy reads the lower triangle alone
+    return tk("linalg_svd")(a, full_matrices=full_matrices) if compute_uv else tk("linalg_svdvals")(a)
 
 
 def _qr(a: Any, mode: str = "reduced") -> Any:
@@ -76,7 +60,7 @@ def _qr(a: Any, mode: str = "reduced") -> Any:
 def _rank(A: Any, tol: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
     if A.ndim < 2:
         return tk("astype")(tk("any")(A != 0), np.dtype("i8"))
-    A = _of_lower(A) if hermitian else A
+    A = _mirrored(A) if hermitian else A
     if tol is None:
         return tk("linalg_matrix_rank")(A, rtol=rtol)
     tol = as_tensor(tol)
@@ -89,7 +73,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
     given = rtol if rcond is None else rcond
     if given is None and rtol is None:
         given = 1e-15  # NumPy's default
-    return tk("linalg_pinv")(_of_lower(a) if hermitian else a, rtol=given)
+    return tk("linalg_pinv")(_mirrored(a) if hermitian else a, rtol=given)
 
 
 _EIG_IS_COMPLEX: Final = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
@@ -218,11 +202,9 @@ def _sort_complex(a: Any) -> Any:
 
 
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    arrays = {k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if getattr(v, "ndim", 0)}
-    plain = {
-        k: v for k, v in (("nan", nan), ("posinf", posinf), ("neginf", neginf)) if v is not None and k not in arrays
-    }
-    plain = {k: v.item() if hasattr(v, "item") else v for k, v in plain.items()}
+    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    arrays = {k: v for k, v in given.items() if getattr(v, "ndim", 0)}
+    plain = {k: v.item() if hasattr(v, "item") else v for k, v in given.items() if v is not None and k not in arrays}
     made = tk("nan_to_num")(x, **plain)
     tests = {"nan": lambda: tk("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
     for name, value in arrays.items():
@@ -236,8 +218,8 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "linalg.eigh": _eigh,
-    "linalg.eigvalsh": _eigvalsh,
+    "linalg.eigh": lambda a, UPLO="L": tk("linalg_eigh")(_of_triangle(a, UPLO)),
+    "linalg.eigvalsh": lambda a, UPLO="L": tk("linalg_eigvalsh")(_of_triangle(a, UPLO)),
     "linalg.svd": _svd,
     "linalg.qr": _qr,
     "linalg.matrix_rank": _rank,

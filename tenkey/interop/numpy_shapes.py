@@ -36,35 +36,21 @@ def _cast(x: Tensor, dtype: np.dtype) -> Tensor:
 # ---- joining and cutting
 
 
-def _joining(name: str) -> Callable[..., Any]:
-    def join(arrays: Any, *, dtype: Any = None, casting: Any = "same_kind", **axis: Any) -> Any:
-        given = _listed(arrays)
-        if dtype is not None:
-            wanted = np.dtype(dtype)
-            for x in given:
-                if not np.can_cast(x.dtype, wanted, casting):
-                    raise TypeError(
-                        f"Cannot cast array data from {x.dtype!r} to {wanted!r} according to the rule {casting!r}"
-                    )
-            given = [_cast(x, wanted) for x in given]
-        return tk(name)(given, **axis)
-
-    return join
+def _joined(name: str, arrays: Any, dtype: Any, casting: Any, **axis: Any) -> Any:
+    given = _listed(arrays)
+    if dtype is not None:
+        wanted = np.dtype(dtype)
+        for x in given:
+            if not np.can_cast(x.dtype, wanted, casting):
+                raise TypeError(
+                    f"Cannot cast array data from {x.dtype!r} to {wanted!r} according to the rule {casting!r}"
+                )
+        given = [_cast(x, wanted) for x in given]
+    return tk(name)(given, **axis)
 
 
 def _concatenate(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    return _join_along(arrays, axis=axis, dtype=dtype, casting=casting)
-
-
-def _stack(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    return _stack_along(arrays, axis=axis, dtype=dtype, casting=casting)
-
-
-_join_along, _stack_along = _joining("concat"), _joining("stack")
-
-
-def _column_stack(tup: Any) -> Any:
-    return joining.column_stack(_listed(tup))
+    return _joined("concat", arrays, dtype, casting, axis=axis)
 
 
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
@@ -78,27 +64,9 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return joining.insert(x, obj, _cast(new, x.dtype), axis)
 
 
-def _pieces(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that splits into a list, as NumPy's does."""
-
-    def split(ary: Any, indices_or_sections: Any, **axis: Any) -> list[Any]:
-        places = indices_or_sections
-        if isinstance(places, (Tensor, np.ndarray)):
-            places = places.tolist()
-        return list(function(ary, places, **axis))
-
-    return split
-
-
-def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    return _split_equally(ary, indices_or_sections, axis=axis)  # type: ignore[no-any-return]
-
-
-def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    return _split_anyhow(ary, indices_or_sections, axis=axis)  # type: ignore[no-any-return]
-
-
-_split_equally, _split_anyhow = _pieces(splitting.split), _pieces(splitting.array_split)
+def _pieces(function: Callable[..., Any], ary: Any, places: Any, **axis: Any) -> list[Any]:
+    """Split into a list, as NumPy's functions do."""
+    return list(function(ary, places.tolist() if isinstance(places, (Tensor, np.ndarray)) else places, **axis))
 
 
 def _block(arrays: Any) -> Any:
@@ -298,21 +266,25 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ravel": lambda a, order="C": ravel(a, order),
     "concatenate": _concatenate,
     "concat": _concatenate,
-    "stack": _stack,
-    "vstack": lambda tup, dtype=None, casting="same_kind": _joining("vstack")(tup, dtype=dtype, casting=casting),
-    "hstack": lambda tup, dtype=None, casting="same_kind": _joining("hstack")(tup, dtype=dtype, casting=casting),
-    "dstack": lambda tup: _joining("dstack")(tup),
-    "column_stack": _column_stack,
+    "stack": lambda arrays, axis=0, dtype=None, casting="same_kind": _joined(
+        "stack", arrays, dtype, casting, axis=axis
+    ),
+    "vstack": lambda tup, dtype=None, casting="same_kind": _joined("vstack", tup, dtype, casting),
+    "hstack": lambda tup, dtype=None, casting="same_kind": _joined("hstack", tup, dtype, casting),
+    "dstack": lambda tup: tk("dstack")(_listed(tup)),
+    "column_stack": lambda tup: joining.column_stack(_listed(tup)),
     "append": _append,
     "insert": _insert,
     "delete": lambda arr, obj, axis=None: joining.delete(as_tensor(arr), obj, axis),
     "resize": lambda a, new_shape: joining.resize(as_tensor(a), new_shape),
     "trim_zeros": lambda filt, trim="fb", axis=None: joining.trim_zeros(as_tensor(filt), trim, axis),
-    "split": _split,
-    "array_split": _array_split,
-    "hsplit": _pieces(joining.hsplit),
-    "vsplit": _pieces(joining.vsplit),
-    "dsplit": _pieces(joining.dsplit),
+    "split": lambda ary, indices_or_sections, axis=0: _pieces(splitting.split, ary, indices_or_sections, axis=axis),
+    "array_split": lambda ary, indices_or_sections, axis=0: _pieces(
+        splitting.array_split, ary, indices_or_sections, axis=axis
+    ),
+    "hsplit": lambda ary, indices_or_sections: _pieces(joining.hsplit, ary, indices_or_sections),
+    "vsplit": lambda ary, indices_or_sections: _pieces(joining.vsplit, ary, indices_or_sections),
+    "dsplit": lambda ary, indices_or_sections: _pieces(joining.dsplit, ary, indices_or_sections),
     "block": _block,
     "broadcast_to": _broadcast_to,
     "rollaxis": _rollaxis,
