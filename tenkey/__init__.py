@@ -64,8 +64,6 @@ from .core.wrapper import install_levels as _install_levels
 from .dispatch import registry as _registry
 from .dispatch.modes import install_modes as _install_modes
 from .dispatch.subclasses import install_subclasses as _install_subclasses
-from .functions import calculating as _calculating
-from .functions import rearranging as _rearranging
 from .functions.creation import asarray, from_dlpack, tensor
 from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .functions.filling import full, full_like
@@ -108,10 +106,8 @@ with _registry.deferred_installers():  # Note [Installers that wait]
 _LATER = ("cuda", "numpy", "testing", *_names.MODULES)
 _DELAYED = {  # functions whose modules are loaded at first use
     **dict.fromkeys(("grad", "jvp", "value_and_grad", "vjp", "vmap"), transforms),
-    **dict.fromkeys(_calculating.__all__, _calculating),
-    **dict.fromkeys(_rearranging.__all__, _rearranging),
+    **dict.fromkeys(functions.NAMES, functions),
     **dict.fromkeys(("rand", "randint", "randn"), random),
-    **dict.fromkeys(("average", "histogram", "histogram_bin_edges", "histogramdd", "show_config"), functions),
 }
 
 
