@@ -11,7 +11,8 @@ from ...core.dtypes.names import real_of
 from ...core.tensor import Tensor
 from ...ops.builtin.creation import full, ones
 from ...ops.builtin.elementwise.arithmetic import maximum, minimum
-from ...ops.builtin.elementwise.comparison import isnan, logical_and, logical_not, not_equal, where
+from ...ops.builtin.elementwise.comparison import isnan, logical_and, logical_not, not_equal
+from ...ops.builtin.elementwise.comparison import where as where_true  # where= is an argument here
 from ...ops.builtin.elementwise.complex import squared_size
 from ...ops.builtin.elementwise.exponential import sqrt
 from ...ops.builtin.reductions import reduction
@@ -85,11 +86,6 @@ def masked_reduction(
 def _chosen(mask: Tensor, x: Tensor, neutral: Any) -> Tensor:
     """Return the elements where the mask is true, and elsewhere a number in their dtype."""
     return where_true(mask, x, full((), neutral, dtype=x.dtype, device=x.device))
-
-
-def where_true(mask: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    """Return ``tk.where(mask, x, other)``, whose name is that of an argument here."""
-    return where(mask, x, other)
 
 
 def _mask(x: Tensor, given: Any) -> Tensor:

@@ -267,16 +267,13 @@ def polyfit(
     if not cov:
         return coefficients
     inverse = _found("linalg_inv")(matmul(conj(left).mT, left))
-    if cov == "unscaled":
-        factor = None
-    else:
-        if m <= degree + 1:
-            raise ValueError(f"[polyfit] {m} points are too few to scale the covariance for degree {degree}.")
-        factor = found[1] / (m - degree - 1)
     if y.ndim == 2:
         inverse = expand_dims(inverse, -1)
-        return coefficients, inverse if factor is None else inverse * factor
-    return coefficients, inverse if factor is None else inverse * factor
+    if cov == "unscaled":
+        return coefficients, inverse
+    if m <= degree + 1:
+        raise ValueError(f"[polyfit] {m} points are too few to scale the covariance for degree {degree}.")
+    return coefficients, inverse * (found[1] / (m - degree - 1))
 
 
 def _points(x: Any) -> Tensor:

@@ -12,21 +12,22 @@ from ...core.dtypes.names import int64
 from ...core.tensor import Tensor
 from ...dispatch.calling.public import public
 from ...ops.builtin.creation import arange, zeros
-from ...ops.builtin.indexing.advanced_indexing import index
 from ...ops.builtin.indexing.setitem import put
 from ...ops.builtin.shape.copying import cast, clone, stack
 from ...ops.builtin.shape.views import broadcast_to, reshape
 from ...ops.shapes import refuse_shape
 from ..creation import asarray, to_operand
 from ..indexing import nonzero
+from .writing import repeated
 
 __all__ = [
-    "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "fromfunction", "indices", "ix_", "mask_indices",
-    "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
+    "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "fromfunction", "indices", "ix_", "lengths_of",
+    "mask_indices", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
 ]  # fmt: skip
 
 
-def _lengths(function: str, shape: Any) -> tuple[int, ...]:
+def lengths_of(function: str, shape: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple of lengths. Raises TypeError and ValueError for anything else."""
     try:
         found = tuple([operator.index(n) for n in shape]) if isinstance(shape, Sequence) else (operator.index(shape),)
     except TypeError:
@@ -56,7 +57,7 @@ def indices(shape: Sequence[int], dtype: Any = None, sparse: bool = False, *, de
     >>> [i.shape for i in tk.indices((2, 3), sparse=True)]
     [(2, 1), (1, 3)]
     """
-    lengths = _lengths("indices", shape)
+    lengths = lengths_of("indices", shape)
     dtype = int64 if dtype is None else dtype
     numbers = _axis_numbers(lengths, dtype, device)
     if sparse:
@@ -79,7 +80,7 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: A
     """
     if not callable(function):
         raise TypeError(f"[fromfunction] the first argument is a function, got {type(function).__name__}.")
-    lengths = _lengths("fromfunction", shape)
+    lengths = lengths_of("fromfunction", shape)
     dtype = zeros(()).dtype if dtype is None else dtype
     return function(*[broadcast_to(number, lengths) for number in _axis_numbers(lengths, dtype, None)], **kwargs)
 
@@ -247,6 +248,5 @@ def fill_diagonal(x: Tensor, value: Any, wrap: bool = False) -> Tensor:
     if values.ndim:
         if not values.size:
             raise ValueError("[fill_diagonal] got a value without elements.")
-        repeated = arange(count, dtype=int64, device=x.device) % values.size
-        values = index(reshape(values, (-1,)), [repeated])
+        values = repeated(reshape(values, (-1,)), count, x.device)
     return reshape(put(reshape(x, (-1,)), [places], values), x.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from ...ops.builtin.shape.views import broadcast_to, reshape
 from ...ops.shapes import checked_axes, checked_axis, refuse_shape
 from ..creation import asarray, to_operand
 from ..splitting import split
+from .grids import lengths_of
 
 __all__ = [
     "append", "column_stack", "delete", "dsplit", "hsplit", "insert", "resize", "to_joined", "trim_zeros", "vsplit",
@@ -177,12 +177,7 @@ def resize(x: Tensor, shape: int | Sequence[int]) -> Tensor:
     [[0, 1, 2], [3, 0, 1]]
     """
     x = to_operand("resize", x)
-    try:
-        wanted = tuple([operator.index(n) for n in shape]) if isinstance(shape, Sequence) else (operator.index(shape),)
-    except TypeError:
-        raise TypeError(f"[resize] the shape is an int or a sequence of ints, got {shape!r}.") from None
-    if any(n < 0 for n in wanted):
-        raise ValueError(f"[resize] a length of the shape {wanted} is negative.")
+    wanted = lengths_of("resize", shape)
     refuse_shape("resize", wanted, x.dtype.itemsize)
     size = math.prod(wanted)
     if not x.size:
@@ -240,17 +235,11 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return concat([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], axis=1)
 
 
-def _split_along(function: str, least: int, axis: int) -> Any:
-    def cut(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
-        x = to_operand(function, x)
-        if x.ndim < least:
-            raise ValueError(f"[{function}] takes a tensor of {least} or more dimensions, got shape {x.shape}.")
-        return split(x, parts, axis if x.ndim > 1 else 0)
-
-    return cut
-
-
-_hsplit, _vsplit, _dsplit = _split_along("hsplit", 1, 1), _split_along("vsplit", 2, 0), _split_along("dsplit", 3, 2)
+def _cut(function: str, x: Tensor, parts: int | Sequence[int], least: int, axis: int) -> tuple[Tensor, ...]:
+    x = to_operand(function, x)
+    if x.ndim < least:
+        raise ValueError(f"[{function}] takes a tensor of {least} or more dimensions, got shape {x.shape}.")
+    return split(x, parts, axis if x.ndim > 1 else 0)
 
 
 @public
@@ -260,7 +249,7 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     >>> [t.tolist() for t in tk.hsplit(tk.asarray([[1, 2], [3, 4]]), 2)]
     [[[1], [3]], [[2], [4]]]
     """
-    return _hsplit(x, parts)  # type: ignore[no-any-return]
+    return _cut("hsplit", x, parts, 1, 1)
 
 
 @public
@@ -270,7 +259,7 @@ def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     >>> [t.tolist() for t in tk.vsplit(tk.asarray([[1, 2], [3, 4]]), 2)]
     [[[1, 2]], [[3, 4]]]
     """
-    return _vsplit(x, parts)  # type: ignore[no-any-return]
+    return _cut("vsplit", x, parts, 2, 0)
 
 
 @public
@@ -280,4 +269,4 @@ def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
     >>> [t.shape for t in tk.dsplit(tk.ones((2, 3, 4)), 2)]
     [(2, 3, 2), (2, 3, 2)]
     """
-    return _dsplit(x, parts)  # type: ignore[no-any-return]
+    return _cut("dsplit", x, parts, 3, 2)

@@ -23,7 +23,7 @@ from ...ops.builtin.shape.views import reshape
 from ..creation import asarray, refuse_other
 from ..indexing import nonzero, unravel_index
 
-__all__ = ["place", "put", "putmask"]
+__all__ = ["place", "put", "putmask", "repeated"]
 
 _MODES: Final = "[put] mode is 'raise', 'wrap' or 'clip', got {mode!r}."
 
@@ -37,7 +37,8 @@ def _values(function: str, x: Tensor, values: Any) -> Tensor:
     return flat if flat.dtype == x.dtype else cast(flat, x.dtype)
 
 
-def _repeated(values: Tensor, count: int, device: Any) -> Tensor:
+def repeated(values: Tensor, count: int, device: Any) -> Tensor:
+    """Return values in one dimension, repeated in order up to a number of them."""
     if values.shape[0] == count:
         return values
     return index(values, [arange(count, device=device) % values.shape[0]])
@@ -72,7 +73,7 @@ def put(x: Tensor, indices: Any, values: Any, mode: str = "raise") -> Tensor:
         flat = clip(flat, 0, n - 1)
     elif mode != "raise":
         raise ValueError(_MODES.format(mode=mode))
-    values = _repeated(values, flat.shape[0], x.device)
+    values = repeated(values, flat.shape[0], x.device)
     if x.ndim == 1:
         return put_(x, [flat], values)
     if not x.ndim:
@@ -112,7 +113,7 @@ def place(x: Tensor, mask: Any, values: Any) -> Tensor:
     values = _values("place", x, values)
     if not values.shape[0]:
         raise ValueError("[place] got no values for the true elements of the mask.")
-    values = _repeated(values[:count], count, x.device)
+    values = repeated(values[:count], count, x.device)
     if not x.ndim:
         setitem(x, (), values[0])
         return x
@@ -136,5 +137,5 @@ def putmask(x: Tensor, mask: Any, values: Any) -> Tensor:
     values = _values("putmask", x, values)
     if not values.shape[0]:
         return x
-    fitted = reshape(_repeated(values[: x.size], x.size, x.device), x.shape)
+    fitted = reshape(repeated(values[: x.size], x.size, x.device), x.shape)
     return x.copy_(where(chosen, fitted, x))
