@@ -40,7 +40,7 @@ from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, sm
 from .call_rules.ufunc_loops import composed, moved_axes
 from .converting import cast, is_strict, on_host, operand, write_out
 from .known import functions
-from .own_functions.accumulating import apply_at, reduce_slices
+from .own_functions.accumulating import apply_at
 
 __all__ = ["ufunc", "universal_functions"]
 
@@ -300,12 +300,10 @@ class ufunc(_Callable):  # NumPy's name for it
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Combine the slices of ``axis`` that begin at ``indices``; without gradients from the values, by NumPy."""
-        name = _REDUCTIONS.get(self.__name__)
-        if name is not None and dtype is None and out is None and _records(array):
-            return as_ndarray(reduced_slices(functions[name], array, indices, axis))
         given = tensors_in((array,))
         if out is None and (is_strict() or any(x.requires_grad or x.device.type != "cpu" for x in given)):
-            return reduce_slices(self, array, indices, axis, dtype)
+            x, places = functions["asarray"](array), functions["asarray"](indices).tolist()
+            return as_ndarray(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:

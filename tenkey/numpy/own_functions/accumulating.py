@@ -1,4 +1,4 @@
-"""``ufunc.at`` and ``ufunc.reduceat`` over operators, with gradients."""
+"""``ufunc.at`` over operators, with gradients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ...core.tensor import Tensor, from_host
 from ...core.tree import map_tensors
 from ...interop.numpy_fallback import tk
 from ..converting import cast, operand
-from ..known import functions
 
-__all__ = ["apply_at", "reduce_slices"]
+__all__ = ["apply_at"]
 
 _RANK: Final = {"b": 0, "u": 0, "i": 0, "f": 1, "V": 1, "c": 2}
 
@@ -60,18 +59,3 @@ def _rounds(places: np.ndarray) -> list[np.ndarray]:
     rank = np.empty(len(places), np.int64)
     rank[order] = np.arange(len(places)) - np.repeat(starts, lengths)
     return [np.flatnonzero(rank == k) for k in range(int(rank.max()) + 1)]
-
-
-def reduce_slices(function: Any, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
-    """Return what a ufunc makes of the slices of an axis that begin at ``indices``: each up to the next one."""
-    x = functions["asarray"](array)
-    begin = [int(i) for i in functions["asarray"](indices).tolist()]
-    n = x.shape[axis]
-    if any(not 0 <= i < n for i in begin):
-        raise IndexError(f"[numpy.{function.__name__}.reduceat] an index is out of range for {n} elements: {begin}.")
-    moved = functions["moveaxis"](x, axis, 0)
-    ends = [*begin[1:], n]
-    parts = [
-        function.reduce(moved[i : max(end, i + 1)], axis=0, dtype=dtype) for i, end in zip(begin, ends, strict=True)
-    ]
-    return functions["moveaxis"](functions["stack"](parts), 0, axis)
