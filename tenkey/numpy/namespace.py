@@ -33,6 +33,7 @@ from ..core.tree import map_tensors, tensors_in
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.registry import registry
 from ..interop.numpy_functions import Row, arguments, named_functions, numpys, row_of, wider_row
+from ..interop.numpy_names import NUMPY_NAMES
 from ..interop.numpy_order import in_order
 from ..ops.builtin.shape.copying import cast as in_dtype
 from .array_class import as_ndarrays, as_scalars, ndarray
@@ -311,15 +312,12 @@ def _function(name: str, source: Any) -> Any:
     direct: set[Any] = set()
     function = make_entry(name, source, partial(_general, name, source, direct), direct)
     if name in _PLANNED:
-        function = planned_reduction(registry.find(f"tk::{_PLANNED[name]}"), function)
+        function = planned_reduction(registry.find(f"tk::{NUMPY_NAMES.get(name, name)}"), function)
     return _named(function, name, source)
 
 
-_PLANNED: Final = {
-    "sum": "sum", "prod": "prod", "max": "max", "amax": "max", "min": "min", "amin": "min", "all": "all", "any": "any",
-    "mean": "mean",
-}  # fmt: skip
-"""Reductions with plans, by NumPy's names: the operators."""
+_PLANNED: Final = frozenset(["sum", "prod", "max", "amax", "min", "amin", "all", "any", "mean"])
+"""Reductions with plans."""
 
 
 def _named(function: Any, name: str, source: Any) -> Any:

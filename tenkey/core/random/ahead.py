@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtypes import names as dtypes
 from . import draws, samplers
-from .philox import ELEMENT_LIMIT, Key, _each_double_words
+from .philox import ELEMENT_LIMIT, Key, double_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,19 +27,12 @@ __all__ = ["LAYOUTS", "Ahead"]
 _LONGEST: Final = 4096
 
 
-def _words(key: Key, count: int, start: int) -> npt.NDArray[np.uint64]:
-    result = np.empty(count, np.uint64)
-    for where, bits in _each_double_words(key, start, count):
-        result[where] = bits
-    return result
-
-
 def _standard(kind: str) -> Callable[[Key, int, int], npt.NDArray[Any]]:
     return lambda key, count, start: samplers.standard(kind, key, count, dtypes.float64, start)
 
 
 LAYOUTS: Final[dict[str, Callable[[Key, int, int], npt.NDArray[Any]]]] = {
-    "words": _words,  # of uniform numbers, integers and permutations
+    "words": double_words,  # of uniform numbers, integers and permutations
     "normal": lambda key, count, start: draws.normal(key, count, dtypes.float64, start),
     **{kind: _standard(kind) for kind in samplers.STANDARD},
 }

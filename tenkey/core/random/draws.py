@@ -18,7 +18,7 @@ from ..dtypes import names as dtypes
 from ..dtypes.limits import finfo, iinfo
 from ..dtypes.names import DType
 from . import exact_functions as exact
-from .philox import Key, _each_blocks, _each_double_words, _each_words
+from .philox import Key, _each_blocks, _each_double_words, _each_words, double_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -203,10 +203,7 @@ def permutation(key: Key, n: int, start: int = 0) -> npt.NDArray[np.int64]:
     >>> sorted(permutation((1, 0), 5).tolist())
     [0, 1, 2, 3, 4]
     """
-    keys = np.empty(max(n, 0), np.uint64)
-    for where, bits in _each_double_words(key, start, n):
-        keys[where] = bits
-    return permutation_of(keys)
+    return permutation_of(double_words(key, n, start))
 
 
 def permutation_of(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

@@ -30,6 +30,7 @@ __all__ = [
     "attempt_bits",
     "check_range",
     "derive_keys",
+    "double_words",
     "philox4x32",
     "random_bits",
 ]
@@ -230,6 +231,14 @@ def _each_blocks(
     """Yield the lower and the upper 64 bits of each block."""
     for where, _, even, odd in _each_piece(key, tag, start, count, 1):
         yield where, *_halves(even, odd)
+
+
+def double_words(key: Key, count: int, start: int) -> _UInt64Array:
+    """Return the elements ``start`` to ``start + count`` of the layout "double words", 64 random bits each."""
+    result = np.empty(max(count, 0), np.uint64)
+    for where, bits in _each_double_words(key, start, count):
+        result[where] = bits
+    return result
 
 
 def random_bits(key: Key, start: int, count: int) -> npt.NDArray[np.uint32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,23 +91,13 @@ class Flat:
         """Return the elements as an array of one dimension."""
         return self._base.flatten()
 
-    def _compared(self, name: str, other: Any) -> Any:
+
+def _comparison(name: str) -> Callable[[Flat, Any], Any]:
+    def method(self: Flat, other: Any) -> Any:
         return getattr(self.copy(), name)(other.copy() if isinstance(other, Flat) else other)
 
-    def __eq__(self, other: object) -> Any:
-        return self._compared("__eq__", other)
+    return method
 
-    def __ne__(self, other: object) -> Any:
-        return self._compared("__ne__", other)
 
-    def __lt__(self, other: object) -> Any:
-        return self._compared("__lt__", other)
-
-    def __le__(self, other: object) -> Any:
-        return self._compared("__le__", other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._compared("__gt__", other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._compared("__ge__", other)
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Flat, _name, _comparison(_name))

@@ -37,12 +37,7 @@ def as_strided(
             f"[as_strided] the shape {lengths} has {len(lengths)} entries, and the strides {steps} {len(steps)}: give "
             "one stride for each dimension."
         )
-    places = np.zeros(lengths, np.int64)  # in bytes behind the first element
-    for axis, (n, step) in enumerate(zip(lengths, steps)):
-        places += (np.arange(n) * step).reshape((n,) + (1,) * (len(lengths) - axis - 1))
-    known = np.zeros(x.shape, np.int64)
-    for axis, (n, step) in enumerate(zip(x.shape, x.strides)):
-        known += (np.arange(n) * step).reshape((n,) + (1,) * (x.ndim - axis - 1))
+    places, known = _distances(lengths, steps), _distances(x.shape, x.strides)
     if not places.size:
         return functions["empty"](lengths, x.dtype)
     order = np.argsort(known, axis=None)
@@ -54,6 +49,11 @@ def as_strided(
             f"which has shape {x.shape} and strides {x.strides}."
         )
     return functions["ravel"](x)[elements]
+
+
+def _distances(lengths: Sequence[int], steps: Sequence[int]) -> np.ndarray:
+    """Return how many bytes each element of an array is behind the first one."""
+    return sum(np.ix_(*[np.arange(n) * step for n, step in zip(lengths, steps)]), np.zeros(lengths, np.int64))
 
 
 def sliding_window_view(

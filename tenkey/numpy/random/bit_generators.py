@@ -18,7 +18,7 @@ from ... import random as _random
 from ...core.dtypes import names as dtypes
 from ...core.random.ahead import Ahead
 from ...core.random.generator import Generator as Source
-from ...core.random.generator import GeneratorState
+from ...core.random.generator import GeneratorState, _from_state
 from .drawing import as_drawn
 
 __all__ = ["MT19937", "PCG64", "PCG64DXSM", "SFC64", "BitGenerator", "Philox", "source_of_seed", "state_of"]
@@ -60,10 +60,8 @@ def _source_of_sequence(seed: Any) -> Source:
 
 
 def _hashed(sequence: np.random.SeedSequence) -> Source:
-    words = sequence.generate_state(2, np.uint64)
-    source = Source(0)
-    source.set_state((int(words[0]), int(words[1]), 0))
-    return source
+    seed, stream = sequence.generate_state(2, np.uint64).tolist()
+    return _from_state(GeneratorState(seed, stream, 0))
 
 
 def state_of(state: Any) -> tuple[int, int, int]:
@@ -173,9 +171,8 @@ class Philox(BitGenerator):
     def jumped(self, jumps: int = 1) -> Philox:
         """Return a new source with the seed of this one and a stream ``jumps`` further on."""
         seed, stream, _ = self.generator.get_state()
-        source = Source(0)
-        source.set_state(GeneratorState(seed, (stream + operator.index(jumps)) % (1 << 64), 0))
-        return type(self).of(source)  # type: ignore[return-value]
+        state = GeneratorState(seed, (stream + operator.index(jumps)) % (1 << 64), 0)
+        return type(self).of(_from_state(state))  # type: ignore[return-value]
 
 
 MT19937 = PCG64 = PCG64DXSM = SFC64 = Philox
