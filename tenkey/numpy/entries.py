@@ -24,7 +24,7 @@ from ..core.tensor import Tensor
 from ..dispatch.calling import codegen
 from ..interop.numpy_functions import ARRAYS, Row, row_of
 from .array_class import as_ndarrays, as_results, ndarray
-from .call_rules.quick_functions import lazily, native_entry, quick_lines, quick_of
+from .call_rules.quick_functions import head_of, lazily, native_entry, quick_lines, quick_table
 from .call_rules.result_rules import ZERO_D
 
 __all__ = ["OPERANDS", "make_entry", "words_of"]
@@ -93,7 +93,7 @@ def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[
     made: Callable[..., Any] = lazily(
         name.rpartition(".")[2], lambda: _write(name, source, row_of(name), general, direct)
     )
-    quick = quick_of(name)
+    quick = quick_table().get(name)
     if quick is None:
         return made
     return native_entry(made, quick, lambda: (_parameters(source) or [], OPERANDS, row_of(name).sequences))  # type: ignore[no-any-return]
@@ -101,40 +101,21 @@ def make_entry(name: str, source: Any, general: Callable[..., Any], direct: set[
 
 def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct: set[Any]) -> FunctionType:
     """Return the written entry."""
-    finished = as_ndarrays if name in ZERO_D else as_results
-    quick, name = quick_of(name), name.rpartition(".")[2]
-    parameters = _parameters(source)
-    if row.positional < 0:
-        known = {
-            "general": general,
-            "direct": direct,
-            "target": row.target,
-            "finished": finished,
-            "ndarray": ndarray,
-        }
-        return codegen.define(_MANY.format(name), known, f"<numpy.{name}>")  # type: ignore[return-value]
-    if parameters is None:
-        return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
-    others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
-    parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-    given = [p for p in parameters if p.name in row.names[: row.positional]]
-    if len(given) < row.positional:  # other names than in the documents, as in arange
-        return codegen.define(_PLAIN.format(name), {"general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
-    options = _options([p for p in parameters if p not in given], row)
     scope: dict[str, Any] = {
         "target": row.target, "general": general, "direct": direct, "Tensor": Tensor, "ndarray": ndarray,
-        "finished": finished, "novalue": _NO_VALUE,
+        "finished": as_ndarrays if name in ZERO_D else as_results, "novalue": _NO_VALUE,
     }  # fmt: skip
-    heads, star = [], False
-    for p in parameters:
-        if p.kind is p.KEYWORD_ONLY and not star:
-            heads.append("*")
-            star = True
-        heads.append(p.name if p.default is p.empty else f"{p.name}=$default_{p.name}")
-        if p.default is not p.empty:
-            scope[f"default_{p.name}"] = p.default
-    heads += [f"**{others}"] if others else []
-    text = f"def {name}({', '.join(heads)}):\n"
+    quick, name = quick_table().get(name), name.rpartition(".")[2]
+    parameters = _parameters(source)
+    given = [p for p in parameters or () if p.name in row.names[: row.positional]]
+    if row.positional < 0 or parameters is None or len(given) < row.positional:  # or other names than in the documents
+        text = (_MANY if row.positional < 0 else _PLAIN).format(name)
+        return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
+    text, defaults = head_of(name, parameters)
+    scope |= defaults
+    others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
+    parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    options = _options([p for p in parameters if p not in given], row)
     if quick is not None:
         lines, needed = quick_lines(quick, parameters, OPERANDS, row.sequences)
         text += lines

@@ -46,7 +46,7 @@ from ..array_class import ndarray
 from .native_calls import LARGE, NATIVE, SCALARS, only_numbers
 from .quick_calls import SMALL, is_ours
 
-__all__ = ["Quick", "lazily", "native_entry", "quick_function", "quick_lines", "quick_of", "quick_table"]
+__all__ = ["Quick", "head_of", "lazily", "native_entry", "quick_function", "quick_lines", "quick_table"]
 
 _PLAIN: Final = base_word("cpu")
 
@@ -129,11 +129,6 @@ def quick_table() -> dict[str, Quick]:
     """Return by NumPy's names the functions that NumPy itself computes for small arrays; read at the first use."""
     lines = [line.partition(":") for line in _TABLE.strip().splitlines()]
     return {name: _parse(rest) for names, _, rest in lines for name in names.split()}
-
-
-def quick_of(name: str) -> Quick | None:
-    """Return how NumPy itself computes small calls of a function; None if it does not."""
-    return quick_table().get(name)
 
 
 class _Known(dict[int, bool]):
@@ -430,6 +425,21 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
     return first_call(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
+_PREFIXES: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def head_of(name: str, parameters: list[inspect.Parameter]) -> tuple[str, dict[str, Any]]:
+    """Return the first line of a function with these parameters, and the defaults to which it refers."""
+    heads, star = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not star:
+            heads.append("*")
+        star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
+        heads.append(_PREFIXES.get(p.kind, "") + p.name + ("" if p.default is p.empty else f"=$default_{p.name}"))
+    defaults = {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
+    return f"def {name}({', '.join(heads)}):\n", defaults
+
+
 def quick_function(
     general: Callable[..., Any], line: str, name: str = "", operands: Iterable[str] = (), sequences: Iterable[str] = ()
 ) -> Any:
@@ -440,20 +450,14 @@ def quick_function(
         return [*inspect.signature(general, follow_wrapped=False).parameters.values()]
 
     def write() -> FunctionType:
+        head, defaults = head_of(name, parameters())
         lines, scope = quick_lines(_parse(line), parameters(), operands, sequences)
-        heads, passed, star = [], [], False
-        for p in parameters():
-            prefix = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-            if p.kind is p.KEYWORD_ONLY and not star:
-                heads.append("*")
-            star = star or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
-            if p.default is not p.empty:
-                scope[f"default_{p.name}"] = p.default
-            heads.append(prefix + p.name + ("" if p.default is p.empty else f"=$default_{p.name}"))
-            passed.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else prefix + p.name)
-        text = f"def {name}({', '.join(heads)}):\n{lines}    return $general({', '.join(passed)})\n"
-        scope["general"] = general
-        return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
+        passed = [
+            f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else _PREFIXES.get(p.kind, "") + p.name
+            for p in parameters()
+        ]
+        text = f"{head}{lines}    return $general({', '.join(passed)})\n"
+        return codegen.define(text, {**scope, **defaults, "general": general}, f"<numpy.{name}>")  # type: ignore[return-value]
 
     function = lazily(name, write)
     function.__module__, function.__doc__, function.__wrapped__ = general.__module__, general.__doc__, general
