@@ -14,12 +14,17 @@ from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
 
-__all__ = ["as_tensor", "refuse_tensor", "run_numpy", "tk", "to_tensors"]
+__all__ = ["as_tensor", "by_name", "refuse_tensor", "run_numpy", "tk", "to_tensors"]
 
 
 def tk(name: str) -> Callable[..., Any]:
     """Return the function that calls the operator ``tk::name``, which may be declared by that."""
     return registry.find(f"tk::{name}").call
+
+
+def by_name(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return functions by their names, without an underscore in front."""
+    return {function.__name__.removeprefix("_"): function for function in functions}
 
 
 def as_tensor(x: Any, device: Any = None) -> Tensor:

@@ -18,7 +18,7 @@ from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..functions import linalg as contractions
 from ..functions.calculating import cross_products, number_tests, orders, windows
-from .numpy_fallback import as_tensor, tk
+from .numpy_fallback import as_tensor, by_name, tk
 
 __all__ = ["FUNCTIONS"]
 
@@ -218,6 +218,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **by_name(_einsum, _interp, _trace, _outer, _angle, orders.lexsort, _sort_complex, _nan_to_num),
     "linalg.eigh": lambda a, UPLO="L": tk("linalg_eigh")(_of_triangle(a, UPLO)),
     "linalg.eigvalsh": lambda a, UPLO="L": tk("linalg_eigvalsh")(_of_triangle(a, UPLO)),
     "linalg.svd": _svd,
@@ -227,28 +228,17 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eig": _eig_real(lambda a: tk("linalg_eig")(a)),
     "linalg.eigvals": _eig_real(lambda a: tk("linalg_eigvals")(a)),
     "linalg.cond": _cond,
-    "einsum": _einsum,
     "linalg.lstsq": _lstsq,
     "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
     "linalg.tensorinv": lambda a, ind=2: functions.tensorinv(a, ind),
     "linalg.tensordot": contractions.tensordot,
     "linalg.matrix_transpose": lambda x: tk("matrix_transpose")(x),
     "linalg.cross": lambda x1, x2, axis=-1: tk("linalg_cross")(x1, x2, axis=axis),
-    "interp": _interp,
     "cross": cross_products.cross_along,
-    "trace": _trace,
-    "outer": _outer,
-    "fft.fft2": _planes("fft2"),
-    "fft.ifft2": _planes("ifft2"),
-    "fft.rfft2": _planes("rfft2"),
-    "fft.irfft2": _planes("irfft2"),
-    "angle": _angle,
+    **{f"fft.{name}": _planes(name) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
     **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
     **{name: getattr(windows, name) for name in windows.__all__},
-    "lexsort": orders.lexsort,
-    "sort_complex": _sort_complex,
     "real": lambda val: tk("real")(val) if val.dtype.kind == "c" else val,
     "i0": lambda x: tk("special_i0")(x),
-    "nan_to_num": _nan_to_num,
-}
+}  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..functions.calculating import polynomial_algebra as algebra
 from ..functions.rearranging.joining import trim_zeros
-from .numpy_fallback import as_tensor, tk
+from .numpy_fallback import as_tensor, by_name, tk
 
 __all__ = ["FUNCTIONS"]
 
@@ -98,15 +98,9 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "poly": algebra.poly,
-    "roots": _roots,
+    **by_name(algebra.poly, _roots, _polymul, algebra.polyder, algebra.polyint, _polyfit, _polyval),
     "polyadd": lambda a1, a2: algebra.polyadd(*_in_common(a1, a2)),
     "polysub": lambda a1, a2: algebra.polysub(*_in_common(a1, a2)),
-    "polymul": _polymul,
     "polydiv": lambda u, v: algebra.polydiv(*_in_common(u, v)),
-    "polyder": algebra.polyder,
-    "polyint": algebra.polyint,
-    "polyfit": _polyfit,
-    "polyval": _polyval,
-}
+}  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -16,7 +16,7 @@ import numpy as np
 from ..functions.calculating.masked_reductions import masked_reduction
 from ..functions.calculating.orders import complex_argsort, complex_extreme, complex_place, sort_complex
 from ..ops.shapes import checked_axis
-from .numpy_fallback import as_tensor, tk
+from .numpy_fallback import as_tensor, by_name, tk
 
 __all__ = ["FUNCTIONS"]
 
@@ -134,23 +134,14 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **by_name(_ptp, _sort, _argsort, _median, _nanmedian, _searchsorted),
     **{name: _masked(name) for name in ("sum", "prod", "any", "all", "count_nonzero", "mean", "var", "std")},
     **{name: _masked(name) for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd")},
-    "max": _extreme("max"),
+    **{name: _extreme(name) for name in ("max", "min", "nanmax", "nanmin")},
     "amax": _extreme("max"),
-    "min": _extreme("min"),
     "amin": _extreme("min"),
-    "nanmax": _extreme("nanmax"),
-    "nanmin": _extreme("nanmin"),
-    "argmax": _place("argmax"),
-    "argmin": _place("argmin"),
-    "ptp": _ptp,
-    "sort": _sort,
-    "argsort": _argsort,
+    **{name: _place(name) for name in ("argmax", "argmin")},
     "partition": _partition("partition"),
     "argpartition": _partition("argpartition"),
-    "median": _median,
-    "nanmedian": _nanmedian,
-    "searchsorted": _searchsorted,
-}
+}  # fmt: skip
 """Functions for arguments and dtypes that the operator of a row does not take, by NumPy's names."""

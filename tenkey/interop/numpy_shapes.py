@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from ..functions import indexing, splitting
 from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
-from .numpy_fallback import as_tensor, tk
+from .numpy_fallback import as_tensor, by_name, tk
 from .numpy_order import ravel, reshaped
 
 __all__ = ["FUNCTIONS"]
@@ -262,9 +262,12 @@ def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **by_name(
+        _concatenate, _append, _insert, _block, _broadcast_to, _rollaxis, _squeeze, _meshgrid, _take, _choose, _vander,
+        _pad, _compress, _extract, _repeat, _ravel_multi_index, _unravel_index,
+    ),
     "reshape": lambda a, shape, order="C", copy=None: reshaped(a, shape, order, copy),
     "ravel": lambda a, order="C": ravel(a, order),
-    "concatenate": _concatenate,
     "concat": _concatenate,
     "stack": lambda arrays, axis=0, dtype=None, casting="same_kind": _joined(
         "stack", arrays, dtype, casting, axis=axis
@@ -273,8 +276,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "hstack": lambda tup, dtype=None, casting="same_kind": _joined("hstack", tup, dtype, casting),
     "dstack": lambda tup: tk("dstack")(_listed(tup)),
     "column_stack": lambda tup: joining.column_stack(_listed(tup)),
-    "append": _append,
-    "insert": _insert,
     "delete": lambda arr, obj, axis=None: joining.delete(as_tensor(arr), obj, axis),
     "resize": lambda a, new_shape: joining.resize(as_tensor(a), new_shape),
     "trim_zeros": lambda filt, trim="fb", axis=None: joining.trim_zeros(as_tensor(filt), trim, axis),
@@ -285,22 +286,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "hsplit": lambda ary, indices_or_sections: _pieces(joining.hsplit, ary, indices_or_sections),
     "vsplit": lambda ary, indices_or_sections: _pieces(joining.vsplit, ary, indices_or_sections),
     "dsplit": lambda ary, indices_or_sections: _pieces(joining.dsplit, ary, indices_or_sections),
-    "block": _block,
-    "broadcast_to": _broadcast_to,
-    "rollaxis": _rollaxis,
-    "squeeze": _squeeze,
     "tril": _triangle("tril"),
     "triu": _triangle("triu"),
-    "meshgrid": _meshgrid,
-    "take": _take,
-    "choose": _choose,
-    "vander": _vander,
-    "pad": _pad,
-    "compress": _compress,
-    "extract": _extract,
-    "repeat": _repeat,
-    "ravel_multi_index": _ravel_multi_index,
-    "unravel_index": _unravel_index,
     "ix_": lambda *args: grids.ix_(*args),
     "diagflat": lambda v, k=0: grids.diagflat(as_tensor(v), k),
     "tril_indices_from": lambda arr, k=0: grids.tril_indices_from(arr, k),

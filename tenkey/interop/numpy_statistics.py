@@ -20,7 +20,7 @@ from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
 from ..functions.calculating.weighted import weighted_quantile
 from ..functions.rearranging.distinct_slices import distinct_slices
-from .numpy_fallback import as_tensor, tk
+from .numpy_fallback import as_tensor, by_name, tk
 
 __all__ = ["FUNCTIONS"]
 
@@ -404,30 +404,16 @@ def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "histogram": _histogram,
+    **by_name(
+        _histogram, _histogramdd, _histogram2d, _bincount, _cov, _corrcoef, _diff, _ediff1d, _trapezoid, _unwrap,
+        _gradient, _argsort, _unique, _intersect1d, _setdiff1d, _setxor1d,
+    ),
     "histogram_bin_edges": _edges,
-    "histogramdd": _histogramdd,
-    "histogram2d": _histogram2d,
-    "bincount": _bincount,
-    "cov": _cov,
-    "corrcoef": _corrcoef,
-    "diff": _diff,
-    "ediff1d": _ediff1d,
-    "trapezoid": _trapezoid,
-    "unwrap": _unwrap,
-    "gradient": _gradient,
-    "cumulative_sum": _cumulative("cumulative_sum"),
-    "cumulative_prod": _cumulative("cumulative_prod"),
-    "convolve": _vectors("convolve"),
-    "correlate": _vectors("correlate"),
+    **{name: _cumulative(name) for name in ("cumulative_sum", "cumulative_prod")},
+    **{name: _vectors(name) for name in ("convolve", "correlate")},
     "round": _around,
     **{name: _quantiles(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
-    "argsort": _argsort,
     "partition": _partition("partition", "sort"),
     "argpartition": _partition("argpartition", "argsort"),
-    "unique": _unique,
-    "intersect1d": _intersect1d,
-    "setdiff1d": _setdiff1d,
-    "setxor1d": _setxor1d,
-}
+}  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

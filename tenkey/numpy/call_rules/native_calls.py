@@ -13,6 +13,7 @@ import numpy as np
 
 from ...backends.cpu.fp_warnings import quietly, silenced
 from ...core.word import DTYPE_TRAIT
+from ...interop.numpy_fallback import by_name
 
 __all__ = ["LARGE", "NATIVE", "SCALARS", "only_numbers"]
 
@@ -141,30 +142,15 @@ def _filled_like(a: _Array, value: Any, dtype: Any) -> _Array:
 
 
 NATIVE: Final[dict[str, Callable[..., Any]]] = {
+    **by_name(
+        _mean, _median, _diff, _cross, _stack, _vstack, _hstack, _sort, _nonzero, _squeeze, _diag, _diagonal, _einsum,
+        _norm, _filled, _filled_like, bool,
+    ),
+    **{
+        f"{ufunc.__name__}_reduce": ufunc.reduce
+        for ufunc in (np.add, np.multiply, np.maximum, np.minimum, np.logical_and, np.logical_or)
+    },
     "quietly": quietly,
     "silenced": silenced,
-    "add_reduce": np.add.reduce,
-    "multiply_reduce": np.multiply.reduce,
-    "maximum_reduce": np.maximum.reduce,
-    "minimum_reduce": np.minimum.reduce,
-    "logical_and_reduce": np.logical_and.reduce,
-    "logical_or_reduce": np.logical_or.reduce,
-    "mean": _mean,
-    "median": _median,
-    "diff": _diff,
-    "cross": _cross,
-    "stack": _stack,
-    "vstack": _vstack,
-    "hstack": _hstack,
-    "sort": _sort,
-    "nonzero": _nonzero,
-    "squeeze": _squeeze,
-    "diag": _diag,
-    "diagonal": _diagonal,
-    "einsum": _einsum,
-    "norm": _norm,
-    "filled": _filled,
-    "filled_like": _filled_like,
-    "bool": bool,
-}
+}  # fmt: skip
 """Functions by the names of the expressions; other names are NumPy's own, as ``dot`` and ``linalg_inv``."""
