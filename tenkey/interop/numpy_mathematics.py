@@ -1,7 +1,6 @@
 """Linear algebra, Fourier transforms, statistics and sets as NumPy calls them, over the operators of tenkey.
 
-The functions here are those rows of ``numpy_table.py`` that are not quite the functions of ``tk``: their arguments are
-NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/numpy/test_table_mathematics.py``.
+Rows of ``ADAPTED`` in ``numpy_table.py``. Guarded by ``tests/numpy/test_table_mathematics.py``.
 """
 
 from __future__ import annotations

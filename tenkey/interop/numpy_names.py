@@ -43,22 +43,19 @@ FUNCTIONS: Final = {"cat": "concat"}
 """PyTorch's name of a function that ``tk`` has as well, with PyTorch's keywords, and the operator that it calls."""
 
 METHODS: Final = {
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
-    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
-    "bitwise_not": "bitwise_invert", "bmm": "matmul", "count_nonzero": "count_nonzero",
-    "diag": "diag", "diff": "diff", "eq": "equal", "fliplr": "fliplr",
-    "flipud": "flipud", "floor_divide": "floor_divide", "fmax": "fmax", "fmin": "fmin", "fmod": "fmod",
-    "ge": "greater_equal", "greater": "greater", "greater_equal": "greater_equal", "gt": "greater",
-    "heaviside": "heaviside", "inner": "inner", "kron": "kron", "le": "less_equal",
-    "less": "less", "less_equal": "less_equal", "logaddexp2": "logaddexp2", "logical_and": "logical_and",
-    "logical_or": "logical_or", "logical_xor": "logical_xor", "lt": "less",
-    "mm": "matmul", "moveaxis": "moveaxis", "movedim": "moveaxis",
-    "mv": "matmul", "ne": "not_equal", "nanquantile": "nanquantile", "not_equal": "not_equal", "outer": "outer",
-    "remainder": "remainder", "roll": "roll", "rot90": "rot90", "signbit": "signbit",
-    "sinc": "sinc", "swapdims": "swapaxes", "true_divide": "divide",
-
+    **{name: name for name in (
+        "count_nonzero", "diag", "diff", "fliplr", "flipud", "floor_divide", "fmax", "fmin", "fmod", "greater",
+        "greater_equal", "heaviside", "inner", "kron", "less", "less_equal", "logaddexp2", "logical_and", "logical_or",
+        "logical_xor", "moveaxis", "nanquantile", "not_equal", "outer", "remainder", "roll", "rot90", "signbit", "sinc",
+    )},
+    **{name: NUMPY_NAMES[name] for name in (
+        "absolute", "amax", "amin", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+        "bitwise_not", "true_divide",
+    )},
+    "bmm": "matmul", "eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less",
+    "mm": "matmul", "movedim": "moveaxis", "mv": "matmul", "ne": "not_equal", "swapdims": "swapaxes",
 }  # fmt: skip
-"""PyTorch's name of a method, and the operator that it calls."""
+"""PyTorch's name of a method, and the operator that it calls: of the same name, that of NumPy's name, or another."""
 
 INPLACE_METHODS: Final = (
     "absolute_", "clamp_", "clip_", "eq_", "fmod_", "ge_", "gt_", "le_", "logical_and_", "logical_not_", "logical_or_",

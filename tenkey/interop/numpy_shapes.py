@@ -1,7 +1,6 @@
 """Functions of shapes, elements and polynomials as NumPy calls them, over the functions of tenkey.
 
-The functions here are those rows of ``numpy_table.py`` that are not quite the functions of ``tk``: their arguments are
-NumPy's. ``numpy_functions.py`` takes them up. Guarded by ``tests/interop/test_numpy_functions.py``.
+Rows of ``ADAPTED`` in ``numpy_table.py``. Guarded by ``tests/interop/test_numpy_functions.py``.
 """
 
 from __future__ import annotations

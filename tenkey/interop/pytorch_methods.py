@@ -31,7 +31,7 @@ from ..ops.builtin.shape.copying import clone, to
 from ..ops.builtin.shape.splitting import unstack
 from ..ops.builtin.shape.views import broadcast_to, permute_dims, reshape
 from ..ops.declare.methods import method_of
-from .numpy_fallback import tk
+from .numpy_fallback import by_name, tk
 from .numpy_names import DTYPE_METHODS, INPLACE_METHODS, METHODS
 
 if TYPE_CHECKING:
@@ -425,16 +425,14 @@ _UNARY: Final = {
     "matrix_exp": _unary("linalg_matrix_exp", "Return the exponential of square matrices."),
 }  # fmt: skip
 _WRITTEN: Final[dict[str, Any]] = {
-    "view": _view, "view_as": _view_as, "reshape_as": _reshape_as, "expand_as": _expand_as, "flatten": _flatten,
-    "t": _t, "contiguous": _contiguous, "split": _split, "chunk": _chunk, "narrow": _narrow, "select": _select,
-    "index_select": _index_select, "unbind": _unbind, "cuda": _cuda, "type": _type, "type_as": _type_as,
-    "new_tensor": _new_tensor, "bincount": _bincount,
+    **by_name(
+        _view, _view_as, _reshape_as, _expand_as, _flatten, _t, _contiguous, _split, _chunk, _narrow, _select,
+        _index_select, _unbind, _cuda, _type, _type_as, _new_tensor, _bincount, _new_full, _nelement, _element_size,
+        _stride, _is_floating_point, _is_complex, _data_ptr, _norm, _pinverse, _matrix_power, _xlogy, _clamp_min,
+        _clamp_max, _lerp, _detach_,
+    ),
     "new_zeros": _maker("zeros", zeros), "new_ones": _maker("ones", ones), "new_empty": _maker("empty", empty),
-    "new_full": _new_full, "nelement": _nelement, "element_size": _element_size, "stride": _stride,
-    "is_floating_point": _is_floating_point, "is_complex": _is_complex, "data_ptr": _data_ptr, "norm": _norm,
-    "pinverse": _pinverse, "matrix_power": _matrix_power, "xlogy": _xlogy, "clamp_min": _clamp_min,
-    "clamp_max": _clamp_max, "lerp": _lerp, "detach_": _detach_, **_UNARY,
-    **{name: _converter(name, dtype) for name, dtype in DTYPE_METHODS.items()},
+    **_UNARY, **{name: _converter(name, dtype) for name, dtype in DTYPE_METHODS.items()},
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ Guarded by tests/functions/test_asarray.py::test_ufuncs_of_tensors.
 
 from __future__ import annotations
 
+import functools
 import numbers
 from typing import Any
 
@@ -27,20 +28,15 @@ from .numpy_names import NUMPY_NAMES
 
 __all__: list[str] = []
 
-_found: dict[np.ufunc, Any] = {}
 
-
+@functools.cache
 def _operator_of(ufunc: np.ufunc) -> Any:
     """Return the operator that means the same as a ufunc, or None."""
-    try:
-        return _found[ufunc]
-    except KeyError:
-        name = ufunc.__name__
-        known = getattr(np, name, None) is ufunc  # a ufunc of another library may have the same name
-        load("")  # Note [Operators that are declared on first use]
-        operator = registry.operators.get(f"tk::{NUMPY_NAMES.get(name, name)}") if known else None
-        _found[ufunc] = operator
-        return operator
+    name = ufunc.__name__
+    if getattr(np, name, None) is not ufunc:  # a ufunc of another library may have the same name
+        return None
+    load("")  # Note [Operators that are declared on first use]
+    return registry.operators.get(f"tk::{NUMPY_NAMES.get(name, name)}")
 
 
 def _is_operand(x: Any) -> bool:

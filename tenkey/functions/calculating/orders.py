@@ -14,7 +14,7 @@ from ...ops.builtin.creation import arange
 from ...ops.builtin.elementwise.comparison import equal, isnan, less, less_equal, logical_and, logical_or, where
 from ...ops.builtin.elementwise.complex import imag, real
 from ...ops.builtin.indexing.advanced_indexing import take_along_axis
-from ...ops.builtin.shape.copying import cast, flip
+from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import permute_dims, reshape
 from ...ops.builtin.sorting.sort import argsort
 from ...ops.shapes import checked_axis, refuse_empty
@@ -76,16 +76,14 @@ def _parts(x: Tensor) -> list[Tensor]:
     return [second, first, broken]
 
 
-def complex_argsort(x: Tensor, axis: int = -1, *, descending: bool = False) -> Tensor:
+def complex_argsort(x: Tensor, axis: int = -1) -> Tensor:
     """Return the indices (int64) that sort complex numbers along an axis, by the real and then the imaginary part.
 
     >>> from tenkey.functions.calculating.orders import complex_argsort
     >>> complex_argsort(tk.asarray([2 + 1j, 1 + 5j, 2 - 1j])).tolist()
     [1, 2, 0]
     """
-    i = checked_axis("argsort", axis, x.ndim)
-    order = _order(_parts(x), i)
-    return flip(order, axis=i) if descending else order
+    return _order(_parts(x), checked_axis("argsort", axis, x.ndim))
 
 
 @public

@@ -36,7 +36,7 @@ def _found(name: str) -> Any:
 
 def _vector(function: str, p: Any) -> Tensor:
     """Return coefficients as a vector."""
-    x = p if isinstance(p, Tensor) else asarray(p)
+    x = asarray(p)
     if x.ndim > 1:
         raise ValueError(f"[{function}] a polynomial is a vector of coefficients, got shape {x.shape}.")
     return x if x.ndim else reshape(x, (1,))
@@ -173,8 +173,7 @@ def poly(zeros_or_matrix: Any) -> Tensor:
     >>> tk.poly(tk.asarray([1.0, 2.0])).tolist()
     [1.0, -3.0, 2.0]
     """
-    x = zeros_or_matrix if isinstance(zeros_or_matrix, Tensor) else asarray(zeros_or_matrix)
-    x = floating(x)
+    x = floating(asarray(zeros_or_matrix))
     is_real = x.ndim == 2 and x.dtype.kind != "c"
     if x.ndim == 2 and x.shape[0] == x.shape[1] and x.shape[0]:
         x = _found("linalg_eigvals")(x)
@@ -241,7 +240,7 @@ def polyfit(
     >>> tk.polyfit(tk.asarray([0.0, 1.0, 2.0]), tk.asarray([1.0, 3.0, 5.0]), 1).round().tolist()
     [2.0, 1.0]
     """
-    x, y = floating(_points(x)), floating(_points(y))
+    x, y = floating(asarray(x)), floating(asarray(y))
     degree = operator.index(deg)
     if degree < 0:
         raise ValueError(f"[polyfit] the degree must be at least 0, got {deg}.")
@@ -254,7 +253,7 @@ def polyfit(
     share = m * float(finfo(x.dtype).eps) if rcond is None else float(rcond)
     left, right = cast(_found("vander")(x, degree + 1), dtype), cast(y, dtype)
     if w is not None:
-        weights = floating(_points(w))
+        weights = floating(asarray(w))
         if weights.shape != (m,):
             raise TypeError(f"[polyfit] w must have the shape of x, {x.shape}, got {weights.shape}.")
         left = left * expand_dims(weights, 1)
@@ -274,7 +273,3 @@ def polyfit(
     if m <= degree + 1:
         raise ValueError(f"[polyfit] {m} points are too few to scale the covariance for degree {degree}.")
     return coefficients, inverse * (found[1] / (m - degree - 1))
-
-
-def _points(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else asarray(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import warnings
@@ -14,6 +15,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ...interop.numpy_fallback import run_numpy, tk
+from ...interop.numpy_functions import numpys
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, is_scalar, ndarray
 from ..call_rules.native_calls import SCALARS
@@ -229,18 +231,17 @@ def _array_function(self: Any, func: Any, types: Any, args: tuple[Any, ...], kwa
 _USUAL: Final = SCALARS | {ndarray, Tensor, np.ndarray}
 _CONVERSIONS: Final = frozenset([np.atleast_1d, np.atleast_2d, np.atleast_3d])
 """NumPy functions whose results stay NumPy arrays: libraries call them before compiled code (``scipy.optimize``)."""
-_sources: dict[Any, Any] = {}
 
 
+@functools.cache
 def _by_source() -> dict[Any, Any]:
     """Return our functions by NumPy's, those of ``numpy.linalg`` and ``numpy.fft`` included."""
-    if not _sources:
-        for name, function in functions.items():
-            module, _, own = name.rpartition(".")
-            holder = getattr(np, module) if module else np
-            if hasattr(holder, own):
-                _sources.setdefault(getattr(holder, own), function)
-    return _sources
+    found: dict[Any, Any] = {}
+    for name, function in functions.items():
+        source = numpys(name)
+        if source is not None:
+            found.setdefault(source, function)
+    return found
 
 
 # ---- installation

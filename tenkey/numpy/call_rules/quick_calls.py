@@ -12,7 +12,7 @@ Guarded by ``tests/numpy/test_ufuncs.py::test_registered_kernels_are_called``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -107,14 +107,9 @@ def _is_generated(kernel: Kernel) -> bool:
     return kernel.origin == "generated"
 
 
-def _fallbacks() -> Iterator[Kernel]:
-    for kernels in registry.fallbacks.values():
-        yield from kernels
-
-
 def is_ours(operator: Operator, word: int) -> bool:
     """Tell whether calls with this word run the package's own kernels alone, down to that of the CPU."""
-    if operator.is_untouched and all(_is_generated(kernel) for kernel in _fallbacks()):
+    if operator.is_untouched and all(map(_is_generated, chain(*registry.fallbacks.values()))):
         return True  # those kernels need not be made to know it: Note [Installers that wait]
     while True:
         found = list(steps(operator, word))
