@@ -65,7 +65,11 @@ def asarray(
     if requires_grad is not False:
         return as_leaf("asarray", asarray(obj, dtype, device=device, copy=copy).detach(), requires_grad)
     if copy is not None and copy.__class__ is not bool:
-        copy = _flag("asarray", "copy", copy)  # type: ignore[unreachable]
+        if not isinstance(copy, np.bool_):  # type: ignore[unreachable]
+            raise TypeError(
+                f"[asarray] the argument 'copy' must be a bool, got {shown(copy)} of type {type(copy).__name__}."
+            )
+        copy = bool(copy)
     if dtype is None and device is None and not copy:
         made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
         if made is not None:
@@ -73,15 +77,6 @@ def asarray(
                 made._word |= current_state().include & INFERENCE
             return made
     return _make(obj, dtype, device, copy, "asarray")
-
-
-def _flag(function: str, name: str, value: Any) -> bool:
-    """Return a Python or NumPy bool as a Python bool. Raises TypeError for other types."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(
-            f"[{function}] the argument {name!r} must be a bool, got {shown(value)} of type {type(value).__name__}."
-        )
-    return bool(value)
 
 
 def refuse_other(function: str, x: Any) -> None:

@@ -130,13 +130,9 @@ def _histogram2d(
         raise ValueError("x and y must have the same length.")
     several = len(bins) if isinstance(bins, (list, tuple)) or (isinstance(bins, Tensor) and bins.ndim) else 1
     if several not in (1, 2):
-        bins = [_joined(bins)] * 2
+        bins = [creation.asarray(bins)] * 2
     hist, edges = _histogramdd([x, y], bins, range, density, weights)
     return (hist, *edges)
-
-
-def _joined(bins: Any) -> Any:
-    return bins if isinstance(bins, Tensor) else creation.asarray(list(bins))
 
 
 def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:

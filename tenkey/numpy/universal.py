@@ -293,7 +293,8 @@ class ufunc(_Callable):  # NumPy's name for it
         name = _SCANS.get(self.__name__)
         if name is None:
             running = {"maximum": "cummax", "minimum": "cummin"}.get(self.__name__)
-            if running is not None and dtype is None and out is None and _records(array):
+            records = isinstance(array, Tensor) and array.requires_grad
+            if running is not None and dtype is None and out is None and records:
                 return as_ndarray(registry.find(f"tk::{running}").call(array, axis)[0])
             return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
         return functions[name](array, axis=axis, dtype=dtype, out=out)
@@ -323,11 +324,6 @@ class ufunc(_Callable):  # NumPy's name for it
         rest = () if b is None else (b,)
         on_host(lambda *xs: self._numpy.at(values, *xs), (indices, *rest), {})
         a.copy_(from_host(values, a.device))
-
-
-def _records(array: Any) -> bool:
-    """Tell whether an operand is a tensor that requires a gradient."""
-    return isinstance(array, Tensor) and array.requires_grad
 
 
 def _accepts(operator: Operator, ins: tuple[np.dtype, ...]) -> bool:

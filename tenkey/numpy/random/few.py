@@ -22,12 +22,12 @@ from ..array_class import ndarray
 from .bit_generators import BitGenerator
 
 __all__ = [
-    "array_of", "few_categories", "few_integers", "few_located", "few_uniform", "is_observed", "is_on_host",
+    "NUMBERS", "array_of", "few_categories", "few_integers", "few_located", "few_uniform", "is_observed", "is_on_host",
     "order_of_few", "shape_of_few", "values_of",
 ]  # fmt: skip
 
 _MOST: Final = 1024
-_NUMBERS: Final[frozenset[Any]] = frozenset([float, int, np.float64])
+NUMBERS: Final[frozenset[Any]] = frozenset([float, int, np.float64])
 _UNIT: Final = 2.0**-53
 _DROP: Final = np.uint64(11)
 
@@ -70,7 +70,7 @@ def is_on_host(x: Tensor) -> bool:
 
 def values_of(parameter: Any) -> Any:
     """Return a number or the values of an array of real numbers on the host; None for anything else."""
-    if parameter.__class__ in _NUMBERS:
+    if parameter.__class__ in NUMBERS:
         return parameter
     if isinstance(parameter, Tensor):
         if not is_on_host(parameter) or parameter.requires_grad or parameter._word & WEAK_MASK:
@@ -128,7 +128,7 @@ def _located_arrays(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: A
 
 def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Draw as ``draws.uniform`` does, in float64."""
-    if low.__class__ not in _NUMBERS or high.__class__ not in _NUMBERS:
+    if low.__class__ not in NUMBERS or high.__class__ not in NUMBERS:
         return _uniform_of_arrays(bits, size, low, high)
     if not low < high:
         return None
@@ -151,7 +151,7 @@ def few_uniform(bits: BitGenerator, size: Any, low: Any = 0.0, high: Any = 1.0) 
 
 def few_located(bits: BitGenerator, kind: str, size: Any, loc: Any, scale: Any) -> Any:
     """Draw standard numbers of a kind of ``LAYOUTS``, times the scale, plus the location."""
-    if loc.__class__ not in _NUMBERS or scale.__class__ not in _NUMBERS:
+    if loc.__class__ not in NUMBERS or scale.__class__ not in NUMBERS:
         return _located_arrays(bits, kind, size, loc, scale)
     if not (0 <= scale < math.inf and -math.inf < loc < math.inf):
         return None

@@ -36,6 +36,9 @@ class Selections(Distributions):
 
     __slots__ = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._bits,)
+
     def _chosen(self, a: Any, size: Any, replace: bool, p: Any, axis: int) -> Any:
         if a.__class__ is int and p is None and replace:
             made = few_integers(self._bits, size, 0, a, int)
@@ -217,9 +220,6 @@ class Generator(Selections):
 
     def __repr__(self) -> str:
         return f"Generator({self.bit_generator!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.bit_generator,)
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Return new generators, independent of this one and each other."""

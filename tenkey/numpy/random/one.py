@@ -16,11 +16,10 @@ import numpy as np
 from ...core.random.one_number import exp_of_one, log1p_of_one, rejection_of_one
 from ...core.random.samplers import BLOCKS_PER_ELEMENT
 from .bit_generators import BitGenerator
-from .few import array_of, is_observed, shape_of_few, values_of
+from .few import NUMBERS, array_of, is_observed, shape_of_few, values_of
 
 __all__ = ["one_multinomial", "one_number"]
 
-_NUMBERS: Final[frozenset[Any]] = frozenset([int, float, np.float64])
 _LARGEST: Final = 2.0**63 - 1024
 
 
@@ -116,7 +115,7 @@ def one_number(bits: BitGenerator, name: str, size: Any, *parameters: Any) -> An
     row = _ROWS[name]
     if size is None:
         for parameter in parameters:
-            if parameter.__class__ not in _NUMBERS:
+            if parameter.__class__ not in NUMBERS:
                 break
         else:
             if not row.is_valid(*parameters):

@@ -42,9 +42,6 @@ class RandomState(Selections):
     def __repr__(self) -> str:
         return f"RandomState({self._bit_generator!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._bit_generator,)
-
     def seed(self, seed: Any = None) -> None:
         """Restart from a seed."""
         self._source.set_state(source_of_seed(seed).get_state())
