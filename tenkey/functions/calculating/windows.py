@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from ...core.dtypes.names import default_float
@@ -18,19 +19,15 @@ from ...ops.builtin.elementwise.trigonometry import cos
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
-def _places(function: str, n: Any, dtype: Any, device: Any) -> Tensor | None:
-    """Return 1 - n, 3 - n, ..., n - 1; None for one point or none."""
+def _window(function: str, n: Any, dtype: Any, device: Any, formula: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a function of 1 - n, 3 - n, ..., n - 1; for one point or none ones."""
     try:
         count = operator.index(n)
     except TypeError:
         raise TypeError(f"[{function}] the number of points must be an int, got {n!r}.") from None
     if count < 2:
-        return None
-    return arange(1 - count, count, 2, dtype=default_float() if dtype is None else dtype, device=device)
-
-
-def _short(n: Any, dtype: Any, device: Any) -> Tensor:
-    return ones((max(operator.index(n), 0),), dtype=dtype, device=device)
+        return ones((max(count, 0),), dtype=dtype, device=device)
+    return formula(arange(1 - count, count, 2, dtype=default_float() if dtype is None else dtype, device=device))
 
 
 @public
@@ -40,8 +37,7 @@ def bartlett(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     >>> tk.bartlett(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    k = _places("bartlett", n, dtype, device)
-    return _short(n, dtype, device) if k is None else 1.0 - abs(k) / (n - 1)
+    return _window("bartlett", n, dtype, device, lambda k: 1.0 - abs(k) / (n - 1))
 
 
 def _cosines(n: int, k: Tensor, constant: float, first: float, second: float = 0.0) -> Tensor:
@@ -57,8 +53,7 @@ def blackman(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     >>> round(tk.blackman(3)[1].item(), 6)
     1.0
     """
-    k = _places("blackman", n, dtype, device)
-    return _short(n, dtype, device) if k is None else _cosines(n, k, 0.42, 0.5, 0.08)
+    return _window("blackman", n, dtype, device, lambda k: _cosines(n, k, 0.42, 0.5, 0.08))
 
 
 @public
@@ -68,8 +63,7 @@ def hamming(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     >>> f"{tk.hamming(3)[0].item():.2f}"
     '0.08'
     """
-    k = _places("hamming", n, dtype, device)
-    return _short(n, dtype, device) if k is None else _cosines(n, k, 0.54, 0.46)
+    return _window("hamming", n, dtype, device, lambda k: _cosines(n, k, 0.54, 0.46))
 
 
 @public
@@ -79,8 +73,7 @@ def hanning(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     >>> tk.hanning(3).tolist()
     [0.0, 1.0, 0.0]
     """
-    k = _places("hanning", n, dtype, device)
-    return _short(n, dtype, device) if k is None else _cosines(n, k, 0.5, 0.5)
+    return _window("hanning", n, dtype, device, lambda k: _cosines(n, k, 0.5, 0.5))
 
 
 @public
@@ -93,10 +86,11 @@ def kaiser(n: int, beta: float | Tensor, *, dtype: Any = None, device: Any = Non
     >>> tk.kaiser(3, 0.0).tolist()
     [1.0, 1.0, 1.0]
     """
-    k = _places("kaiser", n, dtype, device)
-    if k is None:
-        return _short(n, dtype, device)
     i0 = registry.find("tk::special_i0").call
-    t = k / (n - 1)
-    bound = beta if isinstance(beta, Tensor) else ones((), dtype=k.dtype, device=device) * float(beta)
-    return i0(bound * sqrt(maximum(1.0 - t * t, 0.0))) / i0(bound)  # type: ignore[no-any-return]
+
+    def formula(k: Tensor) -> Tensor:
+        t = k / (n - 1)
+        bound = beta if isinstance(beta, Tensor) else ones((), dtype=k.dtype, device=device) * float(beta)
+        return i0(bound * sqrt(maximum(1.0 - t * t, 0.0))) / i0(bound)  # type: ignore[no-any-return]
+
+    return _window("kaiser", n, dtype, device, formula)
