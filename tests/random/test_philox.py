@@ -107,7 +107,6 @@ def test_layouts_follow_the_note(key: tuple[int, int], start: int) -> None:
     assert draws.uniform(key, count, start=start).tolist() == [(word >> 8) / 2**24 for word in words]
     assert draws.uniform(key, count, dtypes.float16, start).tolist() == [(word >> 21) / 2**11 for word in words]
     assert draws.uniform(key, count, dtypes.float64, start).tolist() == [(word >> 11) / 2**53 for word in doubles]
-    assert draws.bernoulli(key, 0.3, count, start).tolist() == [word < round(0.3 * 2**32) for word in words]
     blocks = [reference_block(key, 3, element) for element in elements]
     assert philox.derive_keys(key, start, count) == [(w0 + (w1 << 32), w2 + (w3 << 32)) for w0, w1, w2, w3 in blocks]
 
@@ -135,7 +134,6 @@ DRAWS: dict[str, Callable[[int, int], np.ndarray[Any, Any]]] = {
     "normal float32": lambda count, start: draws.normal(KEY, count, dtypes.float32, start),
     "normal float64": lambda count, start: draws.normal(KEY, count, dtypes.float64, start),
     "normal complex64": lambda count, start: draws.normal(KEY, count, dtypes.complex64, start),
-    "bernoulli": lambda count, start: draws.bernoulli(KEY, 0.25, count, start),
     "integers narrow": lambda count, start: draws.integers(KEY, -5, 1000, count, dtypes.int64, start),
     "integers wide": lambda count, start: draws.integers(KEY, -(2**62), 2**62, count, dtypes.int64, start),
 }
@@ -307,21 +305,6 @@ def test_normal_rounds_float64() -> None:
         np.testing.assert_array_equal(draw, exact.astype(dtype))
     with pytest.raises(TypeError, match="floating point"):
         draws.normal(KEY, 1, dtypes.int32)
-
-
-@pytest.mark.parametrize("probability", [0.5, 0.1, 1 / 3, 0.999])
-def test_bernoulli(probability: float) -> None:
-    draw = draws.bernoulli(KEY, probability, 100_000)
-    assert draw.dtype == bool
-    assert stats.binomtest(int(draw.sum()), draw.size, probability).pvalue > 1e-3
-
-
-def test_bernoulli_ends() -> None:
-    assert not draws.bernoulli(KEY, 0.0, 10_000).any()
-    assert draws.bernoulli(KEY, 1.0, 10_000).all()
-    for wrong in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match=r"\[0, 1\]"):
-            draws.bernoulli(KEY, wrong, 1)
 
 
 INTERVALS = [

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAYS",
-    "bernoulli",
     "check_integers",
     "integers",
     "interval",
@@ -132,26 +131,6 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
             parts[where, 1] = radius * ARRAYS.sine(turns)
         parts[where, 0] = radius * ARRAYS.cosine(turns)
     return parts.view(dtype).reshape(-1)
-
-
-def bernoulli(key: Key, probability: float, count: int, start: int = 0) -> npt.NDArray[np.bool_]:
-    """Draw bools of shape (count,) that are True with the given probability.
-
-    The probability is rounded to a multiple of 2**-32; 0 and 1 are exact. Raises ValueError outside [0, 1].
-
-    >>> bool(bernoulli((1, 0), 1.0, 100).all()), bool(bernoulli((1, 0), 0.0, 100).any())
-    (True, False)
-    """
-    if not 0.0 <= probability <= 1.0:
-        raise ValueError(f"[bernoulli] got probability {probability!r}: it must be in [0, 1].")
-    threshold = round(math.ldexp(probability, 32))
-    result = np.empty(max(count, 0), np.bool_)
-    for where, words in _each_words(key, start, count):
-        if threshold == 1 << 32:
-            result[where] = True
-        else:
-            np.less(words, np.uint32(threshold), out=result[where])
-    return result
 
 
 def integers(

@@ -49,7 +49,7 @@ _UInt64Array: TypeAlias = "npt.NDArray[np.uint64]"
 # and the key's words are the low and high word of the seed. A *layout* determines the bits of element i of a draw:
 #
 #     layout        tag  block   bits of element i             used by
-#     words          0   i // 4  word i % 4                    random_bits, uniform up to float32, bernoulli
+#     words          0   i // 4  word i % 4                    random_bits, uniform up to float32
 #     double words   1   i // 2  words 2(i % 2), 2(i % 2) + 1  uniform float64, integers below 2**32, permutation
 #     blocks         2   i       all four                      normal, integers of wider ranges
 #     keys           3   i       all four                      derive_keys
