@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -16,25 +17,7 @@ def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
 
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Any:
-            inner = function(*args, **kwargs)
-            try:
-                with fresh():
-                    item = next(inner)
-                while True:
-                    try:
-                        sent = yield item
-                    except GeneratorExit:
-                        with fresh():
-                            inner.close()
-                        raise
-                    except BaseException as error:
-                        with fresh():
-                            item = inner.throw(error)
-                    else:
-                        with fresh():
-                            item = inner.send(sent)
-            except StopIteration as stop:
-                return stop.value
+            return (yield from _stepwise(function(*args, **kwargs), fresh))
 
         return generator
     if inspect.isasyncgenfunction(function):
@@ -43,7 +26,7 @@ def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            return await _Stepwise(function(*args, **kwargs), fresh)
+            return await _stepwise(function(*args, **kwargs), fresh)
 
         return coroutine
 
@@ -62,42 +45,37 @@ def _async_generator(function: Any, fresh: Callable[[], Any]) -> Any:
     async def generator(*args: Any, **kwargs: Any) -> Any:
         inner = function(*args, **kwargs)
         try:
-            item = await _Stepwise(inner.__anext__(), fresh)
+            item = await _stepwise(inner.__anext__(), fresh)
             while True:
                 try:
                     sent = yield item
                 except GeneratorExit:
-                    await _Stepwise(inner.aclose(), fresh)
+                    await _stepwise(inner.aclose(), fresh)
                     raise
                 except BaseException as error:
-                    item = await _Stepwise(inner.athrow(error), fresh)
+                    item = await _stepwise(inner.athrow(error), fresh)
                 else:
-                    item = await _Stepwise(inner.asend(sent), fresh)
+                    item = await _stepwise(inner.asend(sent), fresh)
         except StopAsyncIteration:
             return
 
     return generator
 
 
-class _Stepwise:
-    """Awaits a coroutine and enters the context around each of its steps only."""
-
-    def __init__(self, coroutine: Any, fresh: Callable[[], Any]) -> None:
-        self._coroutine = coroutine
-        self._fresh = fresh
-
-    def __await__(self) -> Any:
-        try:
-            with self._fresh():
-                item = self._coroutine.send(None)
-            while True:
-                try:
-                    sent = yield item
-                except BaseException as error:
-                    with self._fresh():
-                        item = self._coroutine.throw(error)
-                else:
-                    with self._fresh():
-                        item = self._coroutine.send(sent)
-        except StopIteration as stop:
-            return stop.value
+@types.coroutine
+def _stepwise(inner: Any, fresh: Callable[[], Any]) -> Any:
+    """Run a generator or a coroutine, and enter the context around each of its steps only."""
+    try:
+        with fresh():
+            item = inner.send(None)
+        while True:
+            try:
+                sent = yield item
+            except BaseException as error:
+                with fresh():
+                    item = inner.throw(error)
+            else:
+                with fresh():
+                    item = inner.send(sent)
+    except StopIteration as stop:
+        return stop.value
