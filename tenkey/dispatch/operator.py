@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from .diagnostics.tables import Table
 from .errors import ArgumentError
 from .kernel import Handle, Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
@@ -13,7 +12,7 @@ from .local_state import current_state
 from .schema import Argument, BaseType, FunctionSchema, ListType
 from .tags import Tag
 
-__all__ = ["Hooks", "Operator", "Slot", "any_word", "is_device"]
+__all__ = ["Hooks", "Operator", "Slot", "Table", "any_word", "is_device"]
 
 
 class Slot(NamedTuple):
@@ -27,6 +26,16 @@ class Slot(NamedTuple):
     def falls_through(self) -> bool:
         """Whether a call skips this key."""
         return self.kernel is None and not self.conditional and self.rule == "4 falls through"
+
+
+class Table(dict[DispatchKey, Any]):
+    """Runtime key to slot, in the order of dispatch; prints as a table."""
+
+    def __str__(self) -> str:
+        shown = [(key, slot) for key, slot in self.items() if slot.rule != "4 falls through"]
+        rows = [(key.name, slot.rule, repr(slot.kernel) if slot.kernel else "-") for key, slot in shown]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
 class Hooks:

@@ -10,7 +10,7 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -18,10 +18,9 @@ from .._util.locks import new_lock
 from .calling.bindings import make_entry
 from .calling.overloads import OperatorNamespace, OperatorPacket
 from .diagnostics.registration_checks import check_signature
-from .diagnostics.registrations import Listing
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
 from .diagnostics.sites import caller_site, function_site
-from .errors import OperatorNotFoundError, RegistrationError
+from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
 from .installers import Installers
 from .kernel import Handle, Kernel
 from .keys import AliasKey, DispatchKey
@@ -78,7 +77,7 @@ class _Operators(dict[str, Operator]):
         self._cached.setdefault(key, []).append((attributes, attribute))
 
 
-class Registry(Listing):
+class Registry:
     """All registrations of a process; only tests make another one.
 
     >>> tk.dispatch.registry.find("tk::add").schema.name
@@ -294,6 +293,57 @@ class Registry(Listing):
         """Forget everything that was resolved, for every operator."""
         for operator in [*self.operators.values()]:
             operator.invalidate()
+
+    # ---- what is registered
+
+    def __iter__(self) -> Iterator[Operator]:
+        self.hooks.load_all()
+        with self.lock:  # a garbage collection may run other threads while the tuple is made
+            return iter(tuple(self.operators.values()))
+
+    def registrations(self, key: DispatchKey) -> list[Kernel]:
+        """Return every kernel and fallback registered for ``key``, except those that wait for their operator.
+
+        ``kernel.operator`` is the name of the operator, "" for a fallback.
+
+        >>> with tk.library.Library("docs", "DEF") as lib:
+        ...     _ = lib.define("same(Tensor x) -> Tensor")
+        ...     _ = lib.impl("same", lambda x: x, DispatchKey.Mode)
+        ...     [kernel.operator for kernel in tk.dispatch.registrations(DispatchKey.Mode)]
+        ['docs::same', '']
+        """
+        if not isinstance(key, DispatchKey):
+            raise ArgumentError(
+                f"[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of "
+                f"type {type(key).__name__}."
+            )
+        found = [kernel for op in self for kernel in op.kernels.get(key, ())]
+        return found + self.fallbacks.get(key, [])
+
+    def dangling(self) -> dict[str, list[Kernel]]:
+        """Return the kernels of operators that are not defined (yet, or because of a misspelled name), by name.
+
+        >>> with tk.library.Library("docs", "IMPL") as lib:
+        ...     _ = lib.impl("never_defined", lambda x: x, "cpu")
+        ...     list(tk.dispatch.dangling())
+        ['docs::never_defined']
+        """
+        with self.lock:
+            return {name: list(stack) for name, stack in self.pending.items()}
+
+    def unknown(self, name: str) -> str:
+        """Return the message that no operator has this name, with the names that come close."""
+        import difflib  # only errors need it
+
+        with self.lock:
+            close = difflib.get_close_matches(name, self.operators, n=3)
+            text = f"there is no operator {name!r}."
+            if close:
+                text += f" Close: {', '.join(close)}."
+            for waiting in difflib.get_close_matches(name, self.pending, n=1):
+                site = self.pending[waiting][-1].site
+                text += f" A kernel registered at {site} waits for {waiting!r}, which is not defined yet."
+        return f"{text} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 
 
 def _take_out(stacks: dict[Any, list[Kernel]], place: object, kernel: Kernel) -> None:

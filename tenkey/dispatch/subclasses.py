@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .diagnostics.handlers import endless, unhandled
+from .errors import ArgumentError
 from .kernel import Kernel
 from .keys import DispatchKey, word_below
 from .local_state import switched
@@ -71,7 +71,11 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
             if not instances or call in asked:
                 return cache[below](*args, **kwargs)
             if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
-                raise endless(operator, type(instances[0]), _DEEP)
+                raise RuntimeError(
+                    f"[{operator.name}] the handler of {type(instances[0]).__qualname__} has called the operator "
+                    f"within itself more than {_DEEP} times, each time with new instances: convert them with "
+                    "x.as_subclass(tk.Tensor), or pass on the tensors that it was given."
+                )
             types = types_of(args, kwargs)
             try:
                 _asked.set((*asked, call))
@@ -81,7 +85,12 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
                         return result
             finally:
                 _asked.set(asked)
-            raise unhandled(operator, types)
+            names = ", ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in types)
+            raise ArgumentError(
+                f"[{operator.name}] no implementation found for the types {names}: every __tk_dispatch__ returned "
+                "NotImplemented. Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one of "
+                "the classes."
+            )
 
         return ask
 

@@ -34,10 +34,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .diagnostics.missing_kernel import ambiguous_backends, check_devices, has_kernel, missing_kernel, unhandled
-from .diagnostics.tables import Table
 from .kernel import Kernel
 from .keys import AliasKey, DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, runtime_keys, word_below
-from .operator import Operator, Slot
+from .operator import Operator, Slot, Table
 
 __all__ = ["Step", "best", "compute_slot", "compute_table", "resolve", "steps"]
 

@@ -17,10 +17,9 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..diagnostics.tables import Table
 from ..diagnostics.wrong_arguments import ambiguous_call
 from ..errors import ArgumentError, OperatorAttributeError, OperatorNotFoundError
-from ..operator import Operator, _Registry
+from ..operator import Operator, Table, _Registry
 from ..schema import BaseType, ListType, OptionalType, TupleType
 from ..tags import Tag
 from .arguments import convert

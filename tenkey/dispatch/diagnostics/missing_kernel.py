@@ -21,14 +21,13 @@ def _remedy(operator: Operator, backend: str | None, device: str) -> str:
             f"The backend of {device!r} was removed, and its tensors can no longer be computed with: register it again."
         )
     if backend is not None:
-        key: DispatchKey = getattr(DispatchKey, backend)
-        stack = [k for k in operator.kernels.get(key, ()) if not k.is_fallthrough]
+        stack = _stack(operator, backend)
         if stack and all(k.when is not None for k in stack):
             return (
                 f"Every kernel for {device} has a condition (when=, or set_kernel_enabled), and none accepted this "
                 f"call; the first is from {stack[-1].site}. Register one without a condition."
             )
-        waiting = {name: k for name, kernels in registry.pending.items() for k in kernels if k.key is key}
+        waiting = {name: k for name, kernels in registry.pending.items() for k in kernels if k.key.name == backend}
         import difflib
 
         close = difflib.get_close_matches(operator.name, waiting, n=1)
@@ -49,15 +48,14 @@ def _remedy(operator: Operator, backend: str | None, device: str) -> str:
     return f"{remedy}, or move the tensors to a device that has one." if tensors else f"{remedy}."
 
 
-def _newest(operator: Operator, backend: str) -> Kernel | None:
-    stack = [k for k in operator.kernels.get(getattr(DispatchKey, backend), ()) if not k.is_fallthrough]
-    return stack[-1] if stack else None
+def _stack(operator: Operator, backend: str) -> list[Kernel]:
+    return [k for k in operator.kernels.get(getattr(DispatchKey, backend), ()) if not k.is_fallthrough]
 
 
 def _lines(operator: Operator) -> list[str]:
     """Return one line for each backend that has a kernel."""
-    found = {operator.registry.hooks.device_name(name): _newest(operator, name) for name in backend_names()}
-    lines = [f"  {device}: {k.name}, {k.site}" for device, k in sorted(found.items()) if k is not None]
+    found = {operator.registry.hooks.device_name(name): _stack(operator, name) for name in backend_names()}
+    lines = [f"  {device}: {stack[-1].name}, {stack[-1].site}" for device, stack in sorted(found.items()) if stack]
     more = len(lines) - _MAX_BACKENDS
     return [*lines[:_MAX_BACKENDS], f"  and {more} more: see op.table()"] if more > 0 else lines
 
