@@ -117,15 +117,15 @@ class Producer:
 
 def test_taking_over() -> None:
     producer = Producer()
-    taken = capsules.take(producer.capsule)
+    taken = capsules.Taken(producer.capsule)
     assert (taken.shape, taken.strides, taken.is_read_only) == ((2, 3), None, False)
     assert capsules.dtype_of(taken.array) == "int64"
     with pytest.raises(BufferError, match="not an unused DLPack capsule"):
-        capsules.take(producer.capsule)
+        capsules.Taken(producer.capsule)
     assert producer.deleted == []
     del taken
     assert producer.deleted == [producer.memory.ctypes.data]
-    assert capsules.take(Producer(strides=(1, 2)).capsule).strides == (1, 2)
+    assert capsules.Taken(Producer(strides=(1, 2)).capsule).strides == (1, 2)
 
 
 def test_dtypes() -> None:
@@ -135,7 +135,7 @@ def test_dtypes() -> None:
         (2, 12, 1): None, (7, 8, 1): None,
     }  # fmt: skip
     for described, name in names.items():
-        assert capsules.dtype_of(capsules.take(Producer(described).capsule).array) == name
+        assert capsules.dtype_of(capsules.Taken(Producer(described).capsule).array) == name
 
 
 def test_numpy_reads_what_is_made() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey.core.exchange.capsules import Array
 from tenkey.dispatch.errors import RegistrationError
 from tenkey.library import CustomOperator, load_native
 from tenkey.library.native import kernels as native_kernels
@@ -80,7 +81,7 @@ class TestDLPack:
     def test_code_of_bfloat16(self) -> None:
         ml_dtypes = pytest.importorskip("ml_dtypes")
         described = native_kernels.describe(np.zeros(3, ml_dtypes.bfloat16))
-        assert (described.code, described.bits) == (4, 16)
+        assert (described.dtype.code, described.dtype.bits) == (4, 16)
 
     def test_a_mutated_view_and_an_absent_tensor(self, library: Path) -> None:
         fill = load_native(library, "fill_rows(Tensor(a!) t, Tensor? values=None) -> ()", convention="dlpack")
@@ -90,11 +91,9 @@ class TestDLPack:
         assert x.tolist() == [[-1.0, 5.0, 0.0, 5.0], [-1.0, 6.0, 0.0, 6.0]]
 
     def test_the_struct_is_that_of_dlpack(self) -> None:
-        assert ctypes.sizeof(native_kernels.DLTensor) == 48
-        offsets = {
-            name: getattr(native_kernels.DLTensor, name).offset for name in ("ndim", "code", "shape", "byte_offset")
-        }
-        assert offsets == {"ndim": 16, "code": 20, "shape": 24, "byte_offset": 40}
+        assert ctypes.sizeof(Array) == 48
+        offsets = {name: getattr(Array, name).offset for name in ("ndim", "dtype", "shape", "byte_offset")}
+        assert offsets == {"ndim": 16, "dtype": 20, "shape": 24, "byte_offset": 40}
 
 
 class TestPythonAndNumba:

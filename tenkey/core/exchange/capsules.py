@@ -19,7 +19,7 @@ import numpy as np
 
 from ...dispatch.errors import shown
 
-__all__ = ["Array", "Taken", "dtype_of", "inside", "is_writable", "make", "take"]
+__all__ = ["Array", "Taken", "describe", "dtype_of", "inside", "is_writable", "make"]
 
 _READ_ONLY: Final = 1
 _COPIED: Final = 2
@@ -41,6 +41,8 @@ class DataType(ctypes.Structure):
 
 class Array(ctypes.Structure):
     """DLTensor."""
+
+    lengths: Any  # what shape and strides point to, if ``describe`` made the struct
 
     _fields_ = (
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
@@ -100,7 +102,7 @@ def is_writable(capsule: Any) -> bool:
 
 
 class Taken:
-    """Memory that a capsule owned: it belongs to this object, which gives it back when it is gone."""
+    """Memory that an unused capsule owned: it belongs to this object, which gives it back when it is gone."""
 
     __slots__ = ("__weakref__", "_struct", "array", "is_read_only")
 
@@ -132,11 +134,6 @@ class Taken:
         return tuple((ctypes.c_int64 * self.array.ndim).from_address(address or 0))
 
 
-def take(capsule: Any) -> Taken:
-    """Take over the memory of an unused capsule. Raises BufferError for other objects."""
-    return Taken(capsule)
-
-
 def dtype_of(array: Array) -> str | None:
     """Return the name of the dtype of an array, or None if there is no such dtype."""
     described = array.dtype
@@ -157,7 +154,7 @@ def dtype_of(array: Array) -> str | None:
 
 # ---- making capsules
 
-_owned: Final[dict[int, Any]] = {}  # by the address of a struct: it, its lengths, and the owner of the memory
+_owned: Final[dict[int, Any]] = {}  # by the address of a struct: it, its array, and the owner of the memory
 
 
 def _delete(address: int) -> None:
@@ -175,6 +172,19 @@ _called: Final = (_Deleter(_delete), ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_d
 _delete_address, _destroy_address = [ctypes.cast(function, ctypes.c_void_p).value for function in _called]
 
 
+def describe(
+    address: int, place: tuple[int, int], dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Array:
+    """Return the struct of memory at an address on a DLPack device; ``strides`` are in elements."""
+    ndim = len(shape)
+    lengths = (ctypes.c_int64 * (2 * ndim or 1))(*shape, *strides)
+    start = ctypes.addressof(lengths)
+    kind = DataType(_KINDS[dtype.kind], dtype.itemsize * 8, 1)
+    made = Array(address or None, *place, ndim, kind, start, start + 8 * ndim, 0)
+    made.lengths = lengths
+    return made
+
+
 def make(
     address: int, place: tuple[int, int], dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any,
     *, versioned: bool, copied: bool = False,
@@ -183,20 +193,12 @@ def make(
 
     ``owner`` is kept alive until the consumer deletes the struct. The memory may be written to.
     """
-    ndim = len(shape)
-    lengths = (ctypes.c_int64 * (2 * ndim or 1))(*shape, *strides)
-    start = ctypes.addressof(lengths)
     struct: Any = _Versioned() if versioned else _Managed()
-    array = struct.array
-    array.data = address or None
-    array.device_type, array.device_id = place
-    array.ndim = ndim
-    array.dtype = DataType(_KINDS[dtype.kind], dtype.itemsize * 8, 1)
-    array.shape, array.strides = start, start + 8 * ndim
+    array = struct.array = describe(address, place, dtype, shape, strides)
     struct.deleter = _delete_address
     if versioned:
         struct.major, struct.minor = 1, 0
         struct.flags = _COPIED if copied else 0
     place_of_struct = ctypes.addressof(struct)
-    _owned[place_of_struct] = (struct, lengths, owner)
+    _owned[place_of_struct] = (struct, array, owner)
     return _new(place_of_struct, _VERSIONED if versioned else _PLAIN, _destroy_address)

@@ -194,7 +194,7 @@ def _from_capsule(x: Any, exchange: MemoryExchange, device: Device, function: st
         capsule = x.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # an exporter older than versioned capsules
         capsule = x.__dlpack__(stream=stream)
-    taken = capsules.take(capsule)
+    taken = capsules.Taken(capsule)
     array = taken.array
     name = capsules.dtype_of(array)
     if name is None:

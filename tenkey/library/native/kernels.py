@@ -30,6 +30,7 @@ import numpy as np
 
 from ..._util.cached_attribute import cached_property
 from ...core.dtypes.promotion import result_dtype
+from ...core.exchange import capsules
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor, arrays_overlap, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
@@ -40,7 +41,7 @@ from ...ops.declare.facets import TensorSpec
 from ...ops.shapes import broadcast_shapes
 from ...ops.variants import check_distinct_elements
 
-__all__ = ["DLTensor", "MAKERS", "NUMBERS", "Native", "gives_tensors", "result_count", "spec_rule"]
+__all__ = ["MAKERS", "NUMBERS", "Native", "gives_tensors", "result_count", "spec_rule"]
 
 _RULE: Final = (
     "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
@@ -95,11 +96,6 @@ class Native:
         """Whether all results are tensors."""
         return gives_tensors(self.schema)
 
-    @property
-    def result_count(self) -> int:
-        """The number of tensors that are allocated for the function to fill."""
-        return result_count(self.schema)
-
     @cached_property
     def per_tensor(self) -> bool:
         """Whether the functions are registered by one dtype per tensor."""
@@ -138,7 +134,7 @@ class Native:
 
     def specs(self, key: Any, shape: tuple[int, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the shape and dtype of each result of a call."""
-        count = self.result_count
+        count = result_count(self.schema)
         dtypes = key[len(key) - count :] if isinstance(key, tuple) else (key,) * count
         if self.meta is None:
             return [TensorSpec(shape, dtype) for dtype in dtypes]
@@ -157,7 +153,7 @@ class Native:
                 raise ValueError(made)
             return TensorSpec(shape, dtype)
         except (TypeError, ValueError):
-            raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=self.result_count)) from None
+            raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=result_count(self.schema))) from None
 
     def failed(self, symbol: str, code: int) -> RuntimeError:
         """Return the error for a status code that is not 0."""
@@ -220,33 +216,10 @@ def _check_int(operator: str, argument: str, value: int) -> None:
         )
 
 
-class DLTensor(ctypes.Structure):
-    """The DLPack struct; functions of the convention ``"dlpack"`` take pointers to it."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_CODES: Final = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # V: bfloat16
-
-
-def describe(array: np.ndarray) -> Any:
+def describe(array: np.ndarray) -> capsules.Array:
     """Return the ``DLTensor`` of an array, which must stay alive as long as the struct is used."""
-    size = array.dtype.itemsize
-    integers = ctypes.c_int64 * array.ndim
-    strides = integers(*[stride // size for stride in array.strides])
-    code = _CODES[array.dtype.kind]
-    return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, size * 8, 1, integers(*array.shape), strides, 0)
+    strides = tuple([stride // array.itemsize for stride in array.strides])
+    return capsules.describe(array.ctypes.data, (1, 0), array.dtype, array.shape, strides)
 
 
 # ---- the convention "elements"
@@ -287,7 +260,7 @@ def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Call
     lines.append(f"$shape = $data_{first}.shape")
     tests = [f"not $data_{name}.flags.carray" for name in tensors] + [f"$data_{n}.shape != $shape" for n in tensors[1:]]
     lines.append(f"if {' or '.join(tests)}: return $general({codegen.call(schema)})")
-    outs = [f"$out{i}" for i in range(native.result_count)]
+    outs = [f"$out{i}" for i in range(result_count(native.schema))]
     lines += [f"{out} = $empty($shape, $dtype)" for out in outs]
     values += [address.format(out) for out in outs]
     call = f"$call({', '.join(values)}, $data_{first}.size)"

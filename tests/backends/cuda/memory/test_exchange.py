@@ -76,7 +76,7 @@ class TestOut:
                 x = on_device(np.arange(12).reshape(3, 4), device=name)
                 part = x[1:, ::2]
                 assert part.__dlpack_device__() == (2, x.device.index)
-                taken = capsules.take(part.__dlpack__(stream=-1, max_version=(1, 1) if versioned else None))
+                taken = capsules.Taken(part.__dlpack__(stream=-1, max_version=(1, 1) if versioned else None))
                 array = taken.array
                 assert (array.device_type, array.device_id) == (2, x.device.index)
                 assert array.data + array.byte_offset == x.array.buffer.address + 16
@@ -87,7 +87,7 @@ class TestOut:
         with emulated():
             x = on_device(np.arange(1000))
             address = x.array.buffer.address
-            taken = capsules.take(x.__dlpack__())
+            taken = capsules.Taken(x.__dlpack__())
             del x
             assert on_device(np.zeros(1000)).array.buffer.address != address
             del taken
@@ -105,7 +105,7 @@ class TestOut:
             wrong = 0
             for i in range(1, 7):
                 x = on_device(np.full(1000, i)) * 2
-                taken = capsules.take(x.__dlpack__(stream=stream))
+                taken = capsules.Taken(x.__dlpack__(stream=stream))
                 out = tk.empty(1000, device="cuda")
                 out.device.backend.record_stream(out.array.buffer, theirs)
                 tk.cuda.current_stream()
@@ -126,9 +126,9 @@ class TestOut:
     def test_copies(self) -> None:
         with emulated():
             x = on_device([1.0, 2.0])
-            taken = capsules.take(x.__dlpack__(copy=True, max_version=(1, 0)))
+            taken = capsules.Taken(x.__dlpack__(copy=True, max_version=(1, 0)))
             assert taken.array.data != x.array.buffer.address
-            assert capsules.take(x.__dlpack__(copy=False)).array.data == x.array.buffer.address
+            assert capsules.Taken(x.__dlpack__(copy=False)).array.data == x.array.buffer.address
             np.testing.assert_array_equal(np.from_dlpack(_OnTheCpu(x)), [1, 2])
             with pytest.raises(BufferError, match="copy=False"):
                 x.__dlpack__(dl_device=(1, 0), copy=False)
