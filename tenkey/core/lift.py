@@ -21,7 +21,6 @@ from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT, weak_of
 
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
-    from ..dispatch.schema import Argument
 
 __all__ = ["lift", "refuse_number", "refuse_out_of_range", "weak_tensor"]
 
@@ -220,9 +219,11 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if tensors and (lifted[0] is values[0] or not operator.tensor_arguments[0].is_mutable):
             return tuple(lifted)
     arguments = operator.tensor_arguments
-    lists = [_is_list(argument) for argument in arguments]
+    lists = [isinstance(argument.type.required, ListType) for argument in arguments]
     # a list is read once: conversions run code of the user, which can append to it
-    given = [tuple(value) if many and _is_several(value) else (value,) for value, many in zip(values, lists)]
+    given = [
+        tuple(value) if many and isinstance(value, (list, tuple)) else (value,) for value, many in zip(values, lists)
+    ]
     items = [item for several in given for item in several]
     strong = [item for item in items if _is_array(item)]
     alone: tuple[type, ...] = ()  # of which numbers to make tensors that are not weak
@@ -244,7 +245,8 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if argument.is_mutable and not isinstance(value, np.ndarray):
             lifted.append(value)
         elif many:
-            lifted.append(_joined(operator, [convert(v, exact) for v in several]) if _is_several(value) else value)
+            is_several = isinstance(value, (list, tuple))
+            lifted.append(_joined(operator, [convert(v, exact) for v in several]) if is_several else value)
         else:
             lifted.append(convert(value, exact))
     return tuple(lifted)
@@ -265,11 +267,3 @@ def _joined(operator: Operator, tensors: list[Any]) -> list[Any]:
             value = from_host(value._data.astype(dtype), device)
         made.append(value)
     return made
-
-
-def _is_list(argument: Argument) -> bool:
-    return isinstance(argument.type.required, ListType)
-
-
-def _is_several(value: Any) -> bool:
-    return isinstance(value, (list, tuple))

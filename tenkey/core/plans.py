@@ -11,7 +11,7 @@ description, and no plan is made. Guarded by ``tests/core/compiled/test_plans.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,7 +43,6 @@ SUM, MEAN = 1, 2
 """Options of reductions: short sums are products with ones, as in BLAS; the sum is divided by the number."""
 _core: Final[Any] = extension
 _TABLE: Final = "table of plans"
-_FORMS: Final = {"Select": "where", "Reduction": "reduce", "Product": "matmul", "Reshape": "reshape"}
 
 
 class Elementwise(NamedTuple):
@@ -344,7 +343,7 @@ def install_recording(**given: Any) -> None:
         _core.recording.configure_recording(**given)
 
 
-def install_calls(quietly: Callable[..., Any], words: Mapping[np.dtype, int] | None = None) -> None:
+def install_calls(quietly: Callable[..., Any]) -> None:
     """Connect the core: called once by the CPU backend, which calls ufuncs without warnings by ``quietly``."""
     if _core is None:
         return

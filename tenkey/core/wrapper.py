@@ -24,7 +24,7 @@ import itertools
 from contextvars import ContextVar
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -127,6 +127,10 @@ class Level:
         Returns the function for ``finally`` that shows them again (Note [Interrupts]).
         """
         return switch(_open, tuple([level for level in open_levels() if level.number < self.number]))
+
+    def owns(self, x: Any) -> TypeGuard[Wrapper]:
+        """Return whether ``x`` is a wrapper of this level."""
+        return isinstance(x, Wrapper) and x._level is self
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute the result of a call with wrappers of this level and of no inner one."""

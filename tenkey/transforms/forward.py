@@ -139,7 +139,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     primals = tuple(as_inputs(primals))
     _check_tangents("linearize", primals, primals)
     kind = class_of(flatten(primals))
-    run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
+    run = Run("linearize", [primals], lambda chosen: fn(*chosen[0]))
     output, _ = split_aux("linearize", run.output, False, run.inputs)
     ends = flatten(output)
     check_outputs("linearize", ends)

@@ -54,7 +54,7 @@ def _differentiated(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable
 
     def differentiate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         positions = positions_of(call, argnums, args)
-        run = Run(call, fn, [args[i] for i in positions], with_chosen(fn, args, kwargs, positions))
+        run = Run(call, [args[i] for i in positions], with_chosen(fn, args, kwargs, positions))
         value, aux = split_aux(call, run.output, has_aux, run.inputs)
         if not isinstance(value, Tensor) or value.shape != () or value.dtype.kind not in "fV":
             raise ValueError(
@@ -100,7 +100,7 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
     >>> output.tolist(), pullback(tk.tensor([1.0, 10.0]))[0].tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
-    run = Run("vjp", fn, list(primals), lambda chosen: fn(*chosen))
+    run = Run("vjp", list(primals), lambda chosen: fn(*chosen))
     output, aux = split_aux("vjp", run.output, has_aux, run.inputs)
     ends = flatten(output)
     check_outputs("vjp", ends)

@@ -197,7 +197,7 @@ def positions_of(call: str, argnums: Any, args: tuple[Any, ...]) -> list[int]:
 class Run:
     """One run of a function on aliases of the inputs that it is differentiated by."""
 
-    def __init__(self, call: str, fn: Callable[..., Any], chosen: list[Any], rest: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, call: str, chosen: list[Any], fn: Callable[[list[Any]], Any]) -> None:
         chosen = as_inputs(chosen)
         self.recording = bool(current_state().keep & REQUIRES_GRAD)
         self.number = number = next(_numbers)
@@ -214,7 +214,7 @@ class Run:
             _open.add(number)
             restore = recording()
             try:
-                self.output = rest(unflatten(chosen, aliases))
+                self.output = fn(unflatten(chosen, aliases))
             finally:
                 restore()
             if self.output.__class__ is not Tensor:

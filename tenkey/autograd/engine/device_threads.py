@@ -36,7 +36,7 @@ from weakref import ref
 from ...core.device import Device
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .graph_task import STOPPED, GraphTask, current_task
+from .graph_task import STOPPED, GraphTask, current_task, nobody
 from .input_buffer import InputBuffer, deliver, validate
 from .threads import PATIENCE, notice_interrupt, start_thread
 
@@ -62,10 +62,6 @@ _order: Final = itertools.count().__next__  # a serial number, so that no two en
 _Entry = tuple[int, int, int, "_Run", InputBuffer]
 
 
-def _nobody() -> None:
-    """Stand for the token of a worker that has not begun."""
-
-
 class _Token:
     """Lives as long as the worker that made it."""
 
@@ -80,7 +76,7 @@ class _Queue:
         self.heap: list[_Entry] = []
         self.bell = threading.Lock()  # locked, except while it rings
         self.bell.acquire()
-        self.worker: Callable[[], _Token | None] = _nobody
+        self.worker: Callable[[], _Token | None] = nobody  # not begun
 
     def push(self, run: _Run, buffer: InputBuffer) -> None:
         """Add a buffer."""

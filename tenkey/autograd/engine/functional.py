@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ...core.gradient_errors import UNUSED_INPUT
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
@@ -17,6 +16,7 @@ from .engine import execute
 from .failed_backward import abandon
 from .graph_task import GraphTask, count_all_senders, mark_needed
 from .roots import (
+    UNUSED_INPUT,
     GradientEdge,
     check_flags,
     get_gradient_edge,

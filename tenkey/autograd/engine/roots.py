@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.device import base_word
-from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import flatten
@@ -22,10 +21,23 @@ from ..tape.node import Node, edge_of
 from .input_buffer import validate
 
 __all__ = [
-    "GradientEdge", "check_flags", "checked_edge", "get_gradient_edge", "inputs_of", "leaves_of", "grad_outputs_of",
-    "gradients_of", "scalar_seed",
+    "SEED_SCALAR", "SEED_SHAPE", "UNUSED_INPUT", "GradientEdge", "check_flags", "checked_edge", "get_gradient_edge",
+    "grad_outputs_of", "gradients_of", "inputs_of", "leaves_of", "scalar_seed",
 ]  # fmt: skip
 
+# messages that the levels of transforms share
+UNUSED_INPUT: Final = (
+    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
+    "allow_unused=True if this is the desired behavior."
+)
+SEED_SCALAR: Final = (
+    "[{call}] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor "
+    "of that shape."
+)
+SEED_SHAPE: Final = (
+    "[{call}] Mismatch in shape: grad_output[{index}] has a shape of {got} and output[{index}] has a shape of {want}: "
+    "they must be equal."
+)
 _NO_GRAD: Final = (
     "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
     "inputs it should depend on, and compute it outside of no_grad()."

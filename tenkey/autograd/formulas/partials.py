@@ -79,7 +79,7 @@ class Derivative(NamedTuple):
     may_be_infinite: bool
 
 
-def _derivative(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Derivative:
+def _derivative(operator: Operator, facet: Pointwise, name: str) -> Derivative:
     """Return the partial derivative with respect to an argument."""
     partials: Partials | None = operator.facets.get("Partials")
     if partials is not None:
@@ -128,7 +128,7 @@ def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex
     """Return the gradient formula for an argument, or None if the derivative is zero."""
     if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
         return Formula(_refusal(operator, facet), ("g",))
-    derivative, given, may_be_infinite = _derivative(operator, facet, name, is_complex=is_complex)
+    derivative, given, may_be_infinite = _derivative(operator, facet, name)
     if derivative is None:
         return _tensor_formula(operator, given)
     if derivative.operation == "constant":
@@ -268,7 +268,7 @@ def pointwise_tangent(
     if "Vjp" in operator.facets:  # a rule for gradients only: the forward derivative is that of the expression
         total = differentiate_along(facet.expression, directions)
     else:
-        derivatives = {name: _derivative(operator, facet, name, is_complex=is_complex) for name in given}
+        derivatives = {name: _derivative(operator, facet, name) for name in given}
         if any(d.expression is None for d in derivatives.values()):
             return _sum_of_products(operator, derivatives)
         for name, (derivative, _, may_be_infinite) in derivatives.items():

@@ -32,13 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..._util.context_decorator import decorate
-from ...core.gradient_errors import SEED_SCALAR, UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_TRAIT
@@ -46,6 +45,7 @@ from ...core.wrapper import Level, Wrapper, innermost, wrap
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import ones_like, zeros_like
 from ...ops.variants import write_out
+from ..engine.roots import SEED_SCALAR, UNUSED_INPUT
 from ..formulas import jvp_rules
 from ..function.context import Context
 from ..function.function import Function
@@ -88,10 +88,6 @@ class DualLevel(Level):
     def dual(self, primal: Tensor, tangent: Tensor) -> Wrapper:
         """Return the dual tensor of a primal and a tangent that fits it."""
         return wrap(self, primal, tangent, primal.shape, tangent._word)
-
-    def owns(self, x: Any) -> TypeGuard[Wrapper]:
-        """Return whether ``x`` has a tangent at this level."""
-        return isinstance(x, Wrapper) and x._level is self
 
     def primal(self, x: Any) -> Any:
         """Return the primal of a dual tensor of this level, anything else as it is."""

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
+from ...autograd.engine.roots import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
 from ...core.random.generator import Generator, GeneratorState, note_draws
 from ...core.tensor import Tensor
 from ...core.tree import broadcast_prefix, flatten, unflatten
@@ -116,10 +116,6 @@ class BatchLevel(Level):
         """Return the batched tensor that holds its samples along ``dim`` of ``value``."""
         shape = value._data.shape
         return wrap(self, value, dim, shape[1:] if dim == 0 else shape[:dim] + shape[dim + 1 :])
-
-    def owns(self, x: Any) -> bool:
-        """Return whether ``x`` is batched at this level."""
-        return isinstance(x, Wrapper) and x._level is self
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """Return the value and its batch dimension, or ``x`` itself and None."""
@@ -359,8 +355,8 @@ def _by_user(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
 def _run_rule(
     level: BatchLevel, name: str, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    values = [_map(level, value, lambda x: level.split(x)[0]) for value in args]
-    dims = tuple([_map(level, value, lambda x: level.split(x)[1] if isinstance(x, Tensor) else None) for value in args])
+    values = [_map(value, lambda x: level.split(x)[0]) for value in args]
+    dims = tuple([_map(value, lambda x: level.split(x)[1] if isinstance(x, Tensor) else None) for value in args])
     restore = level.outside()
     try:
         result = rule(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
@@ -386,7 +382,7 @@ def _from_rule(level: BatchLevel, name: str, leaf: Any, dim: Any) -> Any:
     return level.batch(leaf, dim % leaf.ndim)
 
 
-def _map(level: BatchLevel, value: Any, function: Callable[[Any], Any]) -> Any:
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     """Apply ``function`` to an argument, or to each item of a container that holds tensors."""
     leaves = flatten(value)
     if not any(isinstance(leaf, Tensor) for leaf in leaves):

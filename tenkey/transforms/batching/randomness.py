@@ -74,7 +74,6 @@ def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: A
         if level.randomness == "same":
             return operator.call(*args, **kwargs)
         bound = operator.bind(*args, **kwargs)
-        names = [a.name for a in operator.schema.arguments]
         bound["stream"] = _mixed(bound["stream"], bound["start"], level.total)
         bound["start"] = 0
         first, stop = level.first, level.first + level.size
@@ -85,15 +84,12 @@ def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: A
             if is_part and not is_cut:
                 bound["start"] = first * prod(bound["shape"]) * count
             bound["shape"] = (level.total if is_cut else level.size, *bound["shape"])
-            drawn = operator.call(*[bound[n] for n in names if n not in kwargs], **{n: bound[n] for n in kwargs})
+            drawn = operator.call(**bound)
             if is_cut:
                 drawn = slice(drawn, 0, first, stop, 1)
         else:
-            draws = []
-            for b in range(first, stop):
-                own = {**bound, "stream": _mixed(bound["stream"], b)}
-                draws.append(operator.call(*[own[n] for n in names if n not in kwargs], **{n: own[n] for n in kwargs}))
-            drawn = stack(draws, axis=0)
+            streams = [_mixed(bound["stream"], b) for b in range(first, stop)]
+            drawn = stack([operator.call(**{**bound, "stream": stream}) for stream in streams], axis=0)
     finally:
         restore()
     return level.batch(drawn, 0)

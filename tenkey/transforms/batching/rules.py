@@ -80,12 +80,6 @@ def _takes_several(operator: Operator, name: str) -> bool:
     return isinstance(kind.element if isinstance(kind, OptionalType) else kind, ListType)
 
 
-def _call(operator: Operator, bound: dict[str, Any]) -> Any:
-    names = {a.name for a in operator.schema.arguments if a.kwarg_only}
-    positional = [value for name, value in bound.items() if name not in names]
-    return operator.call(*positional, **{name: value for name, value in bound.items() if name in names})
-
-
 def _batched(level: BatchLevel, out: Any) -> Any:
     return level.batch(out) if isinstance(out, Tensor) else unflatten(out, [level.batch(x) for x in flatten(out)])
 
@@ -168,7 +162,7 @@ def _reduction(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwa
     bound = {"x": args[0], "axis": None, **kwargs} if usual else operator.bind(*args, **kwargs)
     axes = normalize_axes(operator.schema.base_name, bound["axis"], len(bound["x"]._data.shape))
     bound["x"], bound["axis"] = level.front(bound["x"]), tuple([i + 1 for i in axes])
-    return level.batch(operator.call(bound.pop("x"), **bound) if usual else _call(operator, bound), 0)
+    return level.batch(operator.call(bound.pop("x"), **bound), 0)
 
 
 def _inplace(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
