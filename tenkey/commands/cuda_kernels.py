@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -61,28 +61,17 @@ def kernels_of(
     """
     from ..backends.cuda.device import launching
 
-    with _without_compiling():
-        return _found(launching, dtypes, operators, progress)
-
-
-def _found(
-    launching: Any,
-    dtypes: Sequence[np.dtype],
-    patterns: Sequence[str],
-    progress: Callable[[list[Operator]], Iterable[Operator]],
-) -> list[CudaKernel]:
     found: dict[Any, str] = {}
-    chosen = [o for o in registry if any(fnmatchcase(name, pattern) for name in _names(o) for pattern in patterns)]
-    for operator in progress(sorted(chosen, key=lambda operator: operator.name)):
-        for dtype in dtypes:
-            for number, call in enumerate((*_sample_calls(operator, dtype), *_large_calls(operator, dtype))):
-                _launches[0], _reads[0] = 0, number
-                try:
-                    call()
-                except Exception:  # no value is computed: Note [Kernels that are found by calls]
-                    continue
-        for source, _ in list(launching._made):
-            found.setdefault(source, operator.name)
+    with _without_compiling():
+        chosen = [o for o in registry if any(fnmatchcase(name, pattern) for name in _names(o) for pattern in operators)]
+        for operator in progress(sorted(chosen, key=lambda operator: operator.name)):
+            for dtype in dtypes:
+                for number, call in enumerate((*_sample_calls(operator, dtype), *_large_calls(operator, dtype))):
+                    _launches[0], _reads[0] = 0, number
+                    with suppress(Exception):  # no value is computed: Note [Kernels that are found by calls]
+                        call()
+            for source, _ in list(launching._made):
+                found.setdefault(source, operator.name)
     return [CudaKernel(source, name) for source, name in found.items()]
 
 

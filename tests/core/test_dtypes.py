@@ -72,7 +72,6 @@ def test_isdtype_takes_dtypes_and_tuples() -> None:
 @pytest.mark.parametrize(
     ("predicate", "kinds"),
     [
-        (dtypes.is_boolean, ("bool",)),
         (dtypes.is_integral, ("integral",)),
         (dtypes.is_real_floating, ("real floating",)),
         (dtypes.is_complex, ("complex floating",)),
@@ -274,7 +273,6 @@ def test_bfloat16() -> None:
     assert dtypes.is_inexact(dtype)
     assert not dtypes.is_complex(dtype)
     assert not dtypes.is_integral(dtype)
-    assert not dtypes.is_boolean(dtype)
     assert [kind for kind in KIND_NAMES if dtypes.isdtype(dtype, kind)] == ["real floating", "numeric"]
     assert dtypes.complex_of(dtype) == dtypes.complex64
     ours, theirs = dtype_limits.finfo(dtype), ml_dtypes.finfo(dtype)

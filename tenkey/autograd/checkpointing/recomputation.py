@@ -102,10 +102,6 @@ class _Slot:
         self.number = number
 
 
-def _value_of(slot: _Slot) -> Tensor:
-    return slot.frame.value(slot.number)
-
-
 class _Stop(BaseException):
     """All slots are filled. Not an Exception, so that the function does not catch it by accident."""
 
@@ -255,7 +251,7 @@ def _is_possible(wait: _Wait) -> bool:
 class Frame(Saver):
     """One call of ``checkpoint``, and the hook of its forward pass."""
 
-    unpack = staticmethod(_value_of)
+    unpack = staticmethod(lambda slot: slot.frame.value(slot.number))
 
     def __init__(self, fn: Callable[..., Any], *, checks: bool, early_stop: bool, debug: bool) -> None:
         self.fn = fn
@@ -300,19 +296,16 @@ class Frame(Saver):
                 return self.taken(self.run_again(turn), number)
             acquire(turn.lock, functools.partial(_helps, turn))
             try:
-                return self._taken_in(turn, wait, number)
+                _waits.pop(wait, None)
+                found = None if turn.run is None else turn.run.take(number)  # another thread may have completed it
+                if found is None:
+                    turn.run = self.run_again(turn)
+                    found = self.taken(turn.run, number)
+                return found
             finally:
                 turn.lock.release()
         finally:
             _waits.pop(wait, None)
-
-    def _taken_in(self, turn: _Turn, wait: _Wait, number: int) -> Tensor:
-        _waits.pop(wait, None)
-        found = None if turn.run is None else turn.run.take(number)  # another thread may have completed it
-        if found is None:
-            turn.run = self.run_again(turn)
-            found = self.taken(turn.run, number)
-        return found
 
     def taken(self, run: _Run, number: int) -> Tensor:
         """Return the tensor of a slot from a run; raise CheckpointError if it has none."""

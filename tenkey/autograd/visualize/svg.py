@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Final, NamedTuple
 
 from .layout import Layout, layers_of
@@ -72,10 +73,6 @@ def _letters(text: str) -> int:
     return sum(2 if letter > "\u2e80" else 1 for letter in text[:_LONGEST])
 
 
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def _number(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # the sum makes -0.0 positive
 
@@ -83,7 +80,7 @@ def _number(value: float) -> str:
 def _text(kind: str, x: float, y: float, text: str, *, centred: bool = True) -> str:
     shown = text if len(text) <= _LONGEST or kind == "page" else text[: _LONGEST - 1] + "…"
     anchor = ' text-anchor="middle"' if centred else ""
-    return f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}"{anchor}>{_escape(shown)}</text>'
+    return f'<text class="{kind}" x="{_number(x)}" y="{_number(y)}"{anchor}>{escape(shown, quote=False)}</text>'
 
 
 def _with_tags(boxes: Sequence[Box], lines: Sequence[Line]) -> tuple[list[Box], list[Line], list[int]]:
@@ -133,7 +130,7 @@ def _drawn(box: Box, x: float, y: float, width: float, height: float) -> list[st
     details = "\n".join([box.title, *box.lines, *box.saved, *([box.note] if box.note else [])])
     centre, line = x + width / 2, y + _TITLE + 4
     made = [
-        f'<g class="{box.kind}"><title>{_escape(details)}</title>',
+        f'<g class="{box.kind}"><title>{escape(details, quote=False)}</title>',
         _rectangle("box", x, y, width, height, f'rx="6" fill="{fill}" stroke="{stroke}"{dashed}'),
         _text("title", centre, line, box.title),
     ]
@@ -160,7 +157,7 @@ def render(boxes: Sequence[Box], lines: Sequence[Line], note: str) -> str:
     w, h = _number(width), _number(height)
     made = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">',
-        f"<title>{_escape(note)}</title><style>{_STYLE}</style>",
+        f"<title>{escape(note, quote=False)}</title><style>{_STYLE}</style>",
         f'<defs><marker id="{arrow}" {_ARROW}</marker></defs>',
         f'<g transform="translate({_number((width - layout.width) / 2)} {_number(_MARGIN)})">',
     ]

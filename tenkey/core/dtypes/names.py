@@ -24,9 +24,8 @@ from ...dispatch.errors import shown
 __all__ = [
     "ALL", "KINDS", "DType", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128", "all_dtypes", "canonical", "complex_of",
-    "default_complex", "default_dtypes", "default_float", "default_int", "get_defaults", "is_boolean", "is_complex",
-    "is_inexact", "is_integral", "is_real_floating", "isdtype", "real_of",
-    "remedy", "set_default_dtypes", "to_dtype",
+    "default_complex", "default_dtypes", "default_float", "default_int", "get_defaults", "is_complex", "is_inexact",
+    "is_integral", "is_real_floating", "isdtype", "real_of", "remedy", "set_default_dtypes", "to_dtype",
 ]  # fmt: skip
 
 DType: TypeAlias = np.dtype[Any]
@@ -115,11 +114,6 @@ def _is_bfloat16(dtype: DType) -> _bool:
 
 
 # Categories. They take supported dtypes (results of to_dtype); for others they answer by NumPy's kind.
-
-
-def is_boolean(dtype: DType) -> _bool:
-    """Return whether ``dtype`` is bool."""
-    return dtype.kind == "b"
 
 
 def is_integral(dtype: DType) -> _bool:
