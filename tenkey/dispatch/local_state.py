@@ -42,7 +42,7 @@ from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_
 __all__ = [
     "REQUIRES_GRAD", "SILENT", "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "LocalState", "StateGuard",
     "current_state", "enter", "get_state", "innermost_guard", "leave", "make_state", "noted", "set_state",
-    "state_variable", "switched",
+    "silently", "state_variable", "switched",
 ]  # fmt: skip
 
 REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
@@ -123,6 +123,7 @@ def make_state(include: int, exclude: int, modes: tuple[Any, ...], values: tuple
 
 
 _Guard = TypeVar("_Guard")
+_Result = TypeVar("_Result")
 # What one guard changed: the guard, the arguments of ``LocalState.changed``, and the state that it found.
 _Change = tuple[object, dict[str, Any], LocalState | None]
 _changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
@@ -172,6 +173,16 @@ def switched(owner: object = None, /, *others: ContextVar[Any], value: Any = Non
     restore = restorer(state_variable, _changes, *others)
     _enter(owner, change if value is None else {**change, "values": (value,)})
     return restore
+
+
+def silently(function: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> _Result:
+    """Call a function with recording switched off, and restore the state (Note [Interrupts])."""
+    found = get_state()
+    try:
+        set_state(SILENT if found is None else found.silent)
+        return function(*args, **kwargs)
+    finally:
+        set_state(found)
 
 
 _BOTH: Final[tuple[Callable[[Any], Any], ...]] = (state_variable.set, _changes.set)

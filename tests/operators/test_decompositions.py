@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.core.silence import silently
 from tenkey.core.tensor import Tensor
 from tenkey.core.tree import map_tensors, tree_map
+from tenkey.dispatch.local_state import silently
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
 from ...core.wrapper import Wrapper, innermost, refreshed, released
-from ...dispatch.local_state import SILENT, LocalState, get_state, set_state
+from ...dispatch.local_state import SILENT, LocalState, get_state, set_state, silently
 from ...ops.builtin.creation import zeros_like
 from ..tape.node import AccumulateGrad, Edge, edge_of
 from .engine import execute

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.device import base_word
-from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import from_scalar
-from ...dispatch.local_state import get_state
+from ...dispatch.local_state import get_state, silently
 from ...ops.builtin.creation import ones, ones_like
 from ...ops.declare import operator_of
 from ..tape.node import Node, edge_of

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.silence import silently
 from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
 from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper, from_scalar, innermost
-from ...dispatch.local_state import SILENT, get_state, set_state, switched
+from ...dispatch.local_state import SILENT, get_state, set_state, silently, switched
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled

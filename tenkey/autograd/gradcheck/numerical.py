@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.silence import silently
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import from_scalar
+from ...dispatch.local_state import silently
 
 __all__ = [
     "GradcheckError", "as_values", "components", "displaced", "distance", "from_array", "jacobians", "numerical",

@@ -15,11 +15,11 @@ from typing import Any
 
 from ...core.device import Device
 from ...core.plans import install_recording
-from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tree import tensors_in
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.keys import DispatchKey, word_below
+from ...dispatch.local_state import silently
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros

@@ -13,13 +13,12 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from ...core.silence import silently
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
 from ...core.tree import tensors_in
 from ...core.word import INFERENCE
 from ...core.wrapper import Wrapper
-from ...dispatch.local_state import StateGuard, current_state, innermost_guard, leave
+from ...dispatch.local_state import StateGuard, current_state, innermost_guard, leave, silently
 from ...dispatch.modes import DispatchMode
 from ..tape.node import Node
 from .saved import alone

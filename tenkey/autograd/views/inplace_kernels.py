@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, dtypes_of
+from ...dispatch.local_state import silently
 from ...dispatch.operator import Operator
 from ...ops.builtin.indexing.basic_indexing import basic_index
 from ...ops.builtin.shape.copying import cast, clone, to_device

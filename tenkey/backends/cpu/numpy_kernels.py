@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.silence import silently
 from ...core.tensor import Tensor
 from ...core.tensor_base import new_handle
 from ...core.word import WEAK_MASK
 from ...dispatch.calling import codegen
+from ...dispatch.local_state import silently
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import NumPyKernel

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.device import Device, default_device
-from ...core.silence import silently
 from ...core.storage import StridedArray
 from ...core.tensor import NoValuesError, Tensor, from_host, make_view
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.local_state import silently
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.declare.facets import Pointwise, Reduce

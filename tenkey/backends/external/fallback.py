@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from ...core.device import CPU, Device, default_device, to_device
-from ...core.silence import silently
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
 from ...core.tree import map_tensors, tensors_in
 from ...core.word import WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
+from ...dispatch.local_state import silently
 from ...dispatch.operator import Operator
 from .coverage import Ledger
 from .interface import Backend, extent, memory_of, write_bytes

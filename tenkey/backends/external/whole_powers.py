@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.silence import silently
 from ...core.storage import StridedArray
 from ...core.tensor import make_tensor, word_for
+from ...dispatch.local_state import silently
 from ...dispatch.registry import registry
 from .interface import Backend
 from .runtime.device_reports import report_if_any

@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ....core.random.generator import note_draws
-from ....core.silence import silently
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor, storage_of
 from ....core.tree import flatten, tensors_in, unflatten
 from ....core.word import REQUIRES_GRAD
+from ....dispatch.local_state import silently
 from ....dispatch.modes import DispatchMode
 from ....dispatch.registry import registry
 from ..memory.allocator import PrivatePool

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.device import Device
-from ....core.silence import silently
 from ....core.tree import tensors_in
+from ....dispatch.local_state import silently
 from ....dispatch.registry import registry
 from ...external.fallback import check_devices
 from ...external.templates import Copier

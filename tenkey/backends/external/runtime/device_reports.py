@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.silence import silently
 from ....core.tensor import Tensor, make_tensor, word_for
+from ....dispatch.local_state import silently
 from ....dispatch.registry import registry
 from .device_errors import error_words
 from .streams import settle

@@ -19,10 +19,10 @@ from typing import Any, Final
 import numpy as np
 
 from ...._util.record import Record
-from ....core.silence import silently
 from ....core.storage import StridedArray
 from ....core.tensor import Tensor, make_tensor
 from ....dispatch.calling import codegen
+from ....dispatch.local_state import silently
 from ....dispatch.operator import Operator
 from ....ops.declare.sweeps import Rows, Sweep
 from ....ops.scalar import constant, substitute, trace

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from .....core.silence import silently
 from .....core.tensor import Tensor, cpu_word, make_tensor
 from .....dispatch.calling import codegen
+from .....dispatch.local_state import silently
 from .....dispatch.operator import Operator
 from .....ops.declare import TensorSpec, scan_axis
 from .....ops.declare.facets import ArgReduce, ArgScan, Scan
