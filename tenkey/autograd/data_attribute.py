@@ -24,7 +24,7 @@ from ..core.word import INHERITED, REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.local_state import get_state
 
-__all__ = ["attach_data_attribute", "detach"]
+__all__ = ["data", "detach", "set_data"]
 
 
 def detach(self: Tensor) -> Tensor:
@@ -58,14 +58,8 @@ def data(self: Tensor) -> Tensor:
     return self.detach() if isinstance(self, Wrapper) else _detached(self, "x.data")
 
 
-def _set_data(self: Tensor, value: Any) -> None:
+def set_data(self: Tensor, value: Any) -> None:
+    """Replace the values (Note [x.data])."""
     from .views.replaced_memory import replace_data  # Note [Delayed modules]
 
     replace_data(self, value)
-
-
-def attach_data_attribute(target: type[Tensor]) -> None:
-    """Add ``data`` and ``detach`` to the Tensor class."""
-    attributes: dict[str, object] = {"data": property(data, _set_data, doc=data.__doc__), "detach": detach}
-    for name, attribute in attributes.items():
-        setattr(target, name, attribute)

@@ -13,7 +13,7 @@ from ..core.answers import NO, YES, Answer
 from ..core.tensor import Tensor, make_tensor, version_of
 from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
 from ..dispatch.local_state import current_state
-from .data_attribute import attach_data_attribute
+from .data_attribute import data, detach, set_data
 from .engine.engine import execute
 from .engine.functional import backward
 from .engine.graph_task import GraphTask
@@ -215,6 +215,7 @@ def attach_gradient_attributes() -> None:
     target: Any = Tensor
     target.requires_grad = property(requires_grad, _set_requires_grad, doc=requires_grad.__doc__)
     target.grad = property(grad, _set_grad, _delete_grad, doc=grad.__doc__)
+    target.data = property(data, set_data, doc=data.__doc__)
     target.grad_fn = property(
         lambda self: None if self._autograd is None else self._autograd.node,
         doc="The node that made the tensor; None for a leaf.",
@@ -222,7 +223,6 @@ def attach_gradient_attributes() -> None:
     for attribute in (is_leaf, is_inference, retains_grad, output_nr):
         setattr(target, attribute.__name__, property(attribute, doc=attribute.__doc__))
     target._version = property(_version, doc="The number of in-place changes of the memory.")
-    for function in (requires_grad_, register_hook, register_post_accumulate_grad_hook, retain_grad):
+    for function in (detach, requires_grad_, register_hook, register_post_accumulate_grad_hook, retain_grad):
         setattr(target, function.__name__, function)
     target.backward = _backward
-    attach_data_attribute(target)

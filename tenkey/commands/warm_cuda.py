@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..backends.cpu.pool.thread_limit import allowed_cores
-from ..dispatch.operator import Operator
 from .cuda_kernels import CudaKernel, kernels_of
 from .progress import with_progress
 
@@ -110,11 +109,7 @@ def _found(dtypes: Sequence[np.dtype], operators: Sequence[str]) -> list[CudaKer
     from ..testing.cuda_driver import cuda_emulator
 
     with cuda_emulator(execute=False):
-        return kernels_of(dtypes, operators, progress=_shown)
-
-
-def _shown(operators: list[Operator]) -> Iterator[Operator]:
-    return with_progress(operators, [operator.name for operator in operators], "operator")
+        return kernels_of(dtypes, operators, progress=lambda each: with_progress(each, [*map(str, each)], "operator"))
 
 
 class Built(NamedTuple):

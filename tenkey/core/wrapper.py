@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Level", "Wrapper", "become", "class_of", "classed", "from_scalar", "innermost", "install_levels", "is_kept",
-    "open_levels", "refreshed", "released", "stand_in", "take_back", "wrap", "wrapper_classes",
+    "open_levels", "refreshed", "released", "stand_in", "take_back", "unwrapped", "wrap", "wrapper_classes",
 ]  # fmt: skip
 
 _KEY: Final = DispatchKey.Batched.mask
@@ -314,6 +314,13 @@ def refreshed(x: Tensor) -> int:
         extra = x._extra
         x._word |= (refreshed(x._value) | (refreshed(extra) if isinstance(extra, Tensor) else 0)) & REQUIRES_GRAD
     return x._word
+
+
+def unwrapped(x: Any) -> Any:
+    """Return the value below all wrappers."""
+    while isinstance(x, Wrapper):
+        x = x._value
+    return x
 
 
 def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:

@@ -21,7 +21,7 @@ from ..autograd.engine.functional import grad
 from ..autograd.function.context import Context
 from ..autograd.tape.node import walk
 from ..core.tensor import Tensor
-from ..core.tree import flatten, tree_map, unflatten
+from ..core.tree import flatten, map_tensors, unflatten
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import class_of
 from ..dispatch.local_state import current_state
@@ -64,17 +64,13 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
             primal, tangent = forward_ad.unpack_dual(end, level)
             parts.append((primal, zeros_like(primal) if tangent is None else tangent))
         if has_aux:
-            aux = tree_map(lambda x: _primal(x, level), aux)
+            aux = map_tensors(lambda x: in_class(forward_ad.unpack_dual(x, level).primal, x.__class__), aux)
         return result, parts, aux
 
     result, parts, aux = forward_ad.dual_level().run(run)
     kind = class_of(flatten(primals))
     output, pushed = (unflatten(result, [in_class(part[i], kind) for part in parts]) for i in (0, 1))
     return (output, pushed, aux) if has_aux else (output, pushed)
-
-
-def _primal(x: Any, level: Any) -> Any:
-    return in_class(forward_ad.unpack_dual(x, level).primal, x.__class__) if isinstance(x, Tensor) else x
 
 
 def _as_tensors(primals: Any, tangents: Any) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from ..autograd.engine.functional import grad, private_gradients
 from ..autograd.tape.node import AutogradMeta, mark_leaf, walk
 from ..core.dtypes.names import default_complex, default_float
 from ..core.tensor import Tensor, from_host, storage_of, with_class
-from ..core.tree import flatten, tree_map, unflatten
+from ..core.tree import flatten, map_tensors, tree_map, unflatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import (
     Wrapper,
@@ -270,9 +270,7 @@ class Run:
         """Return the output without a history that leads only to the aliases."""
         if keeps:
             return value
-        if value.__class__ is Tensor:
-            return unrecorded(value)
-        return tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
+        return unrecorded(value) if value.__class__ is Tensor else map_tensors(unrecorded, value)
 
 
 def split_aux(call: str, result: Any, has_aux: bool, inputs: Sequence[Any]) -> tuple[Any, Any]:

@@ -41,7 +41,7 @@ from ..._util.context_decorator import decorate
 from ...core.tensor import Tensor
 from ...core.tree import flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_TRAIT
-from ...core.wrapper import Level, Wrapper, innermost, wrap
+from ...core.wrapper import Level, Wrapper, innermost, unwrapped, wrap
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import ones_like, zeros_like
 from ...ops.variants import write_out
@@ -50,7 +50,7 @@ from ..formulas import jvp_rules
 from ..function.context import Context
 from ..function.function import Function
 from ..tape.node import edge_of, walk
-from .dual_inplace import fit_tangent, in_place, restore, unwrapped
+from .dual_inplace import fit_tangent, in_place, restore
 
 __all__ = ["DualLevel"]
 

@@ -34,6 +34,7 @@ from ...core.wrapper import (
     refreshed,
     stand_in,
     take_back,
+    unwrapped,
     wrap,
     wrapper_classes,
 )
@@ -49,7 +50,7 @@ from ..tape.node import edge_of
 from ..views.as_strided import first_byte
 from ..views.tracking import become_view, hand_over_views, has_relatives, is_view, views_of
 
-__all__ = ["fit_tangent", "in_place", "restore", "unwrapped"]
+__all__ = ["fit_tangent", "in_place", "restore"]
 
 
 def fit_tangent(x: Any) -> None:
@@ -218,13 +219,6 @@ class _Tangents:
             apart = first_byte(x._data) - first_byte(data) if x.size else 0
             made = make_view(base, _window(unwrapped(flat)._data, x._data, apart - below))
         return _wrapped(flat, made)
-
-
-def unwrapped(x: Any) -> Any:
-    """Return the value below all wrappers."""
-    while isinstance(x, Wrapper):
-        x = x._value
-    return x
 
 
 def _wrapped(like: Any, x: Tensor) -> Tensor:

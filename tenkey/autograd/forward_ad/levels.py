@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...core.tensor import Tensor
-from ...core.wrapper import Wrapper, classed, open_levels
+from ...core.wrapper import Wrapper, classed, open_levels, unwrapped
 from .dual import DualLevel
-from .dual_inplace import unwrapped
 
 __all__ = [
     "DualLevel", "UnpackedDual", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual",

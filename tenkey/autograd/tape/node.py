@@ -29,7 +29,7 @@ from ...core.device import CPU, Device
 from ...core.storage import HostMemory
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, dtypes_of
-from ...core.wrapper import Wrapper
+from ...core.wrapper import Wrapper, unwrapped
 from ..grad_mode import is_grad_enabled
 
 __all__ = [
@@ -425,9 +425,7 @@ def mark_leaf(tensor: Tensor, run: int) -> None:
 
     A rule that makes one says ``ENDED``, so that the derivative of a transform is not recorded on its account.
     """
-    plain: Any = tensor
-    while isinstance(plain, Wrapper):
-        plain = plain._value
+    plain = unwrapped(tensor)
     if plain._word & REQUIRES_GRAD and (plain._autograd is None or plain._autograd.node is None):
         meta_of(plain).run = run
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...dispatch.errors import shown
 
-__all__ = ["Array", "Taken", "describe", "dtype_of", "inside", "is_writable", "make"]
+__all__ = ["IN_HOST_MEMORY", "Array", "Taken", "describe", "dtype_of", "inside", "is_writable", "make"]
 
 _READ_ONLY: Final = 1
 _COPIED: Final = 2
@@ -28,9 +28,9 @@ _PLAIN: Final = b"dltensor"
 _NAMES: Final = (_VERSIONED, _PLAIN)
 _USED: Final = {_VERSIONED: b"used_dltensor_versioned", _PLAIN: b"used_dltensor"}  # C keeps the addresses of these
 _KINDS: Final = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # V is bfloat16
-_LETTERS: Final = {0: "i", 1: "u", 2: "f", 5: "c"}
+_LETTERS: Final = {code: letter for letter, code in _KINDS.items() if letter != "V"}
 _BFLOAT: Final = 4
-_BOOL: Final = 6
+IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # types of devices: CPU; pinned by CUDA or ROCm; managed by CUDA
 
 
 class DataType(ctypes.Structure):
@@ -141,8 +141,6 @@ def dtype_of(array: Array) -> str | None:
         return None
     if (described.code, described.bits) == (_BFLOAT, 16):
         return "bfloat16"
-    if (described.code, described.bits) == (_BOOL, 8):
-        return "bool"
     letter = _LETTERS.get(described.code)
     if letter is None or described.bits % 8 or not described.bits:
         return None

@@ -31,7 +31,6 @@ from . import capsules
 __all__ = ["MemoryExchange", "exchange_of", "export", "place_of", "read"]
 
 _LOADED_FOR: Final = {2: "cuda"}  # devices whose backends are loaded when memory of their kind arrives
-_IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROCm; managed by CUDA
 _VERSION: Final = 3
 
 
@@ -77,7 +76,7 @@ def place_of(device: Device) -> tuple[int, int] | None:
 
 def _device_for(kind: int) -> tuple[str, MemoryExchange] | None:
     """Return the device type whose memory has a number in DLPack, and its exchange."""
-    if kind in _IN_HOST_MEMORY:
+    if kind in capsules.IN_HOST_MEMORY:
         return None
     names = (*device_types(), *[_LOADED_FOR[kind]] * (kind in _LOADED_FOR))
     for name in names:

@@ -29,7 +29,6 @@ from ..word import REQUIRES_GRAD
 __all__ = ["device_of", "export", "read", "refuse_gradient"]
 
 CPU_DEVICE: Final = (1, 0)
-_IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROCm; managed by CUDA
 _EXTENSION: Final = 12  # kDLExtDev: devices without a number of their own
 _UNSIGNED: Final = 1
 _BFLOAT: Final = 4
@@ -172,7 +171,8 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
             "tk.asarray for other data."
         )
     kind, index = _device_pair(x.__dlpack_device__())
-    reachable = kind in _IN_HOST_MEMORY
+    in_host_memory = exchange.capsules.IN_HOST_MEMORY
+    reachable = kind in in_host_memory
     if not reachable and not to_cpu:
         raise BufferError(
             f"[from_dlpack] the memory is on the DLPack device {(kind, index)}, which tensors cannot use: pass "
@@ -190,7 +190,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
     array_inside, writable = exchange.capsules.inside(capsule), exchange.capsules.is_writable(capsule)
     # without lengths NumPy would read them at address 0
-    if array_inside.device_type not in _IN_HOST_MEMORY or (array_inside.ndim and not array_inside.shape):
+    if array_inside.device_type not in in_host_memory or (array_inside.ndim and not array_inside.shape):
         raise BufferError(_INVALID.format(kind=type(x).__name__, why="has no lengths in host memory"))
     described = array_inside.dtype
     target: dtypes.DType | None = None
