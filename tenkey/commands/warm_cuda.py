@@ -47,6 +47,14 @@ def architectures_of(names: Sequence[str]) -> list[tuple[int, int]]:
 def run_cuda(options: argparse.Namespace, dtypes: Sequence[np.dtype]) -> int:
     """Build the kernels, print what each of them costs, and return the exit status."""
     try:
+        return _run(options, dtypes)
+    except KeyboardInterrupt:
+        print("Interrupted. What was compiled is in the cache: the same command goes on there.", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _run(options: argparse.Namespace, dtypes: Sequence[np.dtype]) -> int:
+    try:
         architectures = architectures_of(options.cuda)
         folder = _made(options.out) if options.out else None
     except (ValueError, OSError) as error:
@@ -61,19 +69,6 @@ def run_cuda(options: argparse.Namespace, dtypes: Sequence[np.dtype]) -> int:
     if options.jobs is not None and options.jobs < 1:
         print(f"--jobs: {options.jobs} is not a number of processes, 1 or more.", file=sys.stderr)
         return 2
-    try:
-        return _run(options, dtypes, architectures, folder)
-    except KeyboardInterrupt:
-        print("Interrupted. What was compiled is in the cache: the same command goes on there.", file=sys.stderr)
-        return _INTERRUPTED
-
-
-def _run(
-    options: argparse.Namespace,
-    dtypes: Sequence[np.dtype],
-    architectures: Sequence[tuple[int, int]],
-    folder: str | None,
-) -> int:
     start = time.perf_counter()
     print("Calling the operators on a driver that executes nothing, to find their kernels.", flush=True)
     kernels = _found(dtypes, options.operators)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,27 @@ def pulled(outputs: Sequence[Tensor], sources: Sequence[Tensor], seeds: Sequence
     return [parts(gradient) for gradient in found if gradient is not None]
 
 
+def _tangents(
+    fn: Callable[..., Any], inputs: Sequence[Any], at: int, tangent: Tensor, *, recorded: bool = False
+) -> tuple[Tensor, ...]:
+    """Return the tangent of each output for a tangent of input ``at``; unless ``recorded``, without a graph."""
+    given = list(inputs) if recorded else [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+
+    def run(level: Any) -> tuple[Tensor, ...]:
+        given[at] = make_dual(given[at], tangent, level)
+        found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
+        return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
+
+    made: tuple[Tensor, ...] = dual_level().run(run, exclude=0 if recorded else REQUIRES_GRAD)
+    return made
+
+
 def pushed(
     fn: Callable[..., Any], inputs: Sequence[Any], at: int, direction: np.ndarray, *, recorded: bool
 ) -> list[np.ndarray]:
     """Return the tangent of each output along a direction of input ``at``; unless ``recorded``, without a graph."""
-    given = list(inputs) if recorded else [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-    tangent = as_values(direction, inputs[at].shape, inputs[at].dtype)
-
-    def run(level: Any) -> list[np.ndarray]:
-        given[at] = make_dual(given[at], from_array(tangent), level)
-        found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
-        return [parts(primal) * 0.0 if moved is None else parts(moved) for primal, moved in found]
-
-    moved: list[np.ndarray] = dual_level().run(run, exclude=0 if recorded else REQUIRES_GRAD)
-    return moved
+    tangent = from_array(as_values(direction, inputs[at].shape, inputs[at].dtype))
+    return [parts(moved) for moved in _tangents(fn, inputs, at, tangent, recorded=recorded)]
 
 
 def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[np.ndarray]:
@@ -60,18 +68,8 @@ def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tens
 
 def batched_push(fn: Callable[..., Any], inputs: Sequence[Any], at: int, tangents: Sequence[Tensor]) -> list[Any]:
     """Return the tangents of each output for each tangent of input ``at``, computed as one batch by ``vmap``."""
-
-    def push(tangent: Tensor) -> Any:
-        given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-
-        def run(level: Any) -> tuple[Any, ...]:
-            given[at] = make_dual(given[at], tangent, level)
-            found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
-            return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
-
-        return dual_level().run(run)
-
-    return _by_sample(silently(VMAP[0](push), stack(list(tangents), axis=0)))
+    push = VMAP[0](partial(_tangents, fn, inputs, at))
+    return _by_sample(silently(push, stack(list(tangents), axis=0)))
 
 
 def _by_sample(batches: Sequence[Tensor]) -> list[np.ndarray]:

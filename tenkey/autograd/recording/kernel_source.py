@@ -214,13 +214,12 @@ class Writer:
                 if not self._has_own_meta(name):
                     lines += self._if_needed(name, [described])
                     continue
-                known = [  # 0: the node has several outputs, or is on another device
+                lines += [  # 0: the node has several outputs, or is on another device
                     f"if {'' if len(self.tensors) == 1 else f'$edge_{tensor}[0] is None or '}$edge_{tensor}[0]._word:",
                     f"    $node.saved_{name} = None",
                     "else:",
                     f"    {described}",
                 ]
-                lines += known
             elif str(argument.type) == "Tensor":
                 saved = [  # Note [Values saved as they are]
                     f"if {argument.name}._storage is None:",
@@ -322,17 +321,15 @@ class Writer:
         An argument behind the only list is counted from the end, because the list has an edge for each item. With
         several lists every formula runs.
         """
-        count = len(self.differentiable)
-        is_list = [a.name in self.lists for a in self.differentiable]
-        if is_list[index]:
-            part = f"edges[{index}:len(edges) - {count - index - 1}]"
+        if self.differentiable[index].name in self.lists:
+            part = f"edges[{index}:len(edges) - {len(self.differentiable) - index - 1}]"
             return f"any([edge[0] is not None for edge in {part}])", f"[None] * len({part})"
         return f"edges[{self._place(index)}][0] is not None", "None"
 
     def _place(self, index: int) -> int:
         """Return the position of the edge of a differentiable argument that is not a list, from the end behind one."""
-        is_list = [a.name in self.lists for a in self.differentiable]
-        return index - len(is_list) if any(is_list[:index]) else index
+        is_behind = any(a.name in self.lists for a in self.differentiable[:index])
+        return index - len(self.differentiable) if is_behind else index
 
     def node_class(self, *, on_cpu: bool = False) -> type[Node]:
         """Return the class of the nodes, with ``apply`` and ``release``."""
