@@ -15,7 +15,7 @@ from ...ops.builtin.creation import zeros
 from ..engine.input_buffer import GradientTypeError
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.raw import RawSavedTensor
-from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
+from ..saved_tensors.saved import FREED, SavedOutput, SavedTensor, as_saved, refuse_to_save
 from ..saved_tensors.saved_tensor_hooks import active_hooks
 from ..tape.node import SEQUENCE, Edge, Node, OutputMeta, TensorMeta, settle
 from .saved_intermediates import guarded, number_of, positions_of_intermediates, restored
@@ -131,7 +131,7 @@ class Context(Node):
 
     def _kept_values(self) -> Iterator[tuple[str, Any]]:
         for nr, one in enumerate(self._saved or self._to_save):
-            yield f"saved_tensors[{nr}]", _as_saved(one)
+            yield f"saved_tensors[{nr}]", as_saved(one, self)
 
     @property
     def _released(self) -> bool:  # type: ignore[override]
@@ -144,7 +144,7 @@ class Context(Node):
         if self._saved is None:
             raise RuntimeError(FREED.format(node=self.name()))
         own: Any = self
-        own._saved = saved = [_as_saved(one) for one in self._saved]  # a list: the handles replace its items
+        own._saved = saved = [as_saved(one, self) for one in self._saved]  # a list: the handles replace its items
         return tuple([RawSavedTensor(self, f"saved_tensors[{nr}]", saved, nr) for nr in range(len(saved))])
 
     def _pack(self) -> None:
@@ -283,14 +283,6 @@ class Context(Node):
         return tuple([results[i] for i in positions])
 
     device: Any = None
-
-
-def _as_saved(one: Any) -> Saved | None:
-    if not isinstance(one, Tensor):
-        return one  # type: ignore[no-any-return]
-    saved = SavedTensor.of(one)
-    saved.version = 0  # Note [Saved as they are]
-    return saved
 
 
 class Call(Context):
