@@ -5,7 +5,8 @@ A message states the operator or text that it is about, what was given, the rule
 
 from __future__ import annotations
 
-from .._util.shown import shown
+import reprlib
+
 from .diagnostics.schema_errors import excerpt
 
 __all__ = [
@@ -13,6 +14,21 @@ __all__ = [
     "OutOfRangeError", "ReadOnlyError", "RegistrationError", "SchemaError", "ShadowedKernelWarning", "TenkeyError",
     "shown",
 ]  # fmt: skip
+
+_repr = reprlib.Repr()
+_repr.maxother = _repr.maxstring = _repr.maxlong = 200
+
+
+def shown(value: object) -> str:
+    """Return ``repr(value)``, cut to a length that suits a message; the type alone if ``repr`` fails.
+
+    >>> shown(list(range(1000)))
+    '[0, 1, 2, 3, 4, 5, ...]'
+    """
+    try:
+        return _repr.repr(value)
+    except Exception:  # the repr of an object is user code
+        return f"<{type(value).__name__} object>"
 
 
 class TenkeyError(Exception):

@@ -393,6 +393,6 @@ def test_only_the_standard_library_is_imported(module: object) -> None:
         if isinstance(node, ast.Import):
             assert all(alias.name.split(".")[0] in sys.stdlib_module_names for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            own = ("_util.record", "_util.shown", "diagnostics", "diagnostics.schema_errors", "errors", "parser")
+            own = ("_util.record", "diagnostics", "diagnostics.schema_errors", "errors", "parser")
             is_own = node.level and node.module in (*own, "types")
             assert is_own or (node.level == 0 and str(node.module).split(".")[0] in sys.stdlib_module_names)
