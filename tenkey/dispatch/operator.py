@@ -73,7 +73,7 @@ class Hooks:
         self.is_planned: Callable[[Any, int], bool] = lambda operator, word: False
         self.entry: Callable[[Any, Callable[..., Any]], Callable[..., Any]] = lambda operator, call: call
         self.load_all: Callable[[], None] = lambda: None
-        self.load_namesakes: Callable[[str], None] = lambda name: None
+        self.load_namesakes: Callable[[str, str], None] = lambda name, site: None
         self.load_checks: Callable[[], Callable[..., Any]]
 
     def device_name(self, backend: str) -> str:

@@ -70,6 +70,7 @@ _waiting: Final = {
 }  # fmt: skip
 
 
+_FOLDER: Final = __file__.removesuffix("__init__.py")
 _loading: Final[list[str]] = []  # prefixes, by the holder of the registry's lock
 
 
@@ -107,9 +108,12 @@ def _prefix_of(name: str) -> str:
     return prefix if prefix in _waiting else ""
 
 
-def _load_namesakes(name: str) -> None:
-    """Declare what may have the name of an operator that is about to be defined, so that the second one is refused."""
-    if not _loading:
+def _load_namesakes(name: str, site: str) -> None:
+    """Declare what may have the name of an operator that is about to be defined, so that the second one is refused.
+
+    A definition in a module of this package is one of them; it may be imported before the others.
+    """
+    if not _loading and not site.startswith(_FOLDER):
         load(_prefix_of(name))
 
 
