@@ -50,7 +50,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference("", "wrong error", r"^(?!no error).*in NumPy; .*\[setitem\] (a complex number|an array of)", _SEVERAL),
     Difference(r"@", "wrong error", "(matmul|inplace matrix).* in NumPy; (?!no error)", _SEVERAL),
     Difference(r"@= ", "wrong error", "^OverflowError.* in NumPy; ValueError.*inplace matrix", _SEVERAL),
-    Difference(r"\[.*\] = ", "wrong error", r"^(Index|Value)Error.* in NumPy; (Index|Value|OutOfRange)Error", _SEVERAL),
+    Difference(r"\[.*\] = ", "wrong error", r"^(Index|Value)Error.* in NumPy; (Index|Value|O\w+)Error", _SEVERAL),
     Difference(r"logical_", "wrong error", r"^OverflowError.*no error here", "any int is true or false"),
     Difference(r"10\*\*30|2\*\*6[34]|2\*\*70", "wrong error", "^OverflowError.*no error here", _OBJECTS),
     Difference(r"np\.(fm|m)(ax|in)|max\(|min\(|sort\(", "wrong value", _ZEROS, "either of two zeros"),

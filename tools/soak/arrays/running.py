@@ -102,16 +102,19 @@ def _compared(program: ArrayProgram) -> Result:
 
 
 def _ordered(value: Any, ours: Any) -> Any:
-    """Copy a new NumPy array with negative strides, as ours is copied, and to row-major order if ours is in it."""
+    """Copy a new NumPy array where ours is a copy: negative strides, broadcast; or to row-major order as ours."""
     if isinstance(value, numpy.ndarray) and isinstance(ours, tk.Tensor):
         if min(value.strides, default=0) < 0:
             once = value[tuple([slice(None) if stride else slice(1) for stride in value.strides])].copy("K")
             strides = [new if stride else 0 for new, stride in zip(once.strides, value.strides, strict=True)]
             writeable = value.flags.writeable
             return numpy.lib.stride_tricks.as_strided(once, value.shape, strides, writeable=writeable)
-        if value.base is not None:
-            return value
-        return value.copy() if numpy.asarray(ours.detach()).flags.c_contiguous else value
+        same = numpy.asarray(ours.detach())
+        if 0 in value.strides and 0 not in same.strides and value.shape == same.shape:  # ours copy a read-only array
+            laid_out = numpy.empty_like(same, value.dtype)
+            laid_out[...] = value
+            return laid_out
+        return value.copy() if value.base is None and same.flags.c_contiguous else value
     return value
 
 

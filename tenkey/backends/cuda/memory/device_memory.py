@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import partial
 from typing import Any, Final
 
@@ -34,13 +33,6 @@ class CudaMemory(Backend):
     caching = True
     pools = POOLS
     exchange = CudaExchange()
-
-    def __init__(self) -> None:
-        forget = weakref.WeakMethod(self._forget)
-        forgetters.append(lambda: (forget() or _nothing)())
-
-    def _forget(self) -> None:
-        self.__dict__.pop("_error_words", None)
 
     def _make_pool(self, finish: Any) -> DevicePools:
         POOLS.limit_by(partial(counts_of, self))
@@ -125,7 +117,3 @@ class CudaMemory(Backend):
             peak_reserved_bytes=found["reserved_bytes.all.peak"],
             cached_bytes=reserved - found["active_bytes.all.current"],
         )
-
-
-def _nothing() -> None:
-    """Do nothing: the backend is gone."""

@@ -152,7 +152,7 @@ def a_copy_into_memory_that_is_still_read(i: int) -> bool:
 def memory_that_another_library_reads(i: int) -> bool:
     theirs = Stream()
     x = filled(i) * 2
-    taken = capsules.take(x.__dlpack__(stream=theirs.handle))
+    taken = capsules.Taken(x.__dlpack__(stream=theirs.handle))
     with theirs:
         copy = tk.empty(1000, device="cuda")
         current = taken.array.data
