@@ -110,12 +110,16 @@ def _ordered(value: Any, ours: Any) -> Any:
             writeable = value.flags.writeable
             return numpy.lib.stride_tricks.as_strided(once, value.shape, strides, writeable=writeable)
         same = numpy.asarray(ours.detach())
-        if 0 in value.strides and 0 not in same.strides and value.shape == same.shape:  # ours copy a read-only array
+        if _is_broadcast(value) and not _is_broadcast(same) and value.shape == same.shape:  # of a read-only array
             laid_out = numpy.empty_like(same, value.dtype)
             laid_out[...] = value
             return laid_out
         return value.copy() if value.base is None and same.flags.c_contiguous else value
     return value
+
+
+def _is_broadcast(x: Any) -> bool:
+    return any(length > 1 and not stride for length, stride in zip(x.shape, x.strides, strict=True))
 
 
 # ---- hostile programs
