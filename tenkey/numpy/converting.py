@@ -76,10 +76,9 @@ def operand(x: Any, *, weak: bool = False) -> Any:
     if isinstance(x, Tensor):
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
     if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
+        weak = weak and x.__class__ in _NUMBERS  # numbers of derived classes have a dtype, as in NumPy
         if not weak and isinstance(x, int) and not -(2**63) <= x < 2**64:
             raise OutOfRangeError("[asarray] a Python int without an array beside it must fit into 64 bits.")
-        if weak and x.__class__ not in _NUMBERS:  # of a class derived from int
-            x = int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x)
         return weak_tensor(x) if weak else from_host(np.asarray(x))
     if tensors_in([x]) and isinstance(x, (list, tuple)):
         return in_float64(asarray, (x,), {})

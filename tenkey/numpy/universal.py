@@ -53,7 +53,7 @@ _REDUCTIONS: Final = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod"}
-_TAKES_ROOTS: Final = np.lib.NumpyVersion(np.__version__) >= "2.3.0"  # as the loop of np.power does for 0.5
+_TAKES_ROOTS: Final = np.lib.NumpyVersion(np.__version__) >= "2.3.0"  # np.power(x, 0.5), float16 aside
 
 # The call of numbers, then of small arrays, then any call of arrays and numbers, then all others.
 _TEMPLATE: Final = """def {name}({parameters}, /, {outs}**options):
@@ -371,13 +371,13 @@ class _Plans(dict[int, Any]):
         if not found or other[source.nin :] != found[source.nin :]:  # the word does not tell the order, as in ldexp
             return lambda *values: _of_several(function, values)
         if operator is not None and source.nout == 1 and _agrees(operator, arrays, weak, found):
-            roots = source is np.power and weak == (float,) and found[0].kind == "f" and _TAKES_ROOTS
+            roots = source is np.power and weak == (float,) and found[0].char in "fd" and _TAKES_ROOTS
             return partial(_root_or_power, operator) if roots else None
         return function._loop(found)
 
 
 def _root_or_power(power: Operator, base: Any, exponent: Any) -> Any:
-    """Return ``base**exponent`` of floats, one of them a Python float; 0.5 is a root, of minus infinity as well."""
+    """Return ``base**exponent`` of floats; with the Python float 0.5 the square root, nan for minus infinity."""
     if exponent._word & WEAK_MASK and exponent._data.item() == 0.5:
         return registry.find("tk::sqrt").call(base)
     return power.call(base, exponent)

@@ -20,7 +20,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
 def _window(function: str, n: Any, dtype: Any, device: Any, formula: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return a function of 1 - n, 3 - n, ..., n - 1; for one point or none ones."""
+    """Return a function of 1 - n, 3 - n, ..., n - 1, or an array of ones if n is below 2."""
     try:
         count = operator.index(n)
     except TypeError:

@@ -73,7 +73,7 @@ def _short_power(x: Any, exponent: Any) -> str | None:
         return "square"
     if x._word & DTYPE_MASK not in _INEXACT or not (x._data.shape or is_scalar(x)):  # one that stands for a scalar
         return None
-    if isinstance(exponent, float) and exponent == 0.5 and not isinstance(exponent, np.generic):
+    if exponent.__class__ is float and exponent == 0.5:
         return "sqrt"
     return "reciprocal" if exponent.__class__ is int and exponent == -1 else None
 

@@ -61,7 +61,7 @@ def internal(schema: str, *, tags: Iterable[str] = (), **options: Any) -> Entry:
 
 
 def internal_composite(schema: str, **options: Any) -> Callable[[Callable[..., Any]], Entry]:
-    """Declare an operator that others are composed of in terms of others, like ``composite``."""
+    """Declare a step of compositions that is itself a composition, like ``composite``."""
     return composite(schema, tags=(Tag.INTERNAL,), **options)
 
 

@@ -245,7 +245,7 @@ def ravel(x: Tensor) -> Tensor:
 
 
 ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
-"""The axes that are added to 0, 1, ... dimensions for 1, 2 or 3 of them."""
+"""By the least number of dimensions: the axes that arrays with 0, 1, ... dimensions lack."""
 
 
 def _at_least(ndim: int, doc: str) -> Entry:

@@ -47,15 +47,15 @@ def _exp_of_square(T: Any, x: Any, factor: float) -> Any:
     is small where the result is a number. Guarded by ``test_accuracy_in_units_in_the_last_place``.
     """
     size = s.minimum(s.abs(x), T(64))  # exp(64**2 / 2) is infinite, and the rest of a large number is
-    grid = _grid(T)
+    grid = _steps_per_unit(T)
     head = s.round(size * grid) / grid
     return s.exp(head * head * factor) * power_series(T, _SHORT_EXP, (size - head) * (size + head) * factor)
 
 
-def _grid(T: Any) -> Any:
-    """Return the number of steps per unit whose multiples up to 64 have squares without rounding."""
+def _steps_per_unit(T: Any) -> Any:
+    """Return the number of steps per unit whose multiples have exact squares, as far as ``exp`` of them is a number."""
     eps = getattr(T, "eps", None)
-    return T(64) if eps is None else s.where(eps > 1e-10, T(64), T(2**20))
+    return T(64) if eps is None else s.where(eps > 1e-4, T(4), s.where(eps > 1e-10, T(64), T(2**20)))
 
 
 @elementwise(partials=lambda x, out: 2 * x * out - 2 / math.sqrt(math.pi), domain=(-2.0, 4.0))
