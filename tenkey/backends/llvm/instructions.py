@@ -16,8 +16,8 @@ __all__ = [
     "across", "address", "atomic_add", "atomic_and", "atomic_load", "atomic_or", "atomic_store", "bitcast", "call",
     "call_external", "cast", "ceil", "compare_exchange", "compress", "copy_bytes", "copysign", "count_true", "ctlz",
     "ctpop", "cttz", "element_address", "exchange", "extract", "fabs", "fence", "fill_bytes", "first_lanes", "floor",
-    "fma", "gather", "interleave", "intrinsic", "iota", "lanes_of", "load", "maximum", "minimum", "null", "pause",
-    "prefetch", "rint", "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "unroll", "zeros",
+    "fma", "gather", "interleave", "intrinsic", "iota", "lanes_of", "load", "maximum", "minimum", "pause", "prefetch",
+    "rint", "select", "shuffle", "splat", "sqrt", "stack", "store", "trunc", "unroll", "zeros",
 ]  # fmt: skip
 
 
@@ -44,11 +44,6 @@ def cast(p: Value, type_: Type) -> Value:
 def address(p: Value) -> Value:
     """Return the address as i64."""
     return emit(i64, f"ptrtoint {p.text} to i64")
-
-
-def null(type_: Type) -> Value:
-    """Return the null pointer of a pointer type."""
-    return Value(type_, "null")
 
 
 def element_address(p: Value, stride: Any, index: Any) -> Value:

@@ -21,16 +21,160 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from ...._util.locks import new_lock
 from ...llvm import code_cache, images
-from ...llvm.compiled import UnavailableError, _compiling, image_of, module_text
-from ...llvm.language import Template
+from ...llvm.compiled import UnavailableError, image_of
 from .driver import CudaError, cu
-from .launch_loops import launch, launch_packed
 
 __all__ = ["Arguments", "PackedArguments", "compiled_launch", "interpreted_launch", "launch_of"]
 
 _FIRST_VERSION: Final = 4000  # of the driver that has cuLaunchKernel in its present form
+_INVALID_VALUE: Final = 1  # the answer to a wrong number of addresses
 _FASTCALL: Final = 0x80
+_NAMES: Final = ("launch", "launch_packed")
+_HEAD: Final = 12  # words of a record before the places of the parameters
+_lock: Final = new_lock()
+
+# The words of a record: the driver's function, the kernel, grid (3), block (3), bytes of shared memory, the numbers of
+# parameters and of pointers, and the size of the arguments (in words, or in bytes where they are given packed); then
+# the place of each parameter in bytes, and the words of the arguments behind the pointers.
+_TEXT: Final = f"""
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyLong_FromLong(i64)
+declare ptr @PyErr_Occurred()
+declare i64 @PyBytes_Size(ptr)
+declare ptr @PyBytes_AsString(ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+
+define ptr @launch(ptr %self, ptr %given, i64 %count) {{
+entry:
+  %record = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %parameters.at = getelementptr i64, ptr %record, i64 9
+  %parameters = load i64, ptr %parameters.at
+  %pointers.at = getelementptr i64, ptr %record, i64 10
+  %pointers = load i64, ptr %pointers.at
+  %words.at = getelementptr i64, ptr %record, i64 11
+  %words = load i64, ptr %words.at
+  %places = getelementptr i64, ptr %record, i64 {_HEAD}
+  %rest = getelementptr i64, ptr %places, i64 %parameters
+  %wanted = add i64 %pointers, 1
+  %fits = icmp eq i64 %count, %wanted
+  br i1 %fits, label %begin, label %misfit
+misfit:
+  %refusal = call ptr @PyLong_FromLong(i64 {_INVALID_VALUE})
+  ret ptr %refusal
+begin:
+  %values = alloca i64, i64 %words, align 16
+  %first = load ptr, ptr %given
+  %stream = call ptr @PyLong_AsVoidPtr(ptr %first)
+  br label %addresses
+addresses:
+  %i = phi i64 [ 0, %begin ], [ %i.next, %address ]
+  %i.more = icmp ult i64 %i, %pointers
+  br i1 %i.more, label %address, label %numbers
+address:
+  %i.next = add i64 %i, 1
+  %object.at = getelementptr ptr, ptr %given, i64 %i.next
+  %object = load ptr, ptr %object.at
+  %pointer = call ptr @PyLong_AsVoidPtr(ptr %object)
+  %pointer.at = getelementptr i64, ptr %values, i64 %i
+  store ptr %pointer, ptr %pointer.at
+  br label %addresses
+numbers:
+  %j = phi i64 [ %pointers, %addresses ], [ %j.next, %number ]
+  %j.more = icmp ult i64 %j, %words
+  br i1 %j.more, label %number, label %done
+number:
+  %k = sub i64 %j, %pointers
+  %word.from = getelementptr i64, ptr %rest, i64 %k
+  %word = load i64, ptr %word.from
+  %word.at = getelementptr i64, ptr %values, i64 %j
+  store i64 %word, ptr %word.at
+  %j.next = add i64 %j, 1
+  br label %numbers
+done:
+  %sent = call ptr @send(ptr %record, ptr %stream, ptr %values)
+  ret ptr %sent
+}}
+
+define ptr @launch_packed(ptr %self, ptr %given, i64 %count) {{
+entry:
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %read, label %misfit
+read:
+  %record = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %first = load ptr, ptr %given
+  %stream = call ptr @PyLong_AsVoidPtr(ptr %first)
+  %second.at = getelementptr ptr, ptr %given, i64 1
+  %second = load ptr, ptr %second.at
+  %size = call i64 @PyBytes_Size(ptr %second)
+  %wanted.at = getelementptr i64, ptr %record, i64 11
+  %wanted = load i64, ptr %wanted.at
+  %fits = icmp eq i64 %size, %wanted
+  br i1 %fits, label %begin, label %misfit
+misfit:
+  %error = call ptr @PyErr_Occurred()
+  %right = icmp eq ptr %error, null
+  br i1 %right, label %refuse, label %wrong
+wrong:
+  ret ptr null
+refuse:
+  %refusal = call ptr @PyLong_FromLong(i64 {_INVALID_VALUE})
+  ret ptr %refusal
+begin:
+  %values = call ptr @PyBytes_AsString(ptr %second)
+  %sent = call ptr @send(ptr %record, ptr %stream, ptr %values)
+  ret ptr %sent
+}}
+
+define internal ptr @send(ptr %record, ptr %stream, ptr %values) {{
+entry:
+  %error = call ptr @PyErr_Occurred()
+  %right = icmp eq ptr %error, null
+  br i1 %right, label %begin, label %wrong
+wrong:
+  ret ptr null
+begin:
+  %parameters.at = getelementptr i64, ptr %record, i64 9
+  %parameters = load i64, ptr %parameters.at
+  %places = getelementptr i64, ptr %record, i64 {_HEAD}
+  %table = alloca ptr, i64 %parameters, align 16
+  br label %tables
+tables:
+  %n = phi i64 [ 0, %begin ], [ %n.next, %entered ]
+  %n.more = icmp ult i64 %n, %parameters
+  br i1 %n.more, label %entered, label %ready
+entered:
+  %place.at = getelementptr i64, ptr %places, i64 %n
+  %place = load i64, ptr %place.at
+  %value = getelementptr i8, ptr %values, i64 %place
+  %value.at = getelementptr ptr, ptr %table, i64 %n
+  store ptr %value, ptr %value.at
+  %n.next = add i64 %n, 1
+  br label %tables
+ready:
+  %function = load ptr, ptr %record
+{
+    "".join(
+        f'''  %n{w}.at = getelementptr i64, ptr %record, i64 {w}
+  %n{w} = load i64, ptr %n{w}.at
+  %c{w} = trunc i64 %n{w} to i32
+'''
+        for w in range(2, 9)
+    )
+}  %kernel.at = getelementptr i64, ptr %record, i64 1
+  %kernel = load ptr, ptr %kernel.at
+  %thread = call ptr @PyEval_SaveThread()
+  %code = call i32 %function(ptr %kernel, {
+    ", ".join(f"i32 %c{w}" for w in range(2, 9))
+}, ptr %stream, ptr %table, ptr null)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %wide = zext i32 %code to i64
+  %answer = call ptr @PyLong_FromLong(i64 %wide)
+  ret ptr %answer
+}}
+"""
 
 
 class Arguments(NamedTuple):
@@ -133,18 +277,12 @@ def _maker() -> tuple[Any, tuple[_Method, ...]]:
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
-    methods = [_Method(one.__name__.encode(), _address(one), _FASTCALL, None) for one in (launch, launch_packed)]
-    return make, tuple(methods)
-
-
-def _address(template: Template) -> int:
-    """Return the address of a function in machine code."""
-    with _compiling:  # a template is translated by one thread at a time
-        text = module_text(template)
-        image = code_cache.load(text)
+    with _lock:
+        image = code_cache.load(_TEXT)
         if image is None:
-            image = image_of([text], ["entry"])
-            code_cache.store(text, image)
+            image = image_of([_TEXT], _NAMES)
+            code_cache.store(_TEXT, image)
     if not images.is_linked(image):  # LLVM's own linker aborts the process where memory is far apart
         raise UnavailableError("The launch is not linked: it would need LLVM's own linker.")
-    return images.load(image)["entry"]
+    found = images.load(image)
+    return make, tuple([_Method(name.encode(), found[name], _FASTCALL, None) for name in _NAMES])
