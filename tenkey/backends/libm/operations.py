@@ -114,7 +114,7 @@ def _rarely(asks, usual, name, operands):  # type: ignore[no-untyped-def]
 
 
 def library_beyond(limit: Any, name: str, x: Value) -> Value:
-    """Return ``x``, or a function of the C library of it where its magnitude is beyond a limit."""
+    """Return ``x``, but the C library's function of ``x`` where its magnitude is beyond a limit."""
     return _rarely(fabs(x) > limit, x, name, (x,))  # type: ignore[no-any-return]
 
 

@@ -162,7 +162,7 @@ class Execution:
             return _UNSUPPORTED if isinstance(error, NotImplementedError) else _LAUNCH_FAILED
 
     def table(self, device: int) -> np.ndarray:
-        """Return what kernels of a device may use, a sorted int64 array: begin, end and 1, that it may be written.
+        """Return what kernels of a device may use, a sorted int64 array: begin, end and 1 (writable).
 
         See Note [The memory of tensors].
         """

@@ -34,7 +34,7 @@ def opcode(*names: str) -> Callable[[Handler], Handler]:
 
 
 def typed(*names: str, floats: TypedHandler | None = None) -> Callable[[TypedHandler], TypedHandler]:
-    """Declare the same of a function that gets the type of the instruction; ``floats`` translates that of a float."""
+    """Like ``opcode``, for functions that also get the type of the instruction; ``floats`` serves those of floats."""
 
     def decorate(function: TypedHandler) -> TypedHandler:
         @opcode(*names)
