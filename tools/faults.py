@@ -276,8 +276,8 @@ FAULTS: Final = (
     Fault(
         "vmap: samples draw the same numbers",
         "tenkey/transforms/batching/randomness.py",
-        'own = {**bound, "stream": _mixed(bound["stream"], b)}',
-        'own = {**bound, "stream": _mixed(bound["stream"], 0)}',
+        'streams = [_mixed(bound["stream"], b) for b',
+        'streams = [_mixed(bound["stream"], 0) for b',
         ("tests/transforms/test_vmap.py",),
     ),
     Fault(
