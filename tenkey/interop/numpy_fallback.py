@@ -14,11 +14,11 @@ from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
 from ..functions.creation import asarray
 
-__all__ = ["as_tensor", "by_name", "refuse_tensor", "run_numpy", "tk", "to_tensors"]
+__all__ = ["as_tensor", "by_name", "op", "refuse_tensor", "run_numpy", "to_tensors"]
 
 
-def tk(name: str) -> Callable[..., Any]:
-    """Return the function that calls the operator ``tk::name``, which may be declared by that."""
+def op(name: str) -> Callable[..., Any]:
+    """Return the function that calls the operator ``tk::name``; a late one is declared first."""
     return registry.find(f"tk::{name}").call
 
 

@@ -17,7 +17,7 @@ from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..functions import linalg as contractions
 from ..functions.calculating import cross_products, number_tests, orders, windows
-from .numpy_fallback import as_tensor, by_name, tk
+from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
 
@@ -39,31 +39,31 @@ def _of_triangle(a: Any, uplo: str) -> Any:
 
 def _mirrored(a: Any, triangle: str = "tril", k: int = -1) -> Any:
     """Return the Hermitian matrix with a triangle of ``a``, whose part without the diagonal begins at ``k``."""
-    other = tk("matrix_transpose")(tk(triangle)(a, k=k))
-    return tk(triangle)(a) + (tk("conj")(other) if a.dtype.kind == "c" else other)
+    other = op("matrix_transpose")(op(triangle)(a, k=k))
+    return op(triangle)(a) + (op("conj")(other) if a.dtype.kind == "c" else other)
 
 
 def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     a = _mirrored(a) if hermitian else a  # NumPy reads the lower triangle alone
-    return tk("linalg_svd")(a, full_matrices=full_matrices) if compute_uv else tk("linalg_svdvals")(a)
+    return op("linalg_svd")(a, full_matrices=full_matrices) if compute_uv else op("linalg_svdvals")(a)
 
 
 def _qr(a: Any, mode: str = "reduced") -> Any:
     if mode == "r":
-        return tk("linalg_qr")(a, mode="reduced")[1]
+        return op("linalg_qr")(a, mode="reduced")[1]
     if mode == "raw":
         raise NotImplementedError("[linalg.qr] mode='raw' gives LAPACK's reflections, which have no operator.")
-    return tk("linalg_qr")(a, mode=mode)
+    return op("linalg_qr")(a, mode=mode)
 
 
 def _rank(A: Any, tol: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
     if A.ndim < 2:
-        return tk("astype")(tk("any")(A != 0), np.dtype("i8"))
+        return op("astype")(op("any")(A != 0), np.dtype("i8"))
     A = _mirrored(A) if hermitian else A
     if tol is None:
-        return tk("linalg_matrix_rank")(A, rtol=rtol)
+        return op("linalg_matrix_rank")(A, rtol=rtol)
     tol = as_tensor(tol)
-    return tk("count_nonzero")(tk("linalg_svdvals")(A) > tk("expand_dims")(tol, -1), axis=-1)
+    return op("count_nonzero")(op("linalg_svdvals")(A) > op("expand_dims")(tol, -1), axis=-1)
 
 
 def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) -> Any:
@@ -72,7 +72,7 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
     given = rtol if rcond is None else rcond
     if given is None and rtol is None:
         given = 1e-15  # NumPy's default
-    return tk("linalg_pinv")(_mirrored(a) if hermitian else a, rtol=given)
+    return op("linalg_pinv")(_mirrored(a) if hermitian else a, rtol=given)
 
 
 _EIG_IS_COMPLEX: Final = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
@@ -87,16 +87,16 @@ def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def function(a: Any) -> Any:
         found = call(a)
         values = found[0] if isinstance(found, tuple) else found
-        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(tk("any")(tk("imag")(values) != 0)):
+        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(op("any")(op("imag")(values) != 0)):
             return found
-        real = tk("real")
+        real = op("real")
         return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
 
     return function
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
-    return tk("sum")(tk("diagonal")(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return op("sum")(op("diagonal")(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
@@ -106,15 +106,15 @@ def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         rcond = float(rcond)
     if a.ndim != 2 or b.ndim not in (1, 2):
         raise np.linalg.LinAlgError(f"[linalg.lstsq] got shapes {a.shape} and {b.shape}: it takes matrices.")
-    x, residuals, rank, s = tk("linalg_lstsq")(a, b, rcond)
-    residuals = tk("reshape")(residuals, (-1,))
+    x, residuals, rank, s = op("linalg_lstsq")(a, b, rcond)
+    residuals = op("reshape")(residuals, (-1,))
     m, n = a.shape
     return x, residuals[:0] if m <= n or int(rank) < n else residuals, rank, s
 
 
 def _outer(a: Any, b: Any) -> Any:
-    flat = tk("reshape")
-    return tk("outer")(flat(a, (-1,)), flat(b, (-1,)))
+    flat = op("reshape")
+    return op("outer")(flat(a, (-1,)), flat(b, (-1,)))
 
 
 def _cond(x: Any, p: Any = None) -> Any:
@@ -123,13 +123,13 @@ def _cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2) or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         made = functions.cond(x, p)
     else:
-        where, last = tk("where"), tk("linalg_slogdet")(x)[0]
-        singular = tk("equal")(last, 0)  # their inverse is an error, their condition number inf
-        whole = where(singular[..., None, None], tk("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
+        where, last = op("where"), op("linalg_slogdet")(x)[0]
+        singular = op("equal")(last, 0)  # their inverse is an error, their condition number inf
+        whole = where(singular[..., None, None], op("eye")(x.shape[-1], dtype=x.dtype, device=x.device), x)
         norm = functions.matrix_norm
-        made = where(singular, math.inf, norm(x, ord=p) * norm(tk("linalg_inv")(whole), ord=p))
-    isnan = tk("isnan")
-    return tk("where")(tk("logical_and")(isnan(made), ~tk("any")(isnan(x), axis=(-2, -1))), math.inf, made)
+        made = where(singular, math.inf, norm(x, ord=p) * norm(op("linalg_inv")(whole), ord=p))
+    isnan = op("isnan")
+    return op("where")(op("logical_and")(isnan(made), ~op("any")(isnan(x), axis=(-2, -1))), math.inf, made)
 
 
 def _check_terms(subscripts: str, operands: Any) -> None:
@@ -158,7 +158,7 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     else:
         given = [x.tolist() if i % 2 and isinstance(x, (Tensor, np.ndarray)) else x for i, x in enumerate(given)]
     if dtype is not None:
-        given = [tk("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
+        given = [op("astype")(x, dtype) if isinstance(x, Tensor) else x for x in given]
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
 
 
@@ -167,7 +167,7 @@ def _planes(name: str) -> Callable[..., Any]:
 
     def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         if axes is None:
-            return tk(f"fft_{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
+            return op(f"fft_{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
         return getattr(functions, name)(a, s, axes, norm)
 
     return function
@@ -179,24 +179,24 @@ def _planes(name: str) -> Callable[..., Any]:
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     ends = [v if v is None or isinstance(v, (int, float)) else complex(v) for v in (left, right)]
     if any(isinstance(v, complex) for v in ends) and period is None:
-        made = tk("interp")(x, xp, fp)
-        where, low, high = tk("where"), tk("min")(xp), tk("max")(xp)
+        made = op("interp")(x, xp, fp)
+        where, low, high = op("where"), op("min")(xp), op("max")(xp)
         for value, outside in ((ends[0], x < low), (ends[1], x > high)):
             made = made if value is None else where(outside, value, made)
         return made
-    return tk("interp")(x, xp, fp, *ends, period)
+    return op("interp")(x, xp, fp, *ends, period)
 
 
 def _angle(z: Any, deg: bool = False) -> Any:
-    made = tk("angle")(z)
-    return tk("rad2deg")(made) if deg else made
+    made = op("angle")(z)
+    return op("rad2deg")(made) if deg else made
 
 
 def _sort_complex(a: Any) -> Any:
     if not a.ndim:
         raise np.exceptions.AxisError(-1, 0)
     if a.dtype.kind != "c":
-        a = tk("astype")(a, np.dtype(np.complex64 if a.dtype.char in "bhBH" else np.complex128))
+        a = op("astype")(a, np.dtype(np.complex64 if a.dtype.char in "bhBH" else np.complex128))
     return orders.sort_complex(a)
 
 
@@ -204,12 +204,12 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     given = {"nan": nan, "posinf": posinf, "neginf": neginf}
     arrays = {k: v for k, v in given.items() if getattr(v, "ndim", 0)}
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in given.items() if v is not None and k not in arrays}
-    made = tk("nan_to_num")(x, **plain)
-    tests = {"nan": lambda: tk("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
+    made = op("nan_to_num")(x, **plain)
+    tests = {"nan": lambda: op("isnan")(x), "posinf": lambda: x == math.inf, "neginf": lambda: x == -math.inf}
     for name, value in arrays.items():
         if np.broadcast_shapes(x.shape, value.shape) != x.shape:
             raise ValueError(f"[nan_to_num] {name}= of shape {value.shape} does not broadcast to the shape {x.shape}.")
-        made = tk("where")(tests[name](), tk("astype")(as_tensor(value), x.dtype), made)
+        made = op("where")(tests[name](), op("astype")(as_tensor(value), x.dtype), made)
     if copy:
         return made
     x.copy_(made)
@@ -218,26 +218,26 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **by_name(_einsum, _interp, _trace, _outer, _angle, orders.lexsort, _sort_complex, _nan_to_num),
-    "linalg.eigh": lambda a, UPLO="L": tk("linalg_eigh")(_of_triangle(a, UPLO)),
-    "linalg.eigvalsh": lambda a, UPLO="L": tk("linalg_eigvalsh")(_of_triangle(a, UPLO)),
+    "linalg.eigh": lambda a, UPLO="L": op("linalg_eigh")(_of_triangle(a, UPLO)),
+    "linalg.eigvalsh": lambda a, UPLO="L": op("linalg_eigvalsh")(_of_triangle(a, UPLO)),
     "linalg.svd": _svd,
     "linalg.qr": _qr,
     "linalg.matrix_rank": _rank,
     "linalg.pinv": _pinv,
-    "linalg.eig": _eig_real(lambda a: tk("linalg_eig")(a)),
-    "linalg.eigvals": _eig_real(lambda a: tk("linalg_eigvals")(a)),
+    "linalg.eig": _eig_real(lambda a: op("linalg_eig")(a)),
+    "linalg.eigvals": _eig_real(lambda a: op("linalg_eigvals")(a)),
     "linalg.cond": _cond,
     "linalg.lstsq": _lstsq,
     "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
     "linalg.tensorinv": lambda a, ind=2: functions.tensorinv(a, ind),
     "linalg.tensordot": contractions.tensordot,
-    "linalg.matrix_transpose": lambda x: tk("matrix_transpose")(x),
-    "linalg.cross": lambda x1, x2, axis=-1: tk("linalg_cross")(x1, x2, axis=axis),
+    "linalg.matrix_transpose": lambda x: op("matrix_transpose")(x),
+    "linalg.cross": lambda x1, x2, axis=-1: op("linalg_cross")(x1, x2, axis=axis),
     "cross": cross_products.cross_along,
     **{f"fft.{name}": _planes(name) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
     **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
     **{name: getattr(windows, name) for name in windows.__all__},
-    "real": lambda val: tk("real")(val) if val.dtype.kind == "c" else val,
-    "i0": lambda x: tk("special_i0")(x),
+    "real": lambda val: op("real")(val) if val.dtype.kind == "c" else val,
+    "i0": lambda x: op("special_i0")(x),
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

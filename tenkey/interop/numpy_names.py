@@ -55,7 +55,7 @@ METHODS: Final = {
     "bmm": "matmul", "eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less",
     "mm": "matmul", "movedim": "moveaxis", "mv": "matmul", "ne": "not_equal", "swapdims": "swapaxes",
 }  # fmt: skip
-"""PyTorch's name of a method, and the operator that it calls: of the same name, that of NumPy's name, or another."""
+"""Operators by PyTorch's names of methods."""
 
 INPLACE_METHODS: Final = (
     "absolute_", "clamp_", "clip_", "eq_", "fmod_", "ge_", "gt_", "le_", "logical_and_", "logical_not_", "logical_or_",

@@ -14,13 +14,13 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..functions.calculating import polynomial_algebra as algebra
 from ..functions.rearranging.joining import trim_zeros
-from .numpy_fallback import as_tensor, by_name, tk
+from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
 
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype == dtype else tk("astype")(x, np.dtype(dtype))
+    return x if x.dtype == dtype else op("astype")(x, np.dtype(dtype))
 
 
 def _in_common(*given: Any) -> list[Tensor]:
@@ -31,9 +31,9 @@ def _in_common(*given: Any) -> list[Tensor]:
 
 def _trimmed(p: Tensor) -> Tensor:
     """Return the coefficients without leading zeros, of which NumPy's products are made."""
-    x = tk("atleast_1d")(p)
+    x = op("atleast_1d")(p)
     found = trim_zeros(x, "f")
-    return found if found.shape[0] else tk("zeros_like")(x[:1])
+    return found if found.shape[0] else op("zeros_like")(x[:1])
 
 
 def _polymul(a1: Any, a2: Any) -> Any:
@@ -45,11 +45,11 @@ def _polyval(p: Any, x: Any) -> Any:
     if not p.ndim:
         raise TypeError("iteration over a 0-d array")
     if not p.shape[0]:
-        return tk("zeros_like")(x)
+        return op("zeros_like")(x)
     p, x = _in_common(p, x)
     if p.ndim == 1:
-        return tk("polyval")(p, x)
-    value = tk("zeros_like")(x)
+        return op("polyval")(p, x)
+    value = op("zeros_like")(x)
     for k in range(p.shape[0]):
         value = value * x + p[k]
     return value
@@ -63,12 +63,12 @@ def _roots(p: Any) -> Any:
     places = np.flatnonzero(p.detach().numpy())
     if not places.size or places[0] == places[-1]:
         behind = p.shape[0] - 1 - int(places[-1]) if places.size else 0
-        return tk("zeros")((behind,), dtype=np.dtype(float), device=p.device)
+        return op("zeros")((behind,), dtype=np.dtype(float), device=p.device)
     if p.dtype.char == "e":
         raise TypeError("array type float16 is unsupported in linalg")
     found = algebra.roots(p if p.dtype.kind in "fc" else _cast(p, float))
-    if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(tk("any")(tk("imag")(found) != 0)):
-        return tk("real")(found)
+    if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(op("any")(op("imag")(found) != 0)):
+        return op("real")(found)
     return found
 
 

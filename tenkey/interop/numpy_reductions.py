@@ -16,7 +16,7 @@ import numpy as np
 from ..functions.calculating.masked_reductions import masked_reduction
 from ..functions.calculating.orders import complex_argsort, complex_extreme, complex_place, sort_complex
 from ..ops.shapes import checked_axis
-from .numpy_fallback import as_tensor, by_name, tk
+from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
 
@@ -43,9 +43,9 @@ def _extreme(name: str) -> Callable[..., Any]:
         _refuse(name, {"initial=": initial, "where=": where})
         if not skips_nan:
             return complex_extreme(a, axis, keepdims=keepdims, smallest=smallest)
-        isnan, end = tk("isnan")(a), complex(np.inf, np.inf) * (1 if smallest else -1)
-        found = complex_extreme(tk("where")(isnan, end, a), axis, keepdims=keepdims, smallest=smallest)
-        return tk("where")(tk("all")(isnan, axis=axis, keepdims=keepdims), np.nan, found)
+        isnan, end = op("isnan")(a), complex(np.inf, np.inf) * (1 if smallest else -1)
+        found = complex_extreme(op("where")(isnan, end, a), axis, keepdims=keepdims, smallest=smallest)
+        return op("where")(op("all")(isnan, axis=axis, keepdims=keepdims), np.nan, found)
 
     return function
 
@@ -53,7 +53,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 def _place(name: str) -> Callable[..., Any]:
     def function(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
         if a.dtype.kind == "b":
-            return tk(name)(tk("astype")(a, np.dtype(np.uint8)), axis=axis, keepdims=keepdims)
+            return op(name)(op("astype")(a, np.dtype(np.uint8)), axis=axis, keepdims=keepdims)
         return complex_place(a, axis, keepdims=keepdims, smallest=name == "argmin")
 
     return function
@@ -61,17 +61,17 @@ def _place(name: str) -> Callable[..., Any]:
 
 def _ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     if a.dtype.kind != "c":
-        return tk("max")(a, axis, keepdims=keepdims) - tk("min")(a, axis, keepdims=keepdims)
+        return op("max")(a, axis, keepdims=keepdims) - op("min")(a, axis, keepdims=keepdims)
     ends = [complex_extreme(a, axis, keepdims=keepdims, smallest=smallest) for smallest in (False, True)]
     return ends[0] - ends[1]
 
 
 def _argsort(a: Any, axis: int = -1) -> Any:
-    return complex_argsort(a if a.ndim else tk("reshape")(a, (1,)), axis)
+    return complex_argsort(a if a.ndim else op("reshape")(a, (1,)), axis)
 
 
 def _sort(a: Any, axis: int = -1) -> Any:
-    return tk("take_along_axis")(a, complex_argsort(a, axis), axis=axis)
+    return op("take_along_axis")(a, complex_argsort(a, axis), axis=axis)
 
 
 def _partition(name: str) -> Callable[..., Any]:
@@ -92,8 +92,8 @@ def _lanes(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     axes = tuple(range(a.ndim)) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple([checked_axis("median", i, a.ndim) for i in axes])
     rest = [i for i in range(a.ndim) if i not in axes]
-    moved = tk("permute_dims")(a, (*rest, *axes))
-    return tk("reshape")(moved, (*[a.shape[i] for i in rest], -1)), axes
+    moved = op("permute_dims")(a, (*rest, *axes))
+    return op("reshape")(moved, (*[a.shape[i] for i in rest], -1)), axes
 
 
 def _median(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -101,36 +101,36 @@ def _median(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     n = lanes.shape[-1]
     ordered = sort_complex(lanes)
     found = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
-    found = tk("where")(tk("isnan")(ordered[..., -1]), ordered[..., -1], found)
+    found = op("where")(op("isnan")(ordered[..., -1]), ordered[..., -1], found)
     return _kept(found, a, axes, keepdims)
 
 
 def _nanmedian(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     lanes, axes = _lanes(a, axis)
-    isnan = tk("isnan")(lanes)
-    ordered = tk("take_along_axis")(lanes, complex_argsort(lanes), axis=-1)
-    count = tk("sum")(~isnan, axis=-1, keepdims=True)
-    parts = [tk("maximum")((count - 1) // 2, 0), tk("minimum")(count // 2, lanes.shape[-1] - 1)]
-    found = sum(tk("take_along_axis")(ordered, part, axis=-1) for part in parts)[..., 0] / 2
-    return _kept(tk("where")(count[..., 0] == 0, np.nan, found), a, axes, keepdims)
+    isnan = op("isnan")(lanes)
+    ordered = op("take_along_axis")(lanes, complex_argsort(lanes), axis=-1)
+    count = op("sum")(~isnan, axis=-1, keepdims=True)
+    parts = [op("maximum")((count - 1) // 2, 0), op("minimum")(count // 2, lanes.shape[-1] - 1)]
+    found = sum(op("take_along_axis")(ordered, part, axis=-1) for part in parts)[..., 0] / 2
+    return _kept(op("where")(count[..., 0] == 0, np.nan, found), a, axes, keepdims)
 
 
 def _kept(found: Any, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return tk("reshape")(found, tuple([1 if i in axes else n for i, n in enumerate(a.shape)])) if keepdims else found
+    return op("reshape")(found, tuple([1 if i in axes else n for i, n in enumerate(a.shape)])) if keepdims else found
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Return the places for complex numbers: how many of the data precede each of them in the order of all."""
     if sorter is not None:
         a = a[sorter]
-    wanted = tk("reshape")(v, (-1,))
+    wanted = op("reshape")(v, (-1,))
     first = side == "left"
     n, m = a.shape[0], wanted.shape[0]
-    order = complex_argsort(tk("concat")([wanted, a] if first else [a, wanted]))
+    order = complex_argsort(op("concat")([wanted, a] if first else [a, wanted]))
     is_data = order >= m if first else order < n
-    before = tk("cumsum")(tk("astype")(is_data, np.dtype(np.int64)))
-    places = tk("take")(before, tk("argsort")(order), axis=0)
-    return tk("reshape")(places[:m] if first else places[n:], v.shape)
+    before = op("cumsum")(op("astype")(is_data, np.dtype(np.int64)))
+    places = op("take")(before, op("argsort")(order), axis=0)
+    return op("reshape")(places[:m] if first else places[n:], v.shape)
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {

@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 from ..functions import indexing, splitting
 from ..functions.creation import asarray
 from ..functions.rearranging import bit_packing, grids, joining
-from .numpy_fallback import as_tensor, by_name, tk
+from .numpy_fallback import as_tensor, by_name, op
 from .numpy_order import ravel, reshaped
 
 __all__ = ["FUNCTIONS"]
@@ -28,8 +28,8 @@ def _listed(arrays: Any) -> list[Tensor]:
 def _cast(x: Tensor, dtype: np.dtype) -> Tensor:
     if x.dtype == dtype:
         return x
-    source = tk("real")(x) if x.dtype.kind == "c" and dtype.kind not in "cb" else x
-    return tk("astype")(source, dtype)  # type: ignore[no-any-return]
+    source = op("real")(x) if x.dtype.kind == "c" and dtype.kind not in "cb" else x
+    return op("astype")(source, dtype)  # type: ignore[no-any-return]
 
 
 # ---- joining and cutting
@@ -45,7 +45,7 @@ def _joined(name: str, arrays: Any, dtype: Any, casting: Any, **axis: Any) -> An
                     f"Cannot cast array data from {x.dtype!r} to {wanted!r} according to the rule {casting!r}"
                 )
         given = [_cast(x, wanted) for x in given]
-    return tk(name)(given, **axis)
+    return op(name)(given, **axis)
 
 
 def _concatenate(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
@@ -92,7 +92,7 @@ def _block(arrays: Any) -> Any:
 def _broadcast_to(array: Any, shape: Any) -> Any:
     if isinstance(shape, (Tensor, np.ndarray)):
         shape = shape.tolist()
-    return tk("broadcast_to")(array, tuple(shape) if isinstance(shape, Sequence) else (int(shape),))
+    return op("broadcast_to")(array, tuple(shape) if isinstance(shape, Sequence) else (int(shape),))
 
 
 def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
@@ -102,7 +102,7 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not -n <= start <= n:
         raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
     axis, start = axis % n, start + n if start < 0 else start
-    return tk("moveaxis")(a, axis, start - 1 if axis < start else start)
+    return op("moveaxis")(a, axis, start - 1 if axis < start else start)
 
 
 def _squeeze(a: Any, axis: Any = None) -> Any:
@@ -114,7 +114,7 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
 
 def _triangle(name: str) -> Callable[..., Any]:
     def function(m: Any, k: int = 0) -> Any:
-        return tk(name)(tk("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
+        return op(name)(op("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
 
     return function
 
@@ -127,10 +127,10 @@ def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool =
     places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     shaped = [reshaped(x, [-1 if i == place else 1 for i in range(n)]) for x, place in zip(given, places)]
     if sparse:
-        return tuple([tk("clone")(x) for x in shaped] if copy else shaped)
+        return tuple([op("clone")(x) for x in shaped] if copy else shaped)
     full = np.broadcast_shapes(*[x.shape for x in shaped]) if shaped else ()
-    spread = [tk("broadcast_to")(x, full) for x in shaped]
-    return tuple([tk("clone")(x) for x in spread] if copy else spread)
+    spread = [op("broadcast_to")(x, full) for x in shaped]
+    return tuple([op("clone")(x) for x in spread] if copy else spread)
 
 
 # ---- elements
@@ -138,9 +138,9 @@ def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool =
 
 def _in_range(function: str, indices: Tensor, length: int, mode: str) -> Tensor:
     if mode == "wrap":
-        return tk("remainder")(indices, max(length, 1))  # type: ignore[no-any-return]
+        return op("remainder")(indices, max(length, 1))  # type: ignore[no-any-return]
     if mode == "clip":
-        return tk("clip")(indices, 0, max(length - 1, 0))  # type: ignore[no-any-return]
+        return op("clip")(indices, 0, max(length - 1, 0))  # type: ignore[no-any-return]
     if mode != "raise":
         raise ValueError(f"[numpy.{function}] mode is 'raise', 'wrap' or 'clip', got {mode!r}.")
     return indices
@@ -160,9 +160,9 @@ def _indices(function: str, indices: Any, casting: Any = "safe") -> Tensor:
 
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     if not a.ndim and axis in (0, -1):
-        a = tk("reshape")(a, (1,))
+        a = op("reshape")(a, (1,))
     at = _in_range("take", _indices("take", indices), a.size if axis is None else a.shape[axis], mode)
-    return tk("take")(a, at, axis=axis)
+    return op("take")(a, at, axis=axis)
 
 
 def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
@@ -170,21 +170,21 @@ def _choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     common = np.result_type(*[x.dtype for x in given])
     at = _in_range("choose", _indices("choose", a), len(given), mode)
     shape = np.broadcast_shapes(at.shape, *[x.shape for x in given])
-    spread = tk("broadcast_to")
+    spread = op("broadcast_to")
     try:
-        return tk("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
+        return op("choose")(spread(at, shape), [spread(_cast(x, common), shape) for x in given])
     except IndexError as error:
         raise ValueError(f"invalid entry in choice array: {error}") from None
 
 
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    return tk("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
+    return op("vander")(_cast(x, np.promote_types(x.dtype, np.int64)), N, increasing=increasing)
 
 
 def _pad(array: Any, pad_width: Any, mode: Any = "constant", *, reflect_type: str = "even", **options: Any) -> Any:
     if reflect_type == "odd" and mode in ("reflect", "symmetric"):
         return _pad_oddly(array, pad_width, mode == "symmetric")
-    return tk("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
+    return op("pad")(array, pad_width, "constant" if mode == "empty" else mode, **options)
 
 
 def _pad_oddly(x: Any, pad_width: Any, symmetric: bool) -> Any:
@@ -195,7 +195,7 @@ def _pad_oddly(x: Any, pad_width: Any, symmetric: bool) -> Any:
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         parts = _odd_border(x, axis, -before, 0, symmetric), x, _odd_border(x, axis, n, n + after, symmetric)
-        x = tk("concat")(parts, axis=axis)
+        x = op("concat")(parts, axis=axis)
     return x
 
 
@@ -210,12 +210,12 @@ def _odd_border(x: Any, axis: int, start: int, stop: int, symmetric: bool) -> An
     factors = (1 - 2 * turned, 2 * (turns + turned), -2 * turns)
     sign, ends, starts = (asarray(k.reshape(shape).astype(x.dtype), device=x.device) for k in factors)
     first, last = x[(*whole, slice(0, 1))], x[(*whole, slice(n - 1, n))]
-    return tk("take")(x, places, axis=axis) * sign + last * ends + first * starts
+    return op("take")(x, places, axis=axis) * sign + last * ends + first * starts
 
 
 def _mask(condition: Any) -> Tensor:
     found = as_tensor(condition)
-    return found if found.dtype.kind == "b" else tk("not_equal")(found, 0)
+    return found if found.dtype.kind == "b" else op("not_equal")(found, 0)
 
 
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
@@ -224,18 +224,18 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
         raise ValueError("condition must be a 1-d array")
     x = ravel(a) if axis is None else a
     i = 0 if axis is None else axis
-    return tk("take")(x, indexing.nonzero(chosen)[0], axis=i)
+    return op("take")(x, indexing.nonzero(chosen)[0], axis=i)
 
 
 def _extract(condition: Any, arr: Any) -> Any:
-    return tk("take")(ravel(as_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
+    return op("take")(ravel(as_tensor(arr)), indexing.nonzero(ravel(_mask(condition)))[0], axis=0)
 
 
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     count = as_tensor(repeats)
     if not np.can_cast(count.dtype, np.int64, "safe") and (count.size or count.dtype.kind != "f"):
         raise TypeError(f"Cannot cast array data from {count.dtype!r} to dtype('int64') according to the rule 'safe'")
-    return tk("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
+    return op("repeat")(a, _cast(count, np.dtype(np.int64)), axis=axis)
 
 
 def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
@@ -248,7 +248,7 @@ def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: 
     if order not in ("C", "F"):
         raise ValueError(f"only 'C' or 'F' order is permitted (got {order!r})")
     step = -1 if order == "F" else 1
-    return tk("ravel_multi_index")(given[::step], lengths[::step])
+    return op("ravel_multi_index")(given[::step], lengths[::step])
 
 
 def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
@@ -273,7 +273,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     ),
     "vstack": lambda tup, dtype=None, casting="same_kind": _joined("vstack", tup, dtype, casting),
     "hstack": lambda tup, dtype=None, casting="same_kind": _joined("hstack", tup, dtype, casting),
-    "dstack": lambda tup: tk("dstack")(_listed(tup)),
+    "dstack": lambda tup: op("dstack")(_listed(tup)),
     "column_stack": lambda tup: joining.column_stack(_listed(tup)),
     "delete": lambda arr, obj, axis=None: joining.delete(as_tensor(arr), obj, axis),
     "resize": lambda a, new_shape: joining.resize(as_tensor(a), new_shape),

@@ -19,7 +19,7 @@ from ..functions import creation, splitting, statistics
 from ..functions.calculating.orders import complex_argsort, lexsort
 from ..functions.calculating.weighted import weighted_quantile
 from ..functions.rearranging.distinct_slices import distinct_slices
-from .numpy_fallback import as_tensor, by_name, tk
+from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
 
@@ -27,11 +27,11 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 
 def _flat(x: Any) -> Any:
-    return x if x.ndim == 1 else tk("reshape")(x, (-1,))
+    return x if x.ndim == 1 else op("reshape")(x, (-1,))
 
 
 def _vector(x: Any) -> Any:
-    return tk("reshape")(x, (1,)) if not x.ndim else x
+    return op("reshape")(x, (1,)) if not x.ndim else x
 
 
 # ---- histograms
@@ -41,7 +41,7 @@ def _ends(x: Any) -> np.ndarray:
     """Return the least and the greatest element as a NumPy array, which is empty for empty input."""
     if not x.size:
         return np.zeros(0, x.dtype)
-    return np.array([tk(name)(x).item() for name in ("min", "max")], x.dtype)
+    return np.array([op(name)(x).item() for name in ("min", "max")], x.dtype)
 
 
 def _grid(x: Any, bins: int, span: Any) -> Any:
@@ -71,7 +71,7 @@ def _of_edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
 def _counted(a: Any, weights: Any) -> Any:
     if a.dtype.kind == "b":
         warnings.warn(f"Converting input from {a.dtype} to uint8 for compatibility.", RuntimeWarning, stacklevel=4)
-        a = tk("astype")(a, np.dtype(np.uint8))
+        a = op("astype")(a, np.dtype(np.uint8))
     if weights is not None and weights.shape != a.shape:
         raise ValueError("[histogram] weights should have the same shape as a.")
     return _flat(a), None if weights is None else _flat(weights)
@@ -82,8 +82,8 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     edges = _of_edges(a, bins, range, weights)
     found = statistics.histogram(a, edges, weights=weights)[0]
     if density:
-        cast = tk("astype")
-        found = found / cast(tk("diff")(edges), _DOUBLE) / tk("sum")(found)
+        cast = op("astype")
+        found = found / cast(op("diff")(edges), _DOUBLE) / op("sum")(found)
     return found, edges
 
 
@@ -97,7 +97,7 @@ def _columns(sample: Any) -> list[Any]:
         return [as_tensor(x) for x in sample]
     if sample.ndim == 1:
         return [sample]
-    return list(tk("unstack")(sample, axis=1))
+    return list(op("unstack")(sample, axis=1))
 
 
 def _histogramdd(
@@ -106,7 +106,7 @@ def _histogramdd(
     columns = _columns(sample)
     bins = _number(bins)
     if isinstance(bins, Tensor):
-        bins = list(tk("unstack")(bins))
+        bins = list(op("unstack")(bins))
     every = [bins] * len(columns) if isinstance(bins, int) else [_number(b) for b in bins]
     if len(every) != len(columns):
         raise ValueError("[histogramdd] The dimension of bins must be equal to the dimension of the sample x.")
@@ -117,10 +117,10 @@ def _histogramdd(
     for x, own, span in zip(columns, every, spans):
         made = _grid(x, own, span) if isinstance(own, int) else as_tensor(own)
         if isinstance(own, int) and span is not None:  # in double precision, as the ends are Python's
-            made = tk("astype")(made, _DOUBLE)
+            made = op("astype")(made, _DOUBLE)
         edges.append(made)
     hist, _ = statistics.histogramdd(columns, edges, weights=weights, density=bool(density))
-    return tk("astype")(hist, _DOUBLE), tuple(edges)
+    return op("astype")(hist, _DOUBLE), tuple(edges)
 
 
 def _histogram2d(
@@ -142,12 +142,12 @@ def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise ValueError(f"[bincount] got shape {x.shape}: it counts the integers of a vector.")
     if not np.can_cast(x.dtype, np.int64, "safe"):
         raise TypeError(f"[bincount] got dtype {x.dtype}: it counts integers, which are safely cast to int64.")
-    cast = tk("astype")
+    cast = op("astype")
     if weights is not None:
         if weights.dtype.kind == "c":
             raise TypeError(f"[bincount] got weights of dtype {weights.dtype}: they are real.")
         weights = cast(weights, _DOUBLE)
-    return tk("bincount")(cast(x, np.dtype(np.int64)), weights, int(minlength))
+    return op("bincount")(cast(x, np.dtype(np.int64)), weights, int(minlength))
 
 
 # ---- moments
@@ -158,7 +158,7 @@ def _in_dtype(x: Any, y: Any, dtype: Any) -> Any:
         dtype = np.result_type(x.dtype, np.float64, *(() if y is None else (y.dtype,)))
     elif np.dtype(dtype).kind not in "fc":
         raise TypeError(f"[cov] got dtype={np.dtype(dtype)}: means are floats; give a floating or complex dtype.")
-    cast = tk("astype")
+    cast = op("astype")
     return cast(x, dtype), None if y is None else cast(y, dtype)
 
 
@@ -175,16 +175,16 @@ def _cov(
     m, y = _in_dtype(m, y, dtype)
     count = m.size if m.ndim < 2 else m.shape[1 if rowvar else 0]
     if y is not None and y.ndim == 2 and y.shape[0] == 1 and not rowvar:  # NumPy does not transpose it
-        y = tk("matrix_transpose")(y)
+        y = op("matrix_transpose")(y)
     if fweights is None and aweights is None and 0 < count <= ddof:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
-        return tk("cov")(m, y, rowvar=bool(rowvar), correction=0) / 0.0
-    return tk("cov")(m, y, rowvar=bool(rowvar), correction=ddof, fweights=fweights, aweights=aweights)
+        return op("cov")(m, y, rowvar=bool(rowvar), correction=0) / 0.0
+    return op("cov")(m, y, rowvar=bool(rowvar), correction=ddof, fweights=fweights, aweights=aweights)
 
 
 def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
     x, y = _in_dtype(x, y, dtype)
-    return tk("corrcoef")(x, y, rowvar=bool(rowvar))
+    return op("corrcoef")(x, y, rowvar=bool(rowvar))
 
 
 # ---- differences
@@ -194,9 +194,9 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     ends = {k: as_tensor(v) for k, v in (("prepend", prepend), ("append", append)) if v is not None}
     if ends:
         dtype = np.result_type(a.dtype, *[v.dtype for v in ends.values()])
-        a = tk("astype")(a, dtype)
-        ends = {k: tk("astype")(v, dtype) for k, v in ends.items()}
-    return tk("diff")(a, n=n, axis=axis, **ends)
+        a = op("astype")(a, dtype)
+        ends = {k: op("astype")(v, dtype) for k, v in ends.items()}
+    return op("diff")(a, n=n, axis=axis, **ends)
 
 
 def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
@@ -206,7 +206,7 @@ def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
             raise TypeError(
                 f"[ediff1d] dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
             )
-    return tk("ediff1d")(_flat(ary), **{k: tk("astype")(_flat(v), ary.dtype) for k, v in ends.items()})
+    return op("ediff1d")(_flat(ary), **{k: op("astype")(_flat(v), ary.dtype) for k, v in ends.items()})
 
 
 def _slice(x: Any, axis: int, start: Any, stop: Any) -> Any:
@@ -215,38 +215,38 @@ def _slice(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if not (y.dtype.kind in "bu" or (x is not None and x.dtype.kind in "bu")):
-        return tk("trapezoid")(y, x, dx, axis)
+        return op("trapezoid")(y, x, dx, axis)
     if x is None:
         steps = dx
     else:  # differences of unsigned integers wrap around, those of bools are bools
-        steps = tk("diff")(x, axis=axis if x.ndim > 1 else -1)
+        steps = op("diff")(x, axis=axis if x.ndim > 1 else -1)
         if x.ndim == 1 and y.ndim > 1:
-            steps = tk("reshape")(steps, (1,) * (axis % y.ndim) + (-1,) + (1,) * (y.ndim - axis % y.ndim - 1))
+            steps = op("reshape")(steps, (1,) * (axis % y.ndim) + (-1,) + (1,) * (y.ndim - axis % y.ndim - 1))
     pair = _slice(y, axis, 1, None), _slice(y, axis, None, -1)
-    sums = tk("logical_or")(*pair) if y.dtype.kind == "b" else pair[0] + pair[1]
+    sums = op("logical_or")(*pair) if y.dtype.kind == "b" else pair[0] + pair[1]
     bools = sums.dtype.kind == "b" and getattr(steps, "dtype", sums.dtype).kind == "b" and x is not None
-    areas = tk("astype")(tk("logical_and")(steps, sums), _DOUBLE) if bools else steps * sums
-    return tk("sum")(areas / 2.0, axis=axis)
+    areas = op("astype")(op("logical_and")(steps, sums), _DOUBLE) if bools else steps * sums
+    return op("sum")(areas / 2.0, axis=axis)
 
 
 def _unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
     if isinstance(period, (float, np.floating)):
         period = float(period)
     if p.dtype.kind != "u" or not p.size:
-        return tk("unwrap")(p, discont=discont, axis=axis, period=period)
+        return op("unwrap")(p, discont=discont, axis=axis, period=period)
     # differences of unsigned integers wrap around: unwrap the sums of those
-    steps = tk("astype")(tk("diff")(p, axis=axis), _DOUBLE)
-    floats = tk("astype")(p, _DOUBLE)
+    steps = op("astype")(op("diff")(p, axis=axis), _DOUBLE)
+    floats = op("astype")(p, _DOUBLE)
     first = _slice(floats, axis, None, 1)
-    sums = tk("concat")([first, first + tk("cumsum")(steps, axis=axis)], axis=axis)
-    return tk("unwrap")(sums, discont=discont, axis=axis, period=period) - sums + floats
+    sums = op("concat")([first, first + op("cumsum")(steps, axis=axis)], axis=axis)
+    return op("unwrap")(sums, discont=discont, axis=axis, period=period) - sums + floats
 
 
 def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     given = [h.item() if isinstance(h, Tensor) and not h.ndim and not h.requires_grad else h for h in varargs]
     f = as_tensor(f)
     if f.dtype.kind == "u":
-        f = tk("astype")(f, _DOUBLE)
+        f = op("astype")(f, _DOUBLE)
     axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if len(given) not in (0, 1, len(axes)):
         raise TypeError("[gradient] invalid number of arguments.")
@@ -257,13 +257,13 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     given = given or [1.0] * len(axes)
     slopes = [splitting.gradient(f, h, axis=i, edge_order=edge_order) for h, i in zip(given, axes)]
     if f.dtype.kind in "fc":
-        slopes = [tk("astype")(slope, f.dtype) for slope in slopes]
+        slopes = [op("astype")(slope, f.dtype) for slope in slopes]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
 def _cumulative(name: str) -> Callable[..., Any]:
     def function(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-        return tk(name)(_vector(x), axis=axis, dtype=dtype, include_initial=include_initial)
+        return op(name)(_vector(x), axis=axis, dtype=dtype, include_initial=include_initial)
 
     return function
 
@@ -271,7 +271,7 @@ def _cumulative(name: str) -> Callable[..., Any]:
 def _vectors(name: str) -> Callable[..., Any]:
     def function(a: Any, v: Any, mode: Any = "full" if name == "convolve" else "valid") -> Any:
         mode = ("valid", "same", "full")[mode] if isinstance(mode, int) else mode
-        return tk(name)(_vector(a), _vector(v), mode) if name == "convolve" else tk(name)(a, v, mode)
+        return op(name)(_vector(a), _vector(v), mode) if name == "convolve" else op(name)(a, v, mode)
 
     return function
 
@@ -285,13 +285,13 @@ def _quantiles(name: str) -> Callable[..., Any]:
         if a.dtype.kind == "b":
             raise TypeError(f"[{name}] is not defined for bools, between which there is nothing.")
         if weights is None:
-            return tk(name)(a, q, axis, method=method, keepdims=keepdims)
+            return op(name)(a, q, axis, method=method, keepdims=keepdims)
         if name.startswith("nan"):
             raise NotImplementedError(f"[{name}] does not take weights.")
         if method != "inverted_cdf":
             raise ValueError(f"[{name}] got method={method!r}: only 'inverted_cdf' supports weights.")
-        shares = tk("divide")(as_tensor(q), scale)
-        if bool(tk("any")(tk("logical_or")(shares < 0, shares > 1))) or bool(tk("any")(weights < 0)):
+        shares = op("divide")(as_tensor(q), scale)
+        if bool(op("any")(op("logical_or")(shares < 0, shares > 1))) or bool(op("any")(weights < 0)):
             raise ValueError(f"[{name}] shares are between 0 and {scale}, and weights must be non-negative.")
         return weighted_quantile(a, shares, weights, axis, keepdims=keepdims)
 
@@ -303,22 +303,22 @@ def _around(a: Any, decimals: int = 0) -> Any:
     if not -(2**63) <= decimals < 2**63:
         raise OverflowError("[round] decimals does not fit into int64: round to fewer places.")
     if a.dtype.kind in "iu":
-        return a.clone() if decimals >= 0 else tk("astype")(_around(tk("astype")(a, _DOUBLE), decimals), a.dtype)
+        return a.clone() if decimals >= 0 else op("astype")(_around(op("astype")(a, _DOUBLE), decimals), a.dtype)
     if a.dtype.kind == "b":
         if decimals:
             raise TypeError("[round] bools are rounded to integers only.")
-        a = tk("astype")(a, np.dtype(np.float16))
+        a = op("astype")(a, np.dtype(np.float16))
     scale = 10.0 ** abs(decimals) if abs(decimals) <= sys.float_info.max_10_exp else math.inf
     if decimals > 0:
-        return tk("round")(a * scale) / scale
-    return tk("round")(a / scale) * scale if decimals else tk("round")(a)
+        return op("round")(a * scale) / scale
+    return op("round")(a / scale) * scale if decimals else op("round")(a)
 
 
 # ---- orders and sets
 
 
 def _argsort(a: Any, axis: int = -1) -> Any:
-    return tk("argsort")(_vector(a), axis=axis)
+    return op("argsort")(_vector(a), axis=axis)
 
 
 def _partition(name: str, whole: str) -> Callable[..., Any]:
@@ -328,11 +328,11 @@ def _partition(name: str, whole: str) -> Callable[..., Any]:
         if isinstance(kth, (Tensor, np.ndarray)):
             kth = kth.tolist()
         if not isinstance(kth, (list, tuple)):
-            return tk(name)(a, kth, axis)
+            return op(name)(a, kth, axis)
         for k in kth:
             if not -a.shape[axis] <= k < a.shape[axis]:
                 raise ValueError(f"[{name}] kth(={k}) out of bounds ({a.shape[axis]}).")
-        return tk(whole)(a, axis=axis)
+        return op(whole)(a, axis=axis)
 
     return function
 
@@ -341,11 +341,11 @@ def _unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
     equal_nan: bool = True,
 ) -> Any:  # fmt: skip
-    merged = equal_nan and axis is None and ar.dtype.kind in "fc" and bool(tk("any")(tk("isnan")(ar)))
+    merged = equal_nan and axis is None and ar.dtype.kind in "fc" and bool(op("any")(op("isnan")(ar)))
     if merged or not equal_nan or not ar.size:
         values, index, inverse, counts = distinct_slices(ar, axis, equal_nan=equal_nan)
     else:
-        values, index, inverse, counts = tk("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
+        values, index, inverse, counts = op("unique_all")(ar) if axis is None else _unique_rows(ar, axis)
     parts = (index, return_index), (inverse, return_inverse), (counts, return_counts)
     wanted = [part for part, is_wanted in parts if is_wanted]
     return (values, *wanted) if wanted else values
@@ -353,48 +353,48 @@ def _unique(
 
 def _unique_rows(x: Any, axis: int) -> Any:
     """Return the different slices along an axis in their order, with the places that ``unique`` can give."""
-    moved = tk("moveaxis")(x, axis, 0)
+    moved = op("moveaxis")(x, axis, 0)
     n = moved.shape[0]
-    rows = tk("reshape")(moved, (n, -1))
-    order = lexsort([rows[:, k] for k in reversed(range(rows.shape[1]))]) if rows.shape[1] else tk("arange")(0, n)
-    ordered = tk("take")(rows, order, axis=0)
-    is_new = tk("any")(ordered[1:] != ordered[:-1], axis=1)
-    is_new = tk("concat")([tk("ones_like")(order[:1], dtype=np.dtype(np.bool_)), is_new]) if n else is_new
-    firsts = tk("flatnonzero")(is_new)
-    group = tk("cumsum")(tk("astype")(is_new, np.dtype(np.int64))) - 1
-    inverse = tk("take")(group, tk("argsort")(order), axis=0)
-    index = tk("take")(order, firsts, axis=0)
-    values = tk("moveaxis")(tk("take")(moved, index, axis=0), 0, axis)
-    return values, index, inverse, tk("bincount")(group, minlength=firsts.shape[0])
+    rows = op("reshape")(moved, (n, -1))
+    order = lexsort([rows[:, k] for k in reversed(range(rows.shape[1]))]) if rows.shape[1] else op("arange")(0, n)
+    ordered = op("take")(rows, order, axis=0)
+    is_new = op("any")(ordered[1:] != ordered[:-1], axis=1)
+    is_new = op("concat")([op("ones_like")(order[:1], dtype=np.dtype(np.bool_)), is_new]) if n else is_new
+    firsts = op("flatnonzero")(is_new)
+    group = op("cumsum")(op("astype")(is_new, np.dtype(np.int64))) - 1
+    inverse = op("take")(group, op("argsort")(order), axis=0)
+    index = op("take")(order, firsts, axis=0)
+    values = op("moveaxis")(op("take")(moved, index, axis=0), 0, axis)
+    return values, index, inverse, op("bincount")(group, minlength=firsts.shape[0])
 
 
 def _intersect1d(ar1: Any, ar2: Any, return_indices: bool = False) -> Any:
     if not return_indices:
-        return tk("intersect1d")(ar1, ar2)
-    common, first, _, _ = tk("unique_all")(ar1)
-    other, second, _, _ = tk("unique_all")(ar2)
-    isin = tk("isin")
+        return op("intersect1d")(ar1, ar2)
+    common, first, _, _ = op("unique_all")(ar1)
+    other, second, _, _ = op("unique_all")(ar2)
+    isin = op("isin")
     mine, theirs = isin(common, other), isin(other, common)
     return common[mine], first[mine], second[theirs]
 
 
 def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    dtype, cast = np.result_type(ar1.dtype, ar2.dtype), tk("astype")
+    dtype, cast = np.result_type(ar1.dtype, ar2.dtype), op("astype")
     if not assume_unique:
-        return cast(tk("setdiff1d")(cast(ar1, dtype), cast(ar2, dtype)), ar1.dtype)
+        return cast(op("setdiff1d")(cast(ar1, dtype), cast(ar2, dtype)), ar1.dtype)
     ar1 = _flat(ar1)
-    return ar1[tk("isin")(cast(ar1, dtype), cast(ar2, dtype), invert=True)]  # in their order
+    return ar1[op("isin")(cast(ar1, dtype), cast(ar2, dtype), invert=True)]  # in their order
 
 
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if not assume_unique:
-        return tk("setxor1d")(ar1, ar2)
-    both = tk("concat")([_flat(ar1), _flat(ar2)])
+        return op("setxor1d")(ar1, ar2)
+    both = op("concat")([_flat(ar1), _flat(ar2)])
     if not both.size:
         return both
-    both = both[complex_argsort(both)] if both.dtype.kind == "c" else tk("sort")(both)
-    ends = tk("ones_like")(both[:1], dtype=np.dtype(np.bool_))
-    changes = tk("concat")([ends, both[1:] != both[:-1], ends])
+    both = both[complex_argsort(both)] if both.dtype.kind == "c" else op("sort")(both)
+    ends = op("ones_like")(both[:1], dtype=np.dtype(np.bool_))
+    changes = op("concat")([ends, both[1:] != both[:-1], ends])
     return both[changes[1:] & changes[:-1]]
 
 

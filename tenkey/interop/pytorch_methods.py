@@ -31,7 +31,7 @@ from ..ops.builtin.shape.copying import clone, to
 from ..ops.builtin.shape.splitting import unstack
 from ..ops.builtin.shape.views import broadcast_to, permute_dims, reshape
 from ..ops.declare.methods import method_of
-from .numpy_fallback import by_name, tk
+from .numpy_fallback import by_name, op
 from .numpy_names import DTYPE_METHODS, INPLACE_METHODS, METHODS
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _unary(name: str, doc: str) -> Callable[[Tensor], Tensor]:
     """Return the method that calls an operator of one tensor, which is declared on first use."""
 
     def method(self: Tensor) -> Tensor:
-        return tk(name)(self)  # type: ignore[no-any-return]
+        return op(name)(self)  # type: ignore[no-any-return]
 
     method.__doc__ = f"{doc} See ``tk.{name.replace('_', '.', 1)}``."
     return method
@@ -341,17 +341,17 @@ def _unary(name: str, doc: str) -> Callable[[Tensor], Tensor]:
 
 def _pinverse(self: Tensor, rtol: Any = None) -> Tensor:
     """Return the pseudo-inverse of matrices. See ``tk.linalg.pinv``."""
-    return tk("linalg_pinv")(self, rtol=rtol)  # type: ignore[no-any-return]
+    return op("linalg_pinv")(self, rtol=rtol)  # type: ignore[no-any-return]
 
 
 def _matrix_power(self: Tensor, n: int) -> Tensor:
     """Return a power of square matrices. See ``tk.linalg.matrix_power``."""
-    return tk("linalg_matrix_power")(self, n)  # type: ignore[no-any-return]
+    return op("linalg_matrix_power")(self, n)  # type: ignore[no-any-return]
 
 
 def _xlogy(self: Tensor, other: Any) -> Tensor:
     """Return ``x * log(other)``, which is 0 where ``x`` is. See ``tk.special.xlogy``."""
-    return tk("special_xlogy")(self, other)  # type: ignore[no-any-return]
+    return op("special_xlogy")(self, other)  # type: ignore[no-any-return]
 
 
 @public_method
@@ -368,13 +368,13 @@ def _norm(
     if isinstance(ord, str):
         raise ValueError(f"[norm] ord is a number or 'fro', got {ord!r}: see tk.linalg.norm and tk.linalg.matrix_norm.")
     x = self if dtype is None else to(self, dtype=tensor_dtype(dtype))
-    return tk("linalg_vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
+    return op("linalg_vector_norm")(x, axis=axis, keepdims=keepdims, ord=float(ord))  # type: ignore[no-any-return]
 
 
 @public_method
 def _bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """Return how often each integer occurs, or the sums of its weights. See ``tk.bincount``."""
-    return tk("bincount")(self, weights, minlength)  # type: ignore[no-any-return]
+    return op("bincount")(self, weights, minlength)  # type: ignore[no-any-return]
 
 
 def _clamp_min(self: Tensor, min: Any) -> Tensor:

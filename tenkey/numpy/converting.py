@@ -18,7 +18,7 @@ from ..core.tree import map_tensors, tensors_in, tree_map
 from ..core.word import DTYPE_TRAIT, WEAK_MASK
 from ..dispatch.errors import OutOfRangeError
 from ..functions.creation import asarray
-from ..interop.numpy_fallback import tk
+from ..interop.numpy_fallback import op
 from .array_class import as_results, gives_scalars, ndarray
 
 __all__ = [
@@ -158,7 +158,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
     for result, target in zip(results, outs):
         if target is None:
             condition = operand(where)
-            written.append(as_results(tk("where")(condition, result, cast(from_host(np.zeros(())), result.dtype))))
+            written.append(as_results(op("where")(condition, result, cast(from_host(np.zeros(())), result.dtype))))
             continue
         if not isinstance(target, (Tensor, np.ndarray)):
             raise TypeError(f"[numpy.{name}] return arrays must be of ArrayType: out= is a {type(target).__name__}.")
@@ -169,7 +169,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
             )
         surplus = result.ndim - target.ndim
         if surplus > 0 and target.ndim >= _GENERALIZED.get(name, result.ndim) and set(result.shape[:surplus]) == {1}:
-            result = tk("reshape")(result, result.shape[surplus:])
+            result = op("reshape")(result, result.shape[surplus:])
         shape = np.broadcast_shapes(result.shape, target.shape)
         if shape != target.shape:
             raise ValueError(
@@ -181,7 +181,7 @@ def write_out(name: str, made: Any, out: Any, where: Any, casting: str, given: t
         else:
             value = cast(result, target.dtype)
             if where is not True:
-                value = tk("where")(operand(where), value, target)
+                value = op("where")(operand(where), value, target)
             target.copy_(value)
         written.append(target)
     return tuple(written) if several else written[0]

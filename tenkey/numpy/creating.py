@@ -24,7 +24,7 @@ from ..core.word import DTYPE_TRAIT
 from ..functions.creation import asarray as to_tensor
 from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
-from ..interop.numpy_fallback import tk
+from ..interop.numpy_fallback import op
 from ..interop.numpy_order import in_order
 from .array_class import as_ndarray, as_ndarrays, as_results, ndarray
 from .call_rules.quick_functions import quick_function
@@ -74,7 +74,7 @@ def array(
             raise _no_copy()
         made = arranged
         if copy and made is object:
-            made = in_order(tk("clone")(object), order, like=object)
+            made = in_order(op("clone")(object), order, like=object)
     elif isinstance(object, (list, tuple)) and tensors_in(object):
         if copy is False:
             raise _no_copy()
@@ -146,7 +146,7 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     """Return an array as :func:`asarray` does; raise ValueError if an element is infinite or not a number."""
     made = asarray(a, dtype, order)
-    if made.dtype.kind in "fc" and not bool(functions["all"](tk("isfinite")(made))):
+    if made.dtype.kind in "fc" and not bool(functions["all"](op("isfinite")(made))):
         raise ValueError("array must not contain infs or NaNs")
     return made
 
@@ -188,7 +188,7 @@ def _filled(name: str, shape: Any, dtype: Any, order: Any, device: Any, like: An
     wanted = np.dtype(float if dtype is None else dtype)
     if wanted not in DTYPE_TRAIT:
         return on_host(getattr(np, name), (shape, wanted), {})
-    made = tk(name)(lengths_of(shape), dtype=wanted, device=device)
+    made = op(name)(lengths_of(shape), dtype=wanted, device=device)
     return as_ndarrays(made if order == "C" else _like_order(made, order, like))
 
 
@@ -240,10 +240,10 @@ def full(
     if tensors_in([fill_value]) or np.ndim(fill_value):
         value = array(fill_value, copy=None, device=device)
         value = value if wanted is None else value.astype(wanted)
-        made = tk("clone")(tk("broadcast_to")(value, lengths))
+        made = op("clone")(op("broadcast_to")(value, lengths))
     else:
         number = np.full((), fill_value, wanted)
-        made = tk("full")(lengths, number.item(), dtype=number.dtype, device=device)
+        made = op("full")(lengths, number.item(), dtype=number.dtype, device=device)
     return as_ndarrays(in_order(made, "C" if order in ("K", None) else order))
 
 
@@ -336,7 +336,7 @@ def linspace(
     step = as_results((ends[1] - ends[0]) / steps) if steps > 0 else math.nan
     if dtype is not None:
         exact = np.dtype(dtype).kind in "iu"
-        made = functions["astype"](tk("floor")(made) if exact else made, dtype)
+        made = functions["astype"](op("floor")(made) if exact else made, dtype)
     made = functions["moveaxis"](made, 0, axis) if axis else made
     return (made, step) if retstep else made
 
@@ -352,7 +352,7 @@ def logspace(
     dims = max(x.ndim for x in (first, last, root))
     first, last, root = (x.reshape((1,) * (dims - x.ndim) + x.shape) for x in (first, last, root))
     made = root ** linspace(first, last, num, endpoint, device=device)
-    made = as_ndarrays(made if dtype is None else tk("astype")(made, np.dtype(dtype)))
+    made = as_ndarrays(made if dtype is None else op("astype")(made, np.dtype(dtype)))
     return functions["moveaxis"](made, 0, axis) if axis else made
 
 
@@ -363,7 +363,7 @@ def geomspace(
     """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
     if not tensors_in((start, stop)):
         return _placed(_np.geomspace(start, stop, num, endpoint, dtype, axis), device)
-    first, last = (tk("add")(operand(x), 0.0) for x in (start, stop))
+    first, last = (op("add")(operand(x), 0.0) for x in (start, stop))
     exponents = linspace(0.0, 1.0, num, endpoint, device=first.device)
     shape = functions["broadcast_arrays"](first, last)[0].shape
     exponents = exponents.reshape(exponents.shape + (1,) * len(shape))

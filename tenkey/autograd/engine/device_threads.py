@@ -36,7 +36,7 @@ from weakref import ref
 from ...core.device import Device
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .graph_task import STOPPED, GraphTask, current_task, nobody
+from .graph_task import STOPPED, GraphTask, current_task, dead_reference
 from .input_buffer import InputBuffer, deliver, validate
 from .threads import PATIENCE, notice_interrupt, start_thread
 
@@ -76,7 +76,7 @@ class _Queue:
         self.heap: list[_Entry] = []
         self.bell = threading.Lock()  # locked, except while it rings
         self.bell.acquire()
-        self.worker: Callable[[], _Token | None] = nobody  # not begun
+        self.worker: Callable[[], _Token | None] = dead_reference  # not begun
 
     def push(self, run: _Run, buffer: InputBuffer) -> None:
         """Add a buffer."""

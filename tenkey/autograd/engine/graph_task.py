@@ -26,7 +26,7 @@ from ..tape.node import Edge, Node
 from .input_buffer import InputBuffer
 
 __all__ = [
-    "STOPPED", "GraphTask", "count_all_senders", "count_senders", "current_task", "mark_needed", "nobody",
+    "STOPPED", "GraphTask", "count_all_senders", "count_senders", "current_task", "mark_needed", "dead_reference",
     "queue_callback",
 ]  # fmt: skip
 
@@ -34,8 +34,8 @@ STOPPED: Final = RuntimeError("the backward was stopped")
 """The reason why no further nodes are to run. It is not the error itself, whose traceback refers to the task."""
 
 
-def nobody() -> None:
-    """Stand for a weak reference where there is nothing to refer to."""
+def dead_reference() -> None:
+    """Return None, like a weak reference whose object is gone."""
 
 
 class GraphTask:
@@ -59,7 +59,7 @@ class GraphTask:
     called_backward = False  # a node or a hook has called a backward that adds
     is_abandoned = False  # it failed, and its graph remembers it
     running: Collection[int] = ()  # of its buffers, those that workers run
-    helper: Callable[[], Any] = staticmethod(nobody)  # a weak reference to what a helper thread calls for it
+    helper: Callable[[], Any] = staticmethod(dead_reference)  # a weak reference to what a helper thread calls for it
     stored: Sequence[tuple[Node, Tensor, Tensor | None]] = ()  # tensors that are not leaves, with their old gradients
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:

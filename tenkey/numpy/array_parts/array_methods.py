@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD
-from ...interop.numpy_fallback import run_numpy, tk
+from ...interop.numpy_fallback import op, run_numpy
 from ...interop.numpy_functions import numpys
 from ...interop.numpy_order import in_order
 from ..array_class import as_ndarray, as_ndarrays, is_scalar, ndarray
@@ -137,11 +137,11 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 def _flatten(self: Any, order: str = "C") -> Any:
     made = functions["ravel"](self, order)
-    return as_ndarrays(tk("clone")(made), (made,))
+    return as_ndarrays(op("clone")(made), (made,))
 
 
 def _copy(self: Any, order: str = "C") -> Any:
-    return as_ndarrays(in_order(tk("clone")(self), order, like=self))
+    return as_ndarrays(in_order(op("clone")(self), order, like=self))
 
 
 def _astype(
@@ -156,14 +156,14 @@ def _astype(
     if self.dtype.kind == "c" and wanted.kind not in "cb":
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
-        source = tk("real")(self)
-    return as_ndarrays(in_order(tk("astype")(source, wanted, copy=copy), order, like=self), (self,))
+        source = op("real")(self)
+    return as_ndarrays(in_order(op("astype")(source, wanted, copy=copy), order, like=self), (self,))
 
 
 def _matrix_transpose(self: Any) -> Any:
     if self.ndim < 2:
         raise ValueError(f"matrix transpose with ndim < 2 is undefined: got shape {self.shape}")
-    return as_ndarray(tk("matrix_transpose")(self))
+    return as_ndarray(op("matrix_transpose")(self))
 
 
 def _conj(self: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...dispatch.registry import registry
 from ...functions.calculating.orders import larger_complex
-from ...interop.numpy_fallback import tk
+from ...interop.numpy_fallback import op
 
 __all__ = ["composed", "moved_axes"]
 
@@ -30,7 +30,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         found = larger_complex(x1, x2, smallest=smallest)
         if not skips_nan:
             return found
-        isnan, where = tk("isnan"), tk("where")
+        isnan, where = op("isnan"), op("where")
         return where(isnan(x2), x1, where(isnan(x1), x2, found))
 
     return compute
@@ -41,10 +41,10 @@ def _of_parts(name: str) -> Callable[..., Any]:
     strict = name.removesuffix("_equal")
 
     def compute(x1: Any, x2: Any) -> Any:
-        real, imag = tk("real"), tk("imag")
-        ties = tk("logical_and")(tk("equal")(real(x1), real(x2)), tk(name)(imag(x1), imag(x2)))
-        numbers = tk("logical_not")(tk("logical_or")(tk("isnan")(x1), tk("isnan")(x2)))
-        return tk("logical_and")(numbers, tk("logical_or")(tk(strict)(real(x1), real(x2)), ties))
+        real, imag = op("real"), op("imag")
+        ties = op("logical_and")(op("equal")(real(x1), real(x2)), op(name)(imag(x1), imag(x2)))
+        numbers = op("logical_not")(op("logical_or")(op("isnan")(x1), op("isnan")(x2)))
+        return op("logical_and")(numbers, op("logical_or")(op(strict)(real(x1), real(x2)), ties))
 
     return compute
 
@@ -59,8 +59,8 @@ def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
 
     def compute(x1: Any, x2: Any) -> Any:
         signed = x1 if signed_first else x2
-        both = [tk("astype")(x, _UNSIGNED) for x in (x1, x2)]
-        return tk("where")(tk("less")(signed, 0), below, tk(name)(*both))
+        both = [op("astype")(x, _UNSIGNED) for x in (x1, x2)]
+        return op("where")(op("less")(signed, 0), below, op(name)(*both))
 
     return compute
 
@@ -68,7 +68,7 @@ def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
 def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., Any] | None:
     """Return the function that computes a loop in these dtypes from operands that have them; None without one."""
     if name == "float_power":
-        return tk("pow")
+        return op("pow")
     if len(ins) == 2 and ins[0].kind == "c":
         if name in _EXTREMES:
             return _extreme(name)
@@ -81,14 +81,14 @@ def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., A
     if len(ins) == 1 and ins[0].kind == "b" and name in ("floor", "ceil", "trunc", "absolute", "positive"):
         return lambda x: x.clone()
     if ins[0].kind == "b" and f"tk::{ours}" in registry.operators:
-        return lambda *xs: tk(ours)(*[tk("astype")(x, _BYTES) if x.dtype.kind == "b" else x for x in xs])
+        return lambda *xs: op(ours)(*[op("astype")(x, _BYTES) if x.dtype.kind == "b" else x for x in xs])
     return None
 
 
 def moved_axes(call: Callable[..., Any], operands: tuple[Any, ...], axes: Any) -> Any:
     """Return the matrix product of the axes that are given for each operand and, where it has any, for the result."""
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in axes]
-    move = tk("moveaxis")
+    move = op("moveaxis")
     given = [move(x, pair, tuple(range(-len(pair), 0))) for x, pair in zip(operands, pairs)]
     made = call(*given)
     last = pairs[len(operands)] if len(pairs) > len(operands) else ()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.tensor import Tensor, from_host
 from ...core.tree import map_tensors
-from ...interop.numpy_fallback import tk
+from ...interop.numpy_fallback import op
 from ..converting import cast, operand
 
 __all__ = ["apply_at"]
@@ -25,7 +25,7 @@ def apply_at(function: Any, a: Tensor, indices: Any, b: Any = None) -> None:
     places = np.arange(a.size).reshape(a.shape)[on_host]
     values = None
     if b is not None:
-        values = tk("reshape")(tk("broadcast_to")(operand(b), places.shape), (-1,))
+        values = op("reshape")(op("broadcast_to")(operand(b), places.shape), (-1,))
         if _RANK[values.dtype.kind] > _RANK[a.dtype.kind]:
             raise TypeError(
                 f"[numpy.{function.__name__}.at] Cannot cast the result from {values.dtype!r} to {a.dtype!r} according "
@@ -34,20 +34,20 @@ def apply_at(function: Any, a: Tensor, indices: Any, b: Any = None) -> None:
     flat_places = places.reshape(-1)
     if not flat_places.size:
         return
-    flat = tk("reshape")(a, (-1,))
+    flat = op("reshape")(a, (-1,))
     if values is not None and function.__name__ in ("add", "subtract") and a.dtype.kind in "iufc":
         sign = -1 if function.__name__ == "subtract" else 1
-        source = tk("multiply")(cast(values, a.dtype), sign) if sign < 0 else cast(values, a.dtype)
-        flat = tk("index_add")(flat, from_host(flat_places, a.device), source, axis=0)
+        source = op("multiply")(cast(values, a.dtype), sign) if sign < 0 else cast(values, a.dtype)
+        flat = op("index_add")(flat, from_host(flat_places, a.device), source, axis=0)
     else:
         for chosen in _rounds(flat_places):
             at = from_host(flat_places[chosen], a.device)
-            given = [tk("take")(flat, at, axis=0)]
+            given = [op("take")(flat, at, axis=0)]
             if values is not None:
-                given.append(tk("take")(values, from_host(chosen, a.device), axis=0))
-            flat = tk("clone")(flat)
+                given.append(op("take")(values, from_host(chosen, a.device), axis=0))
+            flat = op("clone")(flat)
             flat[at] = cast(function(*given), a.dtype)
-    a.copy_(tk("reshape")(flat, a.shape))
+    a.copy_(op("reshape")(flat, a.shape))
 
 
 def _rounds(places: np.ndarray) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
 from ...functions.rearranging import grids, writing
-from ...interop.numpy_fallback import tk
+from ...interop.numpy_fallback import op
 from ...ops.builtin.indexing.scatter import put_along_axis as put_along
 from ..creating import array
 from ..known import define
@@ -73,7 +73,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
         while value.ndim > dst.ndim and value.shape[0] == 1:
             value = value[0]
         np.broadcast_shapes(dst.shape, chosen.shape)
-        value = tk("where")(chosen, value, dst)
+        value = op("where")(chosen, value, dst)
     dst[...] = value
 
 

@@ -68,7 +68,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\] \S*= v\d+$", "wrong error", "^(ValueError.*a sequence|TypeError.*only 0-dim)", "as above"),
     Difference(
         r"\] = v\d+$", "wrong error", r"^no error in NumPy; TypeError.*\[(int|float)\] the element",
-        "an element of NumPy's own array: NumPy asks our complex number for an int or float, which it is not",
+        "NumPy converts a foreign element by int() or float(), which reject complex numbers",
     ),
     Difference(
         r"\] \S*= |fill", "wrong error", "(cannot convert float|out of bounds for|int too large).* no error here",

@@ -341,5 +341,5 @@ def walk_by_one(x: np.ndarray, index: np.ndarray, axis: int, other: np.ndarray, 
 
 
 def combines(dtype: np.dtype, mode: str) -> bool:
-    """Tell whether a scatter has this mode for a dtype."""
+    """Return whether scatter supports a mode for a dtype."""
     return mode == "set" or dtype.kind in "biuf" or (dtype.kind == "c" and mode == "add")
