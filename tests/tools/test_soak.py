@@ -106,12 +106,31 @@ def test_the_sign_of_a_rounding_error_is_skipped() -> None:
     assert check(_program(*steps, values=values), torch=False).kind == "skipped: ill-conditioned"
 
 
+def test_the_truth_of_a_rounding_error_is_skipped() -> None:
+    """logsumexp of log_softmax is 0 but for rounding, which may be nothing."""
+    ways = ("axis", "-1"), ("keep", "True")
+    sums = Step("v0", "log_softmax", ("x0",), ways[:1]), Step("v1", "logsumexp", ("v0",), ways)
+    program = _program(*sums, Step("v2", "any", ("v1",), ways), dtype="float64", values=(1.6, 1.2, 1.6, 1.2))
+    assert check(program, torch=False).kind == "skipped: near a discontinuity"
+
+
 def test_kinks_are_skipped() -> None:
     """The gradient of an order of equal elements is one of several, and not what differences give."""
     order = Step("v0", "take_along", ("x0",), (("axis", "-2"), ("keep", "True")))
     tied = _program(order, Step("v1", "tanh", ("v0",)), mode="backward", values=(-0.4, 1.95, 0.8, 1.95))
     assert check(tied, torch=False).kind == "skipped: near a discontinuity"
     apart = _program(order, Step("v1", "tanh", ("v0",)), mode="backward", values=(-0.4, 1.95, 0.8, 1.85))
+    assert check(apart, torch=False).kind == "agrees"
+
+
+@pytest.mark.parametrize("mode", ["second", "jvp of grad"])
+@pytest.mark.parametrize("square", [Step("v1", "square", ("x0",)), Step("", "square_", ("v1",))])
+def test_touched_kinks_are_skipped(mode: str, square: Step) -> None:
+    """abs(x**2) has a second derivative at 0, which is not the product of those of its steps: that of abs is 0."""
+    steps = Step("v1", "add", ("x0", "x0")), square, Step("v2", "abs", ("v1",))
+    touched = _program(*steps, mode=mode, values=(0.0, 0.25, -0.5, 2.0))
+    assert check(touched, torch=False).kind == "skipped: near a discontinuity"
+    apart = _program(*steps, mode=mode, values=(0.1, 0.25, -0.5, 2.0))
     assert check(apart, torch=False).kind == "agrees"
 
 

@@ -22,6 +22,8 @@ times with noise, of the size of the rounding error of the coarsest dtype in the
 inputs. A result may differ by a multiple of the largest change that this causes, plus some units in the last place. If
 the noise changes an integer or a bool, or a result by more than a hundredth, the program is skipped: it computes near a
 discontinuity, or is ill-conditioned. Noise of a small constant size moves exact zeros as well, so that programs at
-kinks and poles are skipped, too. Programs whose values are not finite or leave a moderate range are skipped. All of
-these are counted. Guarded by ``tests/tools/test_soak.py::test_rounding_is_no_failure`` and ``::test_wrong_kernel``.
+kinks and poles are skipped, too; a further run takes numbers of the size of rounding errors for zero. Where second
+derivatives are finite differences, a kink that is touched from one side, as that of ``abs(x**2)``, shows if a little is
+added to every step. Programs whose values are not finite or leave a moderate range are skipped. All of these are
+counted. Guarded by ``tests/tools/test_soak.py::test_rounding_is_no_failure`` and ``::test_wrong_kernel``.
 """

@@ -93,7 +93,7 @@ def source(program: Program, library: str, *, observed: bool = False) -> str:
         if observed:
             name = step.target or step.operands[0]
             fresh = step.target != "" and OPERATORS[step.operator].form == "fresh"
-            lines[-1] += f"; {name} = seen({name}, {fresh}, {step.operator == 'std'})"
+            lines[-1] += f"; {name} = seen({name}, {fresh}, {not step.target}, {step.operator == 'std'})"
     lines.append(f"    return ({' '.join(f'{name},' for name, _ in program.results)})")
     terms = []
     for number, (_, kind) in enumerate(program.results):
