@@ -27,7 +27,8 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from functools import wraps
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from ..._util import locks
 from . import code_cache, images
@@ -38,9 +39,11 @@ from .language import Template, instance, static_key
 from .value_types import Type, array
 from .values import Module
 
-__all__ = ["Case", "UnavailableError", "address_of", "counts", "image_of", "kernel", "module_text"]
+__all__ = ["Case", "UnavailableError", "address_of", "compiled_or_none", "counts", "image_of", "kernel", "module_text"]
 
 _ENTRY: Final = "entry"
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _CTYPES: Final[dict[str, Any]] = {
     "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "u8": ctypes.c_uint8,
     "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "f32": ctypes.c_float,
@@ -50,6 +53,19 @@ _CTYPES: Final[dict[str, Any]] = {
 
 class UnavailableError(RuntimeError):
     """Raised where a kernel is not in the cache and cannot be compiled."""
+
+
+def compiled_or_none(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
+    """Make a function return None where kernels cannot be compiled."""
+
+    @wraps(function)
+    def call(*args: _P.args, **options: _P.kwargs) -> _R | None:
+        try:
+            return function(*args, **options)
+        except UnavailableError:
+            return None
+
+    return call
 
 
 class Case(NamedTuple):

@@ -19,7 +19,7 @@ from ....dispatch.registry import registry
 from ....ops.builtin.indexing.setitem import check_basic_put, check_put
 from ....ops.builtin.primitives import check_range
 from ...allocation.host import allocate
-from ...llvm.compiled import UnavailableError
+from ...llvm.compiled import UnavailableError, compiled_or_none
 from ..fp_warnings import quietly, silenced
 from ..kernels import Specialized, check, own_error, wrap
 from ..loops.moves.strided_copies import apart, copied, copy_into, copy_pieces, filled
@@ -31,15 +31,13 @@ from .walks import Walk, carry_out, combines, in_range, walk_along, walk_by_one,
 __all__ = ["KERNELS"]
 
 
+@compiled_or_none
 def _gathered(x: np.ndarray, walk: Walk | None) -> np.ndarray | None:
     """Return what a walk selects; None if it is little, if an index is out of range, or if the loops cannot do it."""
     if walk is None or (walk.size * x.itemsize < GATHERED_BYTES if walk.has_runs else walk.size < GATHERED):
         return None
     out = allocate(walk.shape, x.dtype)
-    try:
-        return out if carry_out(x, walk, out, "get") else None
-    except UnavailableError:
-        return None
+    return out if carry_out(x, walk, out, "get") else None
 
 
 def _gathered_by_one(

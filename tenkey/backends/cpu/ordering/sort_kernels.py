@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....ops.builtin.reductions.quantiles import order_on_numpy
 from ...allocation.host import allocate
-from ...llvm.compiled import Case, UnavailableError, kernel
+from ...llvm.compiled import Case, UnavailableError, compiled_or_none, kernel
 from ...llvm.value_types import of_dtype
 from ..kernels import Specialized, wrap
 from ..loops import random_draws
@@ -103,6 +103,7 @@ def _top_of_few(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     return places[x[places].argsort(kind="stable")][::-1]
 
 
+@compiled_or_none
 def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     """Sort only the elements beyond a limit, which a sample suggests so that there are a few more than k."""
     sample = np.sort(x[:: max(1, x.size >> 12)])
@@ -111,17 +112,14 @@ def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     limit = sample[-rank:][:1] if largest else sample[rank - 1 : rank]
     statics: dict[str, Any] = {"T": of_dtype(x.dtype), "LARGEST": largest}
     counts = np.empty(-(-x.size // PIECE), np.int64)
-    try:
-        kernel(candidates, **statics, WRITE=False)(STATE, x, limit, counts, counts, x.size)
-        total = int(counts.sum())
-        if not k <= total <= x.size // 2:
-            return None
-        places = np.empty(total, np.int32)
-        counts[1:] = np.cumsum(counts[:-1])
-        counts[0] = 0
-        kernel(candidates, **statics, WRITE=True)(STATE, x, limit, counts, places, x.size)
-    except UnavailableError:
+    kernel(candidates, **statics, WRITE=False)(STATE, x, limit, counts, counts, x.size)
+    total = int(counts.sum())
+    if not k <= total <= x.size // 2:
         return None
+    places = np.empty(total, np.int32)
+    counts[1:] = np.cumsum(counts[:-1])
+    counts[0] = 0
+    kernel(candidates, **statics, WRITE=True)(STATE, x, limit, counts, places, x.size)
     values = x[places]
     found = order(values, 0, largest) if values.size >= ORDERED_ELEMENTS else None
     if found is None:
@@ -131,6 +129,7 @@ def _top_of_vector(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     return places[found[:k]].astype(np.int64)
 
 
+@compiled_or_none
 def _unique_values(x: Tensor) -> Any:
     a = x._data
     if not _takes(a.reshape(-1), 0, SORTED_ELEMENTS) or a.dtype.kind == "b":
@@ -138,13 +137,11 @@ def _unique_values(x: Tensor) -> Any:
     rows = sorted_rows(np.ascontiguousarray(a).reshape(1, -1))
     if rows is None:
         return None
-    try:
-        count = kernel(distinct, T=of_dtype(a.dtype))(rows[0], a.size)
-    except UnavailableError:
-        return None
+    count = kernel(distinct, T=of_dtype(a.dtype))(rows[0], a.size)
     return wrap(rows[0] if count == a.size else rows[0, :count].copy())
 
 
+@compiled_or_none
 def _unique_parts(x: Tensor) -> Any:
     a = x._data
     flat = np.ascontiguousarray(a).reshape(-1)
@@ -152,10 +149,7 @@ def _unique_parts(x: Tensor) -> Any:
     if found is None:
         return None
     indices, inverse, counts = (allocate((a.size,), _INT64) for _ in range(3))
-    try:
-        many = kernel(groups, T=of_dtype(a.dtype))(flat, found, indices, inverse, counts, a.size)
-    except UnavailableError:
-        return None
+    many = kernel(groups, T=of_dtype(a.dtype))(flat, found, indices, inverse, counts, a.size)
     return wrap(indices[:many].copy()), wrap(inverse.reshape(a.shape)), wrap(counts[:many].copy())
 
 

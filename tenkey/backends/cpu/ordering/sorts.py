@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...allocation.host import allocate
-from ...llvm.compiled import Case, UnavailableError, kernel
+from ...llvm.compiled import Case, UnavailableError, compiled_or_none, kernel
 from ...llvm.value_types import of_dtype
 from ..loops.moves.strided_copies import copied
 from ..loops.row_sorts import BLOCK, PIECE, extent, key_bits, sort_long, sort_rows
@@ -78,6 +78,7 @@ def _sort(x: np.ndarray, function: int, keys: _Keys, backwards: bool = False) ->
     return out
 
 
+@compiled_or_none
 def sorted_rows(x: np.ndarray, *, backwards: bool = False) -> np.ndarray | None:
     """Return the sorted rows of a contiguous matrix; equal elements are in their order, or ``backwards``.
 
@@ -86,10 +87,7 @@ def sorted_rows(x: np.ndarray, *, backwards: bool = False) -> np.ndarray | None:
     function = numpy_sort(x.dtype) if x.size >= SORTED_ELEMENTS else 0
     if not function:
         return None
-    try:
-        return _sort(x, function, _Keys(), backwards and x.dtype.kind == "f")
-    except UnavailableError:
-        return None
+    return _sort(x, function, _Keys(), backwards and x.dtype.kind == "f")
 
 
 def sorted_values(x: np.ndarray, axis: int, descending: bool) -> np.ndarray | None:

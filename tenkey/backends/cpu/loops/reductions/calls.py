@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
 from math import prod
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,34 +20,19 @@ from .....ops.scalar import trace
 from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
 from ....llvm import Type, Value, b8, i32, i64, kernel, lanes_of, of_dtype
-from ....llvm.compiled import Case, UnavailableError
+from ....llvm.compiled import Case, compiled_or_none
 from ....processor import has_feature
 from ...pool import STATE
 from ..expressions import ScalarLoop, UnsupportedInLoopError, converted, to_loop
 from ..moves.strided_copies import copied
 from . import arg_reduction, reduce_axes, running_place, scan
 
-__all__ = ["as_rows", "cases", "compiled_or_none", "find_places", "find_running_places", "reduce_array", "scan_arrays"]
+__all__ = ["as_rows", "cases", "find_places", "find_running_places", "reduce_array", "scan_arrays"]
 
 _AXES: Final = 16  # of the templates
 _FLOAT32: Final = np.dtype(np.float32)
 _FLOAT64: Final = np.dtype(np.float64)
 _PLANS: Final = 256  # layouts that a pair of kernels remembers
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def compiled_or_none(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
-    """Make a function return None where kernels cannot be compiled."""
-
-    @wraps(function)
-    def call(*args: _P.args, **options: _P.kwargs) -> _R | None:
-        try:
-            return function(*args, **options)
-        except UnavailableError:
-            return None
-
-    return call
 
 
 class _Elements:

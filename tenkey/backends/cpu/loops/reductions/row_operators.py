@@ -17,13 +17,12 @@ from .....ops.declare.sweeps import Rows
 from .....ops.shapes import normalize_axes
 from ....allocation.host import allocate
 from ....llvm import kernel, lanes_of
-from ....llvm.compiled import Case
+from ....llvm.compiled import Case, compiled_or_none
 from ...pool import STATE
 from ...thresholds import COMPILED_ROWS
 from ..expressions import UnsupportedInLoopError
 from . import row_sweeps
 from .axis_operators import with_large_calls
-from .calls import compiled_or_none
 from .row_program import RowProgram
 
 __all__ = ["cases", "rows_kernel"]
