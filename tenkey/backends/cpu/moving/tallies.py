@@ -11,9 +11,10 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ...allocation.host import allocate
-from ...llvm.compiled import UnavailableError, kernel
+from ...llvm.compiled import UnavailableError, compiled_or_none, kernel
 from ..kernels import Specialized, wrap
 from ..loops.counting import BLOCK, NUMBERS_OF, count_numbers, extremes, find_places
+from ..loops.reductions.axis_operators import with_large_calls
 from ..numpy_kernels import numpy_kernel
 from ..pool.state_block import STATE
 from ..thresholds import LISTED, TALLIED
@@ -81,22 +82,15 @@ def _bincount_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
     return bincount
 
 
-def _bin_sums_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
-    general = numpy_kernel(operator)
-
-    def bin_sums(indices: Tensor, weights: Tensor | None, n: int) -> Tensor:
-        numbers = _plain(indices._data) if weights is None and indices._data.size >= TALLIED else None
-        if numbers is not None:
-            with suppress(UnavailableError):
-                found = _tallied(numbers, n)
-                if found is not None:
-                    return wrap(found)
-        return general(indices, weights, n)  # type: ignore[no-any-return]
-
-    return bin_sums
+@compiled_or_none
+def _bin_sums(indices: Tensor, weights: Tensor | None, n: int) -> Tensor | None:
+    numbers = _plain(indices._data) if weights is None else None
+    found = None if numbers is None else _tallied(numbers, n)
+    return None if found is None else wrap(found)
 
 
-def _listed(x: np.ndarray) -> np.ndarray | None:
+@compiled_or_none
+def _listed(x: np.ndarray) -> np.ndarray:
     """Return the places of the elements of a vector that are not zero, as one row; None without compiled code."""
     if x.dtype.kind != "b":
         x = x != 0
@@ -104,31 +98,20 @@ def _listed(x: np.ndarray) -> np.ndarray | None:
         x = x.copy()
     n = x.size
     counts = np.zeros(-(-n // BLOCK) + 1, _INT64)  # the first one stays 0
-    try:
-        kernel(find_places, WRITE=False)(STATE, x, counts[1:], counts, n, 8)
-        places = counts.cumsum()
-        out = allocate((1, int(places[-1])), _INT64)
-        kernel(find_places, WRITE=True)(STATE, x, places, out, n, 1)
-    except UnavailableError:
-        return None
+    kernel(find_places, WRITE=False)(STATE, x, counts[1:], counts, n, 8)
+    places = counts.cumsum()
+    out = allocate((1, int(places[-1])), _INT64)
+    kernel(find_places, WRITE=True)(STATE, x, places, out, n, 1)
     return out
 
 
-def _nonzero_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
-    general = numpy_kernel(operator)
-
-    def nonzero_rows(x: Tensor) -> Tensor:
-        a = x._data
-        if a.size >= LISTED and len(a.shape) == 1 and a.dtype.kind in "biufc":
-            found = _listed(a)
-            if found is not None:
-                return wrap(found)
-        return general(x)  # type: ignore[no-any-return]
-
-    return nonzero_rows
+def _nonzero_rows(x: Tensor) -> Tensor | None:
+    found = _listed(x._data) if x.ndim == 1 and x.dtype.kind in "biufc" else None
+    return None if found is None else wrap(found)
 
 
 KERNELS: Final[dict[str, Any]] = {
-    "tk::bincount": Specialized(_bincount_rule), "tk::bin_sums": Specialized(_bin_sums_rule),
-    "tk::nonzero_rows": Specialized(_nonzero_rule),
-}  # fmt: skip
+    "tk::bincount": Specialized(_bincount_rule),
+    "tk::bin_sums": Specialized(lambda operator, word: with_large_calls(operator, "indices", TALLIED, _bin_sums)),
+    "tk::nonzero_rows": Specialized(lambda operator, word: with_large_calls(operator, "x", LISTED, _nonzero_rows)),
+}
