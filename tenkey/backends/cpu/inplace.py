@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import setitem
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.variants import Inplace, check_copy, check_pointwise
-from .fp_warnings import QUIET, errors, ignore, quietly, restore, silenced
+from .fp_warnings import quietly, silenced
 from .loops.moves.strided_copies import apart, copy_into
 from .pointwise import converted, pointwise_into
 from .programs.program import Program, compute_into, program_of
@@ -92,10 +93,5 @@ def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
     if values.dtype == x._data.dtype:
         copy_into(x._data, values)
         return x
-    found = errors()
-    try:
-        ignore(QUIET)
-        x._data[...] = apart(values, x._data)
-    finally:
-        restore(found)
+    silenced(setitem, x._data, ..., apart(values, x._data))
     return x
