@@ -49,7 +49,7 @@ def compiled(source: str) -> CodeType:
     """Return the code of a text, from the file or from the compiler."""
     if _Kept.known is None:
         _Kept.known = _read()
-    name = code_cache.short_hash(source.encode(), _HASH)
+    name = code_cache.hash_of(source.encode(), _HASH)
     content = _Kept.known.get(name)
     if content is not None:
         with suppress(ValueError, EOFError, TypeError):

@@ -51,7 +51,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["SOURCES", "environment", "folder", "limit", "listed", "load", "short_hash", "source_hash", "store"]
+__all__ = ["SOURCES", "environment", "folder", "hash_of", "limit", "listed", "load", "source_hash", "store"]
 
 _MAGIC: Final = b"tenkey kernel 2\n"
 _HASH: Final = 32  # bytes of hashes and checksums
@@ -147,7 +147,7 @@ def _write(path: str, name: str, image: bytes, *, mode: int) -> None:
 
     rest = bytes.fromhex(name) + image
     with replacing(path, mode=mode, durable=False) as temporary, open(temporary, "wb") as file:
-        file.write(_MAGIC + _hash(rest) + rest)
+        file.write(_MAGIC + hash_of(rest) + rest)
 
 
 def _content(path: str, name: str) -> bytes:
@@ -168,7 +168,7 @@ def _content(path: str, name: str) -> bytes:
 def _verified(content: bytes, name: str) -> bytes:
     begin = len(_MAGIC) + _HASH
     rest = content[begin:]
-    if not content.startswith(_MAGIC) or content[len(_MAGIC) : begin] != _hash(rest):
+    if not content.startswith(_MAGIC) or content[len(_MAGIC) : begin] != hash_of(rest):
         raise _DamagedError("its checksum is wrong")
     if rest[:_HASH].hex() != name:
         raise _DamagedError("it holds another kernel")
@@ -178,17 +178,13 @@ def _verified(content: bytes, name: str) -> bytes:
 # ---- names
 
 
-def _hash(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_HASH).digest()
-
-
-def short_hash(content: bytes, length: int) -> bytes:
-    """Return a hash of fewer bytes than those of files have, for what lies in one."""
+def hash_of(content: bytes, length: int = _HASH) -> bytes:
+    """Return a hash, as long as those of files unless what lies in one needs fewer bytes."""
     return blake2b(content, digest_size=length).digest()
 
 
 def _name(key: str, made_by: bytes | None = None) -> str:
-    return _hash((environment() if made_by is None else made_by) + key.encode()).hex()
+    return hash_of((environment() if made_by is None else made_by) + key.encode()).hex()
 
 
 @functools.cache
@@ -218,7 +214,7 @@ def source_hash(parts: Sequence[str]) -> bytes:
     files = [found for part in parts for found in _files(f"{root}/{part}", part)]
     states = [os.stat(path) for _, path in files]
     seen = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in states]
-    name = _hash(repr((files, seen)).encode()).hex()
+    name = hash_of(repr((files, seen)).encode()).hex()
     known = _load(name, _say_nothing)
     if known is not None:
         return known
