@@ -251,7 +251,7 @@ def is_current_stream_capturing() -> bool:
     >>> tk.cuda.is_current_stream_capturing()
     False
     """
-    return is_available() and streams.is_captured(streams.current_handle())
+    return is_available() and streams.is_captured(streams.current_stream().handle)
 
 
 # ---- graphs

@@ -131,14 +131,9 @@ def current_device() -> int:
     return _chosen.get()
 
 
-def choose(device: int) -> contextvars.Token[int]:
-    """Set the device that calls without an index use, and return what restores the previous one."""
-    return _chosen.set(check(device))
-
-
-def restore(token: contextvars.Token[int]) -> None:
-    """Restore the device that was chosen before :func:`choose`."""
-    _chosen.reset(token)
+def choose(device: int) -> None:
+    """Set the device that calls without an index use."""
+    _chosen.set(check(device))
 
 
 def attribute(name: str, device: int = 0) -> int:

@@ -31,7 +31,7 @@ from .contexts import choose, context_of, current_device, enter, forgetters
 from .driver import CudaError, cu
 
 __all__ = [
-    "CaptureError", "Event", "ExternalStream", "Stream", "choose_stream", "current_handle", "current_stream",
+    "CaptureError", "Event", "ExternalStream", "Stream", "choose_stream", "current_stream",
     "default_stream", "device_of", "expect_reports", "forget", "index_of", "is_captured", "refuse_in_capture",
     "relaxed", "synchronize",
 ]  # fmt: skip
@@ -358,11 +358,6 @@ def choose_stream(stream: Stream) -> None:
     made[stream.device] = stream
     choose(stream.device)
     _choice.set(made)
-
-
-def current_handle() -> int:
-    """Return the handle of the current stream of the current device."""
-    return _choice.get()[current_device()]._handle
 
 
 def device_of(handle: int) -> int:

@@ -58,13 +58,9 @@ class _Products(Handle):
         self.made: OrderedDict[Any, _Prepared] = OrderedDict()
 
 
-def _create(site: Site) -> _Products:
-    return _Products(cublaslt(site.operator, "create"))
-
-
 def multiply(site: Site, out: Factor, a: Factor, b: Factor, dtype: np.dtype, batch: int) -> None:
     """Write the products of ``a`` and ``b``, each transposed if it says so, to ``out``."""
-    products = site.handles.get(cublaslt, site, _create)
+    products = site.handles.get(cublaslt, site, lambda site: _Products(cublaslt(site.operator, "create")))
     assert isinstance(products, _Products)
     aligned = tuple([_alignment(x, dtype.itemsize, batch) for x in (a, b, out)])
     key = (*[x[1:] for x in (a, b, out)], dtype.name, batch, aligned)
@@ -76,7 +72,8 @@ def multiply(site: Site, out: Factor, a: Factor, b: Factor, dtype: np.dtype, bat
             prepared = products.made[key] = _prepare(site, products.value, (a, b, out), dtype, batch, aligned)
         else:
             products.made.move_to_end(key)
-        one, zero = _numbers(dtype)
+        scale = _COMPUTE[dtype.name][1]
+        one, zero = np.ones(1, scale), np.zeros(1, scale)
         memory, address = site.scratch(prepared.workspace)
         of_a, of_b, of_out = prepared.layouts
         cublaslt(
@@ -85,11 +82,6 @@ def multiply(site: Site, out: Factor, a: Factor, b: Factor, dtype: np.dtype, bat
             prepared.workspace, site.stream,
         )  # fmt: skip
         del memory
-
-
-def _numbers(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    scale = np.dtype(_COMPUTE[dtype.name][1])
-    return np.ones(1, scale), np.zeros(1, scale)
 
 
 def _alignment(x: Factor, itemsize: int, batch: int) -> int:

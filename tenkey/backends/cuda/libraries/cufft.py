@@ -42,7 +42,8 @@ def transform(site: Site, x: Rows, out: Rows, points: int, count: int, direction
     Each row of complex numbers that becomes real ones may be overwritten.
     """
     kind, function = _KINDS[x.dtype, out.dtype]
-    plans = _plans(site)
+    plans = site.handles.get(cufft, site, lambda _: _Plans())
+    assert isinstance(plans, _Plans)
     with plans.lock:
         plan, nbytes = plans.get(site, (points, x.step, x.distance, out.step, out.distance, kind, count))
         memory, address = site.scratch(nbytes)
@@ -83,9 +84,3 @@ class _Plans(Handle):
             raise
         self._made[key] = found = (plan, nbytes)
         return found
-
-
-def _plans(site: Site) -> _Plans:
-    found = site.handles.get(cufft, site, lambda _: _Plans())
-    assert isinstance(found, _Plans)
-    return found

@@ -26,9 +26,9 @@ from ...allocation.cached_buffers import Pool
 from ...allocation.counts import MemoryStatistics, counts_of
 from ..device.contexts import current_device, enter, forgetters
 from ..device.driver import CudaError, cu
-from ..device.streams import Stream, _capturing, relaxed
+from ..device.streams import _capturing, relaxed
 
-__all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "pin", "record", "statistics"]
+__all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "pin", "statistics"]
 
 _PORTABLE: Final = 1  # CU_MEMHOSTALLOC_PORTABLE: pinned for the contexts of all devices
 _BYTE: Final = np.dtype(np.uint8)
@@ -119,11 +119,6 @@ def block_of(array: np.ndarray) -> Any:
             return base.block
         base = base.base
     return None
-
-
-def record(block: Any, stream: Stream) -> None:
-    """Note that a copy in a stream uses pinned memory."""
-    HOST_POOL.record(block, stream)
 
 
 def pin(array: np.ndarray) -> np.ndarray:

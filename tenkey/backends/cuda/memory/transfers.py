@@ -64,7 +64,7 @@ def from_host(buffer: Buffer, array: np.ndarray, *, wait: bool = True) -> None:
     with enter(buffer.device):
         cu.cuMemcpyHtoDAsync(buffer.address, _address(array), nbytes, stream._handle)
         if block is not None:
-            pinned.record(block, stream)
+            pinned.HOST_POOL.record(block, stream)
         if wait or block is None:
             cu.cuStreamSynchronize(stream._handle)
 
@@ -84,7 +84,7 @@ class _Staging:
         """Copy bytes from an address of the host to a buffer, without waiting; the source may then change."""
         with self._lock:  # until the copy is queued, the chunk must not return to the pool
             start = self.reserve(nbytes)
-            pinned.record(pinned.block_of(self._chunk), stream)  # type: ignore[arg-type]
+            pinned.HOST_POOL.record(pinned.block_of(self._chunk), stream)  # type: ignore[arg-type]
             ctypes.memmove(start, source, nbytes)
             with enter(buffer.device):
                 cu.cuMemcpyHtoDAsync(buffer.address, start, nbytes, stream._handle)
@@ -134,7 +134,7 @@ def to_host(buffer: Buffer, array: np.ndarray, *, wait: bool = True) -> None:
     with enter(buffer.device):
         cu.cuMemcpyDtoHAsync(_address(array), buffer.address, nbytes, stream._handle)
         if block is not None:
-            pinned.record(block, stream)
+            pinned.HOST_POOL.record(block, stream)
         if wait or block is None:
             cu.cuStreamSynchronize(stream._handle)
 

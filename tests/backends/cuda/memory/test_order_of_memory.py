@@ -202,7 +202,7 @@ def memory_of_all_streams_in_one_arena(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @defect(pinned_memory_that_is_dropped_at_once)
 def pinned_memory_without_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned, "record", lambda block, stream: None)
+    monkeypatch.setattr(pinned.HOST_POOL, "record", lambda block, stream: None)
 
 
 @defect(pinned_memory_that_is_dropped_at_once)
@@ -229,7 +229,7 @@ def staging_memory_is_used_again_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @defect(more_small_copies_than_a_chunk_holds)
 def chunks_are_used_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned, "record", lambda block, stream: None)
+    monkeypatch.setattr(pinned.HOST_POOL, "record", lambda block, stream: None)
 
 
 @defect(a_copy_to_the_host_that_is_waited_for)
