@@ -230,23 +230,18 @@ _MUCH: Final = 1 << 15  # elements from which the kernel of add may be faster
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
     """Return ``x + y``, written into ``x`` with ``in_place``, which callers pass if they alone refer to ``x``."""
     a = x._data
-    if in_place:
-        if a.size >= _MUCH:
-            facet = registry.find("tk::add").facets["Pointwise"]
-            if compute_into(program_of("tk::add", facet, a.dtype, a.dtype), (a, y._data), a):
-                return x
-        try:
-            quietly(_add, a, y._data, a)
-        except RuntimeError:  # Note [A context without warnings]
-            silenced(_add, a, y._data, a)
-        return x
     if a.size >= _MUCH:
-        return registry.find("tk::add").call(x, y)  # type: ignore[no-any-return]
+        if not in_place:
+            return registry.find("tk::add").call(x, y)  # type: ignore[no-any-return]
+        facet = registry.find("tk::add").facets["Pointwise"]
+        if compute_into(program_of("tk::add", facet, a.dtype, a.dtype), (a, y._data), a):
+            return x
+    out = a if in_place else None
     try:
-        data = quietly(_add, a, y._data)
-    except RuntimeError:
-        data = silenced(_add, a, y._data)
-    return wrap(data)
+        data = quietly(_add, a, y._data, out)
+    except RuntimeError:  # Note [A context without warnings]
+        data = silenced(_add, a, y._data, out)
+    return x if in_place else wrap(data)
 
 
 def _sum_program(key: int) -> Program | None:
