@@ -244,9 +244,11 @@ def coverage(name: str) -> Coverage:
     for operator in registry:
         slot = operator.slot(entry.key)
         made_here = slot.rule == "1 direct" and id(slot.kernel) in entry.own
-        if slot.rule.startswith("2") or (made_here and _derives(operator, entry.key)):
-            facet = operator.facets.get("Inplace")
-            functional = None if facet is None else facet.functional
+        facet = operator.facets.get("Inplace")
+        functional = None if facet is None else facet.functional
+        # a derived kernel of an in-place variant runs on the device if the functional variant has one there
+        runs_there = made_here and (functional is None or functional.slot(entry.key).rule == "1 direct")
+        if slot.rule.startswith("2") or runs_there:
             whole = operator.name not in split and (functional is None or functional.name not in split)
             (derived if whole else partly).append(operator.name)
         elif not made_here and (slot.rule == "1 direct" or any(k.when is not None for k in slot.conditional)):
@@ -254,10 +256,3 @@ def coverage(name: str) -> Coverage:
     return Coverage(
         name, sorted(implemented), sorted(derived), entry.ledger.calls(), sorted(partly), entry.ledger.details()
     )  # fmt: skip
-
-
-def _derives(operator: Operator, key: DispatchKey) -> bool:
-    """Tell whether a derived kernel runs on the device: an in-place variant needs one of the functional variant."""
-    facet = operator.facets.get("Inplace")
-    functional = None if facet is None else facet.functional
-    return functional is None or functional.slot(key).rule == "1 direct"
