@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .entry_points import LibraryError, cublas, letter
+from .entry_points import LETTERS, LibraryError, cublas
 from .site import Handle, Matrix, Site
 
 __all__ = ["geqrf_batched", "getrf_batched", "getrs_batched"]
@@ -36,14 +36,14 @@ def _refuse(site: Site, function: str, status: np.ndarray) -> None:
 
 def getrf_batched(site: Site, pointers: int, first: Matrix, pivots: int, info: int, batch: int) -> None:
     """Overwrite square matrices like ``first`` with their LU factors; ``pivots`` gets int32, counted from 1."""
-    _call(site, f"{letter(first.dtype)}getrf_batched", first.rows, pointers, first.leading, pivots, info, batch)
+    _call(site, f"{LETTERS[first.dtype.name]}getrf_batched", first.rows, pointers, first.leading, pivots, info, batch)
 
 
 def getrs_batched(
     site: Site, pointers: int, first: Matrix, pivots: int, others: int, b: Matrix, transposed: bool, batch: int
 ) -> None:
     """Overwrite right-hand sides like ``b`` with the solutions for factorized matrices, or for their transposes."""
-    status, function = np.zeros(1, np.int32), f"{letter(first.dtype)}getrs_batched"
+    status, function = np.zeros(1, np.int32), f"{LETTERS[first.dtype.name]}getrs_batched"
     _call(
         site, function, int(transposed), first.rows, b.columns, pointers, first.leading, pivots, others, b.leading,
         status.ctypes.data, batch,
@@ -53,6 +53,6 @@ def getrs_batched(
 
 def geqrf_batched(site: Site, pointers: int, first: Matrix, taus: int, batch: int) -> None:
     """Overwrite matrices like ``first`` with R and Householder vectors; ``taus`` are addresses in device memory."""
-    status, function = np.zeros(1, np.int32), f"{letter(first.dtype)}geqrf_batched"
+    status, function = np.zeros(1, np.int32), f"{LETTERS[first.dtype.name]}geqrf_batched"
     _call(site, function, first.rows, first.columns, pointers, first.leading, taus, status.ctypes.data, batch)
     _refuse(site, function, status)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .entry_points import LibraryError, cublaslt, data_type
+from .entry_points import DATA_TYPES, LibraryError, cublaslt
 from .site import Handle, Site
 
 __all__ = ["Factor", "multiply"]
@@ -95,14 +95,14 @@ def _prepare(
 ) -> _Prepared:
     compute, scale = _COMPUTE[dtype.name]
     call, name = cublaslt, site.operator
-    operation = call(name, "matmul_desc_create", compute, data_type(np.dtype(scale)))
+    operation = call(name, "matmul_desc_create", compute, DATA_TYPES[scale])
     layouts: list[int] = []
     preference = call(name, "matmul_preference_create")
     try:
         for attribute, x in ((_TRANSA, factors[0]), (_TRANSB, factors[1])):
             _set(site, "matmul_desc_set_attribute", operation, attribute, np.array([x.transposed], np.int32))
         for x in factors:
-            layouts.append(call(name, "matrix_layout_create", data_type(dtype), x.rows, x.columns, x.leading))
+            layouts.append(call(name, "matrix_layout_create", DATA_TYPES[dtype.name], x.rows, x.columns, x.leading))
             _set(site, "matrix_layout_set_attribute", layouts[-1], _BATCH_COUNT, np.array([batch], np.int32))
             _set(site, "matrix_layout_set_attribute", layouts[-1], _BATCH_OFFSET, np.array([x.distance], np.int64))
         _set(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .entry_points import cusolver, data_type, letter
+from .entry_points import DATA_TYPES, LETTERS, cusolver
 from .site import Handle, Matrix, Site
 
 __all__ = [
@@ -50,7 +50,7 @@ def _run(site: Site, function: str, given: tuple[Any, ...], query: tuple[Any, ..
 
 def getrf(site: Site, a: Matrix, pivots: int, info: int) -> None:
     """Overwrite a matrix with its LU factors; ``pivots`` gets the exchanged rows, int64, counted from 1."""
-    kind = data_type(a.dtype)
+    kind = DATA_TYPES[a.dtype.name]
     head = (a.rows, a.columns, kind, a.address, a.leading)
     _run(site, "xgetrf", (*head, pivots, kind), (*head, kind), info)
 
@@ -58,7 +58,7 @@ def getrf(site: Site, a: Matrix, pivots: int, info: int) -> None:
 def getrs(site: Site, a: Matrix, pivots: int, b: Matrix, transposed: bool, info: int) -> None:
     """Overwrite ``b`` with the solution for the matrix that :func:`getrf` has factorized, or for its transpose."""
     handle = _handle(site)
-    kind = data_type(a.dtype)
+    kind = DATA_TYPES[a.dtype.name]
     with handle.lock:
         cusolver(
             site.operator, "xgetrs", handle.value, handle.extra, _TRANSPOSED if transposed else 0, a.rows, b.columns,
@@ -70,13 +70,13 @@ def laswp(site: Site, a: Matrix, pivots: int, count: int) -> None:
     """Exchange the rows of a matrix as ``count`` pivots say, int32, counted from 1."""
     handle = _handle(site)
     with handle.lock:
-        function = f"{letter(a.dtype)}laswp"
+        function = f"{LETTERS[a.dtype.name]}laswp"
         cusolver(site.operator, function, handle.value, a.columns, a.address, a.leading, 1, count, pivots, 1)
 
 
 def potrf(site: Site, a: Matrix, part: int, info: int) -> None:
     """Overwrite one triangle of a Hermitian matrix with its Cholesky factor; the other one is not read."""
-    kind = data_type(a.dtype)
+    kind = DATA_TYPES[a.dtype.name]
     _run(site, "xpotrf", (part, a.rows, kind, a.address, a.leading, kind), None, info)
 
 
@@ -88,20 +88,20 @@ def potrf_batched(site: Site, pointers: int, first: Matrix, part: int, info: int
     handle = _handle(site)
     with handle.lock:
         cusolver(
-            site.operator, f"{letter(first.dtype)}potrf_batched", handle.value, part, first.rows, pointers,
+            site.operator, f"{LETTERS[first.dtype.name]}potrf_batched", handle.value, part, first.rows, pointers,
             first.leading, info, batch,
         )  # fmt: skip
 
 
 def geqrf(site: Site, a: Matrix, tau: int, info: int) -> None:
     """Overwrite a matrix with R and the vectors of Householder reflections, whose factors go to ``tau``."""
-    kind = data_type(a.dtype)
+    kind = DATA_TYPES[a.dtype.name]
     _run(site, "xgeqrf", (a.rows, a.columns, kind, a.address, a.leading, kind, tau, kind), None, info)
 
 
 def orgqr(site: Site, a: Matrix, reflections: int, tau: int, info: int) -> None:
     """Overwrite a matrix, whose first columns hold reflections, with the columns of their product."""
-    name = f"{letter(a.dtype)}{'ung' if a.dtype.kind == 'c' else 'org'}qr"
+    name = f"{LETTERS[a.dtype.name]}{'ung' if a.dtype.kind == 'c' else 'org'}qr"
     handle = _handle(site)
     given = (handle.value, a.rows, a.columns, reflections, a.address, a.leading, tau)
     with handle.lock:
@@ -116,7 +116,7 @@ def gesvd(site: Site, a: Matrix, s: int, u: Matrix | None, vh: Matrix | None, in
 
     ``a`` has at least as many rows as columns. A square ``u`` gets all vectors, else the first ones.
     """
-    kind, real = data_type(a.dtype), _REAL[a.dtype.name]
+    kind, real = DATA_TYPES[a.dtype.name], _REAL[a.dtype.name]
     jobs = [ord("N"), ord("N")]
     places: list[Any] = []
     for which, x in enumerate((u, vh)):
@@ -135,7 +135,7 @@ def gesvdj_batched(site: Site, a: Matrix, s: int, u: Matrix | None, v: Matrix | 
     destroyed.
     """
     handle = _handle(site)
-    name = f"{letter(a.dtype)}gesvdj_batched"
+    name = f"{LETTERS[a.dtype.name]}gesvdj_batched"
     places = [0, a.rows, 0, a.columns] if u is None or v is None else [u.address, u.leading, v.address, v.leading]
     given = (handle.value, 0 if u is None else 1, a.rows, a.columns, a.address, a.leading, s, *places)
     with handle.lock:
@@ -151,13 +151,13 @@ def gesvdj_batched(site: Site, a: Matrix, s: int, u: Matrix | None, v: Matrix | 
 
 def syevd(site: Site, a: Matrix, w: int, vectors: bool, part: int, info: int) -> None:
     """Compute ascending eigenvalues of a Hermitian matrix, of which one triangle is read; ``a`` gets the vectors."""
-    kind, real = data_type(a.dtype), _REAL[a.dtype.name]
+    kind, real = DATA_TYPES[a.dtype.name], _REAL[a.dtype.name]
     _run(site, "xsyevd", (int(vectors), part, a.rows, kind, a.address, a.leading, real, w, kind), None, info)
 
 
 def syev_batched(site: Site, a: Matrix, w: int, vectors: bool, part: int, info: int, batch: int) -> None:
     """Compute as :func:`syevd` does for a contiguous stack of matrices like ``a``."""
-    kind, real = data_type(a.dtype), _REAL[a.dtype.name]
+    kind, real = DATA_TYPES[a.dtype.name], _REAL[a.dtype.name]
     given = (int(vectors), part, a.rows, kind, a.address, a.leading, real, w, kind)
     _run(site, "xsyev_batched", given, (*given, batch), info, batch)
 
@@ -168,7 +168,7 @@ def geev(site: Site, a: Matrix, w: int, vectors: Matrix | None, info: int) -> No
     All numbers have one dtype, as in LAPACK. For a real matrix ``w`` gets the real parts, then the imaginary parts, and
     the vectors of a conjugate pair are real and imaginary part in two columns.
     """
-    kind = data_type(a.dtype)
+    kind = DATA_TYPES[a.dtype.name]
     none = (kind, 0, a.rows)
     place = none if vectors is None else (kind, vectors.address, vectors.leading)
     wanted = 0 if vectors is None else 1

@@ -18,6 +18,7 @@ from ....dispatch.errors import TenkeyError
 
 __all__ = [
     "DATA_TYPES",
+    "LETTERS",
     "Library",
     "LibraryError",
     "LibraryMissingError",
@@ -25,15 +26,14 @@ __all__ = [
     "cublaslt",
     "cufft",
     "cusolver",
-    "data_type",
-    "letter",
 ]
 
-# cudaDataType_t, library_types.h
+# the numbers of dtypes in cudaDataType_t, library_types.h
 DATA_TYPES: Final = {
     "float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5, "bfloat16": 14, "int8": 3, "int32": 10,
 }  # fmt: skip
-_LETTERS: Final = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+# of dtypes, in the names of BLAS and LAPACK
+LETTERS: Final = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 class LibraryError(TenkeyError, RuntimeError):
@@ -91,13 +91,3 @@ cublas: Final = Library("cuBLAS", "cublas", "nvidia-cublas")
 cublaslt: Final = Library("cuBLASLt", "cublasLt", "nvidia-cublas")
 cufft: Final = Library("cuFFT", "cufft", "nvidia-cufft")
 cusolver: Final = Library("cuSOLVER", "cusolverDn", "nvidia-cusolver")
-
-
-def data_type(dtype: Any) -> int:
-    """Return the number of a dtype in ``cudaDataType_t``."""
-    return DATA_TYPES[dtype.name]
-
-
-def letter(dtype: Any) -> str:
-    """Return the letter of a dtype in the names of BLAS and LAPACK."""
-    return _LETTERS[dtype.name]

@@ -13,10 +13,12 @@ from ....core.device import Device
 from ....core.tree import tensors_in
 from ....dispatch.local_state import silently
 from ....dispatch.registry import registry
+from ....ops.declare import TensorSpec
 from ...external.fallback import check_devices
 from ...external.templates import Copier
 from . import fft_kernels, linear_systems, matrix_functions, orthogonal, spectral
 from .large_products import large_product
+from .matrix_tools import filled
 from .site import Handles, Place, Site
 
 __all__ = ["OPERATORS", "Libraries"]
@@ -44,6 +46,12 @@ OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 }
 """Functions ``kernel(site, spec, *args)`` by operator; ``spec`` is what the operator's rule says of the results."""
 
+_ZEROS: Final = frozenset([
+    linear_systems.inv, linear_systems.cholesky, matrix_functions.pinv, matrix_functions.matrix_rank,
+    matrix_functions.adjugate, matrix_functions.matrix_exp, spectral.svdvals, spectral.eigh, spectral.eigvalsh,
+    spectral.eig, spectral.eigvals,
+])  # fmt: skip
+"""Functions of one tensor that are not called without elements: then the results, as far as there are any, are 0."""
 _SHOWN: Final = {"lu_factors": "linalg.lu"}
 
 
@@ -76,9 +84,13 @@ class Libraries:
             operator = registry.find(name)
             check_devices(operator, args, kwargs)
             spec = operator.facets["Meta"].rule(*args, **kwargs)
-            device = next(x.device for x in tensors_in((args, kwargs)) if x.device.backend is self._backend)
-            with self._place.entered(device.index):
-                return silently(function, self.site(shown, device), spec, *args, **kwargs)
+            x = next(x for x in tensors_in((args, kwargs)) if x.device.backend is self._backend)
+            site = self.site(shown, x.device)
+            with self._place.entered(x.device.index):
+                if function in _ZEROS and not x.size:
+                    made = [filled(site, *one) for one in ([spec] if isinstance(spec, TensorSpec) else spec)]
+                    return made[0] if len(made) == 1 else tuple(made)
+                return silently(function, site, spec, *args, **kwargs)
 
         parameters = [*inspect.signature(function).parameters.values()][2:]
         kernel.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

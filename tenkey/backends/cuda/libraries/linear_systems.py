@@ -93,8 +93,6 @@ def solved(site: Site, factors: Factors, b: Tensor, *, transposed: bool) -> None
 def inv(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_inv``: the library sees A^T and finds its inverse."""
     dtype = compute_dtype(site.operator, x.dtype)
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     factors = factorized(site, stacked(fresh(site, x, dtype)))
     found = identity(site, factors.lu.shape, dtype)
     solved(site, factors, found, transposed=False)
@@ -200,8 +198,6 @@ def _order(site: Site, pivots: Tensor, rows: int) -> Tensor:
 
 def cholesky(site: Site, spec: Any, x: Tensor, *, upper: bool = False) -> Tensor:
     """Implement ``tk::linalg_cholesky``: the library sees A^T, whose upper factor is the transpose of the lower one."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     a = stacked(fresh(site, x, compute_dtype(site.operator, x.dtype)))
     batch, n, _ = a.shape
     info = status(site, batch)

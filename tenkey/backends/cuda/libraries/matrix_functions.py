@@ -47,8 +47,6 @@ def _divided(site: Site, x: Tensor, given: tuple[Tensor, ...], rtol: Tensor | No
 
 def pinv(site: Site, spec: Any, x: Tensor, *, rtol: Tensor | None = None) -> Tensor:
     """Implement ``tk::linalg_pinv``."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     v, uh = _divided(site, x, (x,), rtol)
     return as_dtype(matmul(v, uh), spec.dtype)
 
@@ -64,16 +62,12 @@ def lstsq(site: Site, spec: Any, x1: Tensor, x2: Tensor, rtol: Tensor | None = N
 
 def matrix_rank(site: Site, spec: Any, x: Tensor, *, rtol: Tensor | None = None) -> Tensor:
     """Implement ``tk::linalg_matrix_rank``."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     s = singular_values(site, x, (x,))
     return sum_(cast(s > _cutoff(s, x, rtol), dtypes.int64), axis=-1)
 
 
 def adjugate(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_adjugate``: Note [Determinants of singular matrices]."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     u, s, vh = decomposed(site, x, (x,), full=True)
     n = s.shape[-1]
     # products of all singular values except one, without division: of those before it and of those after it
@@ -98,8 +92,6 @@ _THETA: Final = 5.371920351148152
 
 def matrix_exp(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_matrix_exp`` in double precision; the number of squarings comes back to the host."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     wide = dtypes.complex128 if x.dtype.kind == "c" else dtypes.float64
     a = stacked(fresh(site, x, wide))
     norm = max_(sum_(abs_(a), axis=-2), axis=-1)

@@ -131,8 +131,6 @@ def svd(site: Site, spec: Any, x: Tensor, full_matrices: bool = True) -> tuple[T
 
 def svdvals(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_svdvals``."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     return as_dtype(singular_values(site, x, (x,)), spec.dtype)
 
 
@@ -162,8 +160,6 @@ def _eigh(site: Site, x: Tensor, *, vectors: bool) -> tuple[Tensor, Tensor]:
 def eigh(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Implement ``tk::lapack_eigh``."""
     values, vectors = spec
-    if not x.size:
-        return filled(site, values.shape, values.dtype), filled(site, vectors.shape, vectors.dtype)
     w, a = _eigh(site, x, vectors=True)
     v = turned(a)
     return as_dtype(w, values.dtype), as_dtype(conj(v) if v.dtype.kind == "c" else v, vectors.dtype)
@@ -171,8 +167,6 @@ def eigh(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def eigvalsh(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_eigvalsh``."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     return as_dtype(_eigh(site, x, vectors=False)[0], spec.dtype)
 
 
@@ -213,8 +207,6 @@ def _conjugate_pairs(rows: Tensor, imaginary: Tensor) -> Tensor:
 def eig(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Implement ``tk::lapack_eig``."""
     values, vectors = spec
-    if not x.size:
-        return filled(site, values.shape, values.dtype), filled(site, vectors.shape, vectors.dtype)
     w, rows = _eig(site, x, vectors=True)
     assert rows is not None
     found = turned(reshape(rows, vectors.shape))
@@ -223,7 +215,5 @@ def eig(site: Site, spec: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def eigvals(site: Site, spec: Any, x: Tensor) -> Tensor:
     """Implement ``tk::linalg_eigvals``."""
-    if not x.size:
-        return filled(site, spec.shape, spec.dtype)
     w, _ = _eig(site, x, vectors=False)
     return cast(reshape(w, spec.shape), spec.dtype)
