@@ -29,6 +29,7 @@ from ..device.prepared_launches import prepared, prepared_into
 from .emission import TYPES, parts_count, to_numba
 from .launches import Launcher, address, is_row, number, reach, steps, word
 from .places import inner
+from .registers import register_of
 
 __all__ = ["element_source", "kernel_name", "pointwise", "row_source", "strided_source"]
 
@@ -46,10 +47,6 @@ def element_source(scalar: ScalarFunction, operands: Sequence[np.dtype], result:
     """Return the device function of a scalar function for operands of these dtypes."""
     parameters = {p: str(dtype) for p, dtype in zip(scalar.parameters, operands, strict=True)}
     return to_numba(scalar.expression, parameters, dtype=str(scalar.dtype), result=str(result), name=name)
-
-
-def _parts(name: str, dtype: np.dtype) -> list[str]:
-    return [name] if parts_count(str(dtype)) == 1 else [f"{name}_re", f"{name}_im"]
 
 
 class _Form:
@@ -71,7 +68,7 @@ class _Form:
 
     def add_number(self, name: str, dtype: np.dtype) -> None:
         """Add the parameters of a number."""
-        for part in _parts(name, dtype):
+        for part in register_of(str(dtype)).names(name):
             self.add(part, TYPES[str(dtype)])
 
     def call(self, values: Sequence[str], indices: Sequence[str]) -> str:
@@ -124,8 +121,8 @@ def row_source(
         for k, operand in enumerate(operands):
             name = f"x{k}"
             place = at if parts_count(str(operand.dtype)) == 1 else f"wrap_add({at}, {at})"
-            is_number = operand.is_number
-            values += _parts(name, operand.dtype) if is_number else form.loaded(name, operand.dtype, place)
+            parts = register_of(str(operand.dtype)).names(name)
+            values += parts if operand.is_number else form.loaded(name, operand.dtype, place)
         place = at if parts_count(str(result)) == 1 else f"wrap_add({at}, {at})"
         return form.stored(place, form.call(values, indices))
 
@@ -137,7 +134,7 @@ def row_source(
     for k, operand in enumerate(operands):
         if operand.is_number:
             for lane in lanes:
-                lane += _parts(f"x{k}", operand.dtype)
+                lane += register_of(str(operand.dtype)).names(f"x{k}")
             continue
         text, names = _vector_loads(f"x{k}", operand.dtype)
         lines += inner(text)
@@ -215,7 +212,7 @@ def strided_source(
     values: list[str] = []
     for k, operand in enumerate(operands):
         if operand.is_number:
-            values += _parts(f"x{k}", operand.dtype)
+            values += register_of(str(operand.dtype)).names(f"x{k}")
         else:
             lines.append(f"x{k}_at = {places[f'x{k}']}")
             values += form.loaded(f"x{k}", operand.dtype, f"x{k}_at")
