@@ -62,10 +62,12 @@ class Recording:
 
         Raises CaptureError where the block does what a graph cannot contain, and what the block raises.
         """
+        from cuda.bindings import driver
+
         handle, self.device = stream.handle, stream.device
         _destroy_gone()
         with enter(self.device), self.pool.active(), stream:
-            cu.cuStreamBeginCapture(handle, _capture_mode())
+            cu.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode(_THREAD_LOCAL))
             _capturing[handle] = stream
             try:
                 yield
@@ -104,12 +106,6 @@ class Recording:
             cu.cuGraphLaunch(self._graph, stream.handle)
         expect_reports(self.device)
         self.last = stream
-
-
-def _capture_mode() -> Any:
-    from cuda.bindings import driver
-
-    return driver.CUstreamCaptureMode(_THREAD_LOCAL)
 
 
 def _let_go(pool: PrivatePool, graph: int | None) -> None:
@@ -174,13 +170,13 @@ class StepGraph:
             self._captured[key] = None
             return result
         tensors = [x for x in given if isinstance(x, Tensor)]
-        stream = current_stream(_device_of(tensors))
+        stream = current_stream(next((x.device.index for x in tensors if x.device.type == "cuda"), None))
         captured = self._captured[key]
         if captured is None:
             captured = self._captured[key] = self._capture(args, kwargs, given, stream)
         captured.recording.follow(stream)
         for static, x in zip(captured.inputs, tensors, strict=True):
-            silently(_copy, static, x)
+            silently(registry.find("tk::copy_").call, static, x)
         if captured.recording.last is not stream:
             for window in captured.kept:
                 window.device.backend.record_stream(window.buffer, stream)
@@ -257,14 +253,6 @@ class StepGraph:
             )
         windows = [*kept.windows.values(), *[x._data for x in statics if x._data.__class__ is StridedArray]]
         return _Captured(recording, statics, result, flatten(result), windows)
-
-
-def _device_of(tensors: list[Tensor]) -> int | None:
-    return next((x.device.index for x in tensors if x.device.type == "cuda"), None)
-
-
-def _copy(target: Tensor, source: Tensor) -> None:
-    registry.find("tk::copy_").call(target, source)
 
 
 def _clone(x: Tensor) -> Tensor:
