@@ -45,11 +45,6 @@ def _tile_for(batch: int, rows: int, columns: int, sums: str, parts: int) -> Til
     return MEDIUM if least > 32 else NARROW
 
 
-def _fills_tensor_cores(rows: int, columns: int, inner: int) -> bool:
-    """Tell whether most of a tile is used."""
-    return min(rows, columns) >= 64 and inner >= 16
-
-
 def matmul(
     backend: Any, dtype: np.dtype, epilogue: ScalarFunction | None, operands: Sequence[Operand], result: np.dtype
 ) -> Callable[..., None] | None:
@@ -71,7 +66,7 @@ def matmul(
         windows = [x for x in inputs if x.__class__ is StridedArray]
         kind = offset_type(out, a, b, *windows)
         by_rows = (steps(a)[2] <= steps(a)[1] or a.shape[1] == 1, steps(b)[2] <= steps(b)[1] or b.shape[1] == 1)
-        is_for_tensor_cores = dtype.name in _HALVES and _fills_tensor_cores(rows, columns, inner)
+        is_for_tensor_cores = dtype.name in _HALVES and min(rows, columns) >= 64 and inner >= 16  # fills most of a tile
         tile = TENSOR_TILE if is_for_tensor_cores else _tile_for(batch, rows, columns, sums, parts)
         down, across = blocks(rows, tile.rows), blocks(columns, tile.columns)
         given = [value for window in (out, a, b) for value in (window, *steps(window))]
