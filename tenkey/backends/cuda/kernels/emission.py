@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 from typing_extensions import override
@@ -38,14 +38,7 @@ def parts_count(dtype: str) -> int:
     return 2 if dtype.startswith("complex") else 1
 
 
-@dataclass(frozen=True)
-class _Language:
-    name: str
-    types: Mapping[str, str]
-    index: str = "int64"
-
-
-_LANGUAGE: Final = _Language("numba.cuda", TYPES)
+_LANGUAGE: Final = SimpleNamespace(name="numba.cuda", types=TYPES, index="int64")
 # Names in the scope of kernels: numba's types, modules, and intrinsics that occur in the source of an expression.
 _SCOPE: Final = frozenset([
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "cuda",
