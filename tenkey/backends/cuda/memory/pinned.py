@@ -27,21 +27,12 @@ from ...allocation.counts import MemoryStatistics, counts_of
 from ..device.contexts import current_device, enter, forgetters
 from ..device.driver import CudaError, cu
 from ..device.streams import _capturing, relaxed
+from .segments import Buffer
 
 __all__ = ["HOST_POOL", "PinnedMemory", "allocate", "block_of", "pin", "statistics"]
 
 _PORTABLE: Final = 1  # CU_MEMHOSTALLOC_PORTABLE: pinned for the contexts of all devices
 _BYTE: Final = np.dtype(np.uint8)
-
-
-class _PinnedBlock:
-    """Memory that the driver gave."""
-
-    __slots__ = ("address", "size")
-
-    def __init__(self, address: int, size: int) -> None:
-        self.address = address
-        self.size = size
 
 
 class _PinnedHost:
@@ -50,12 +41,12 @@ class _PinnedHost:
     def current_stream(self, device: int = 0) -> None:
         """Return None: host memory belongs to no queue."""
 
-    def allocate(self, nbytes: int, device: int = 0) -> _PinnedBlock:
+    def allocate(self, nbytes: int, device: int = 0) -> Buffer:
         """Return new pinned memory. Raises MemoryError where the system has none."""
         with enter(current_device()), relaxed() if _capturing else contextlib.nullcontext():
-            return _PinnedBlock(int(cu.cuMemHostAlloc(nbytes, _PORTABLE)), nbytes)
+            return Buffer(int(cu.cuMemHostAlloc(nbytes, _PORTABLE)), nbytes, device)
 
-    def free(self, buffer: _PinnedBlock) -> None:
+    def free(self, buffer: Buffer) -> None:
         """Return memory to the system."""
         with enter(current_device()):
             cu.cuMemFreeHost(buffer.address)
@@ -82,7 +73,7 @@ class PinnedMemory(HostMemory):
 
     __slots__ = ("block", "end")
     pinned = True
-    block: _PinnedBlock
+    block: Buffer
     end: Callable[[], None]
 
     def __del__(self, ended: Callable[[], bool] = sys.is_finalizing) -> None:
