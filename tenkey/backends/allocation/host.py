@@ -118,8 +118,6 @@ _counts: Final[Counts] = HOST.counts
 _add: Final = _counts.add
 _hold: Final = _counts.hold
 _take: Final = HOST.pool.take
-_admit: Final = _counts.admit
-_empty_cache: Final = HOST.empty_cache
 
 
 def _has_fields() -> bool:
@@ -177,7 +175,7 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype, operator: str | None = Non
             memory = HostMemory(nbytes + _LINE, _BYTE)
         elif nbytes < REUSED:
             if _counts.limit is not None:
-                _admit(nbytes, _empty_cache)
+                _counts.admit(nbytes, HOST.empty_cache)
             memory = HostMemory(nbytes + _LINE, _BYTE)
             _hold(memory, nbytes, calling_operator() if operator is None else operator)
         else:
