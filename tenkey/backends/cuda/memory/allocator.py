@@ -35,7 +35,7 @@ from ..device.contexts import attribute, enter
 from ..device.driver import CudaError, OutOfMemoryError, cu
 from ..device.streams import _capturing, relaxed
 from .memory_counters import Counters
-from .memory_history import History, frames_here, segment_rows, trace_rows
+from .memory_history import History, segment_rows, trace_rows
 from .segments import PENDING, USED, Arena, Block, Segment, segment_size
 
 __all__ = ["DeviceAllocator", "PrivatePool", "active_pool"]
@@ -125,8 +125,10 @@ class DeviceAllocator:
                 tally.taken_bytes += block.size
                 tally.taken_requested += nbytes
                 tally.changed = True
-                if self.history is not None:
-                    self._note_taken(block)
+                history = self.history
+                if history is not None:
+                    block.frames = history.frames()
+                    history.note("alloc", *self._place(block), block.frames, block.segment.arena.pool_id)
                 return block
             finally:
                 self._busy = False
@@ -438,14 +440,6 @@ class DeviceAllocator:
         with self._lock:
             self._settled()
             self.history = history
-
-    # ---- history
-
-    def _note_taken(self, block: Block) -> None:
-        history = self.history
-        assert history is not None
-        block.frames = frames_here(2) if history.stacks else ()
-        history.note("alloc", *self._place(block), block.frames, block.segment.arena.pool_id)
 
     def _place(self, block: Block) -> tuple[int, int, int]:
         return block.address, block.requested, block.segment.arena.stream

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from .segments import PENDING, USED, Segment
 
-__all__ = ["Entry", "History", "described", "dump", "frames_here", "segment_rows", "trace_rows"]
+__all__ = ["Entry", "History", "described", "dump", "segment_rows", "trace_rows"]
 
 Frames = tuple[tuple[CodeType, int], ...]
 
@@ -50,8 +50,13 @@ class History:
         self.entries: deque[Entry] = deque(maxlen=most)
 
     def frames(self) -> Frames:
-        """Return the stack of the program at the caller of the caller, if stacks are kept."""
-        return frames_here(2) if self.stacks else ()
+        """Return the stack of the program from the caller on, the innermost first, if stacks are kept."""
+        frame: FrameType | None = sys._getframe(1) if self.stacks else None
+        found = []
+        while frame is not None:
+            found.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        return tuple(found)
 
     def note(
         self, action: str, address: int, size: int, stream: int, frames: Frames, pool: tuple[int, int] = (0, 0)
@@ -59,16 +64,6 @@ class History:
         """Append an event."""
         if self.events:
             self.entries.append(Entry(action, address, size, stream, frames, time.time_ns() // 1000, pool))
-
-
-def frames_here(skip: int = 1) -> Frames:
-    """Return the stack of the program as code objects and lines, the innermost first, without ``skip`` frames."""
-    frame: FrameType | None = sys._getframe(skip)
-    found = []
-    while frame is not None:
-        found.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)
 
 
 def described(frames: Frames | None) -> list[dict[str, Any]]:
