@@ -60,11 +60,7 @@ class CudaBackend(CudaMemory):
     why_unavailable = staticmethod(driver.missing)
     device_count = staticmethod(contexts.device_count)
     current_device = staticmethod(contexts.current_device)
-
-    @override
-    def synchronize(self, device: int = 0) -> None:
-        """Wait until all work on a device is done."""
-        streams.synchronize(device)
+    synchronize = staticmethod(streams.synchronize)
 
     @override
     def stream(self, device: int = 0) -> streams.Stream:

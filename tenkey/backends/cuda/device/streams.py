@@ -112,7 +112,13 @@ class Stream(runtime.Stream):
         index = index_of(device)
         context_of(index)  # raises for an index out of range
         idle = _idle_streams.setdefault((index, priority), deque())
-        self._set(index, _taken_stream(idle, index, priority), priority, idle)
+        try:
+            handle = idle.popleft()
+        except IndexError:
+            with enter(index):
+                handle = int(cu.cuStreamCreateWithPriority(_INDEPENDENT, priority))
+            _all_handles.setdefault(index, []).append(handle)
+        self._set(index, handle, priority, idle)
 
     def _set(self, device: int, handle: int, priority: int, idle: deque[int] | None) -> None:
         self.device = device
@@ -280,7 +286,10 @@ class Event(runtime.Event):
         with enter(self.device):
             if not self._handle:
                 self._idle = _idle_events.setdefault((self.device, self._flags), deque())
-                self._handle = _taken_event(self._idle, self._flags)
+                try:
+                    self._handle = self._idle.popleft()
+                except IndexError:
+                    self._handle = int(cu.cuEventCreate(self._flags))
             cu.cuEventRecord(self._handle, where._handle)
         self._stream = where  # its handle is not used again while the event is waited for
 
@@ -368,7 +377,7 @@ def device_of(handle: int) -> int:
     return next((device for device, handles in _all_handles.items() if handle in handles), current_device())
 
 
-def synchronize(device: int) -> None:
+def synchronize(device: int = 0) -> None:
     """Wait until all work on a device is done. Streams that another thread captures are left out."""
     if _capturing:
         refuse_in_capture("synchronize", "cannot wait for work that is only recorded", current_stream(device))
@@ -432,23 +441,6 @@ def forget() -> None:
 
 
 forgetters.append(forget)
-
-
-def _taken_stream(idle: deque[int], device: int, priority: int) -> int:
-    try:
-        return idle.popleft()
-    except IndexError:
-        with enter(device):
-            made = int(cu.cuStreamCreateWithPriority(_INDEPENDENT, priority))
-        _all_handles.setdefault(device, []).append(made)
-        return made
-
-
-def _taken_event(idle: deque[int], flags: int) -> int:
-    try:
-        return idle.popleft()
-    except IndexError:
-        return int(cu.cuEventCreate(flags))
 
 
 def _is_done(ask: Any, handle: int) -> bool:
