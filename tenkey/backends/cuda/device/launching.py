@@ -191,9 +191,7 @@ class Kernel:
                 f"[{self._name}] got the block {block!r} for the kernel {self.source.name!r}, which is compiled for at "
                 f"most {self.source.threads} threads: use a smaller block, or raise `threads` of its source."
             )
-        most = [attribute(f"MAX_GRID_DIM_{axis}") for axis in "XYZ"] + [
-            attribute(f"MAX_BLOCK_DIM_{axis}") for axis in "XYZ"
-        ]
+        most = [attribute(f"MAX_{what}_DIM_{axis}") for what in ("GRID", "BLOCK") for axis in "XYZ"]
         if any(n > limit for n, limit in zip(counts, most)):
             raise ValueError(
                 f"[{self._name}] got the grid {grid!r} and the block {block!r} for the kernel {self.source.name!r}, "
