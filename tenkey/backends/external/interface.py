@@ -367,7 +367,7 @@ class Backend:
         if self.caching:
             buffer, free = pool_of(self).take(nbytes, target.index)
         else:
-            counts_of(self, target.index).admit(nbytes, nothing_to_spare)
+            counts_of(self, target.index).admit(nbytes, lambda: None)  # nothing is kept that could be freed
             buffer = self.allocate(nbytes, target.index)
         if buffer is None:
             raise TypeError(
@@ -398,10 +398,6 @@ def pool_of(backend: Backend) -> Pool:
 
     found = backend.__dict__.get("_pool")
     return found or backend.__dict__.setdefault("_pool", backend._make_pool(finish))  # type: ignore[no-any-return]
-
-
-def nothing_to_spare() -> None:
-    """Free nothing: a backend that is not ``caching`` keeps nothing."""
 
 
 def extent(data: StridedArray) -> int:
