@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -78,21 +79,17 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, rtol: Any = None) 
 _EIG_IS_COMPLEX: Final = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 
 
-def _eig_real(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return ``eig`` or ``eigvals`` of the NumPy that is installed.
+def _eig_real(name: str, a: Any) -> Any:
+    """Call ``eig`` or ``eigvals`` as the NumPy that is installed does.
 
     Before NumPy 2.5, results are real for real numbers without complex eigenvalues.
     """
-
-    def function(a: Any) -> Any:
-        found = call(a)
-        values = found[0] if isinstance(found, tuple) else found
-        if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(op("any")(op("imag")(values) != 0)):
-            return found
-        real = op("real")
-        return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
-
-    return function
+    found = op(name)(a)
+    values = found[0] if isinstance(found, tuple) else found
+    if _EIG_IS_COMPLEX or a.dtype.kind == "c" or bool(op("any")(op("imag")(values) != 0)):
+        return found
+    real = op("real")
+    return type(found)(*map(real, found)) if isinstance(found, tuple) else real(found)
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
@@ -162,15 +159,11 @@ def _einsum(*operands: Any, optimize: Any = False, dtype: Any = None) -> Any:
     return contractions.einsum(*given, optimize=True if optimize is False else optimize)
 
 
-def _planes(name: str) -> Callable[..., Any]:
-    """Return a transform along two axes, which for ``axes=None`` are all."""
-
-    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
-        if axes is None:
-            return op(f"fft_{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
-        return getattr(functions, name)(a, s, axes, norm)
-
-    return function
+def _planes(name: str, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """Call a transform along two axes, which for ``axes=None`` are all."""
+    if axes is None:
+        return op(f"fft_{name[:-1]}n")(a, s, None, "backward" if norm is None else norm)
+    return getattr(functions, name)(a, s, axes, norm)
 
 
 # ---- parts, tests and rounding
@@ -224,8 +217,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.qr": _qr,
     "linalg.matrix_rank": _rank,
     "linalg.pinv": _pinv,
-    "linalg.eig": _eig_real(lambda a: op("linalg_eig")(a)),
-    "linalg.eigvals": _eig_real(lambda a: op("linalg_eigvals")(a)),
+    "linalg.eig": partial(_eig_real, "linalg_eig"),
+    "linalg.eigvals": partial(_eig_real, "linalg_eigvals"),
     "linalg.cond": _cond,
     "linalg.lstsq": _lstsq,
     "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
@@ -234,7 +227,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.matrix_transpose": lambda x: op("matrix_transpose")(x),
     "linalg.cross": lambda x1, x2, axis=-1: op("linalg_cross")(x1, x2, axis=axis),
     "cross": cross_products.cross_along,
-    **{f"fft.{name}": _planes(name) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
+    **{f"fft.{name}": partial(_planes, name) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
     **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
     **{name: getattr(windows, name) for name in windows.__all__},
     "real": lambda val: op("real")(val) if val.dtype.kind == "c" else val,

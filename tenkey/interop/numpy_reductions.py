@@ -9,6 +9,7 @@ Guarded by ``tests/numpy/test_table_mathematics.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -26,37 +27,25 @@ def _refuse(name: str, given: dict[str, Any]) -> None:
         raise NotImplementedError(f"[{name}] of complex numbers does not take {', '.join(given)}.")
 
 
-def _masked(name: str) -> Callable[..., Any]:
-    def function(a: Any, axis: Any = None, where: Any = True, **options: Any) -> Any:
-        return masked_reduction(name, a, axis, where=where, **options)
-
-    return function
-
-
-def _extreme(name: str) -> Callable[..., Any]:
-    smallest, plain, skips_nan = name.endswith("min"), _masked(name), name.startswith("nan")
-
-    def function(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Any:
-        a = as_tensor(a)
-        if a.dtype.kind != "c":
-            return plain(a, axis, where, keepdims=keepdims, **({} if initial is None else {"initial": initial}))
-        _refuse(name, {"initial=": initial, "where=": where})
-        if not skips_nan:
-            return complex_extreme(a, axis, keepdims=keepdims, smallest=smallest)
-        isnan, end = op("isnan")(a), complex(np.inf, np.inf) * (1 if smallest else -1)
-        found = complex_extreme(op("where")(isnan, end, a), axis, keepdims=keepdims, smallest=smallest)
-        return op("where")(op("all")(isnan, axis=axis, keepdims=keepdims), np.nan, found)
-
-    return function
+def _extreme(
+    name: str, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
+    a = as_tensor(a)
+    if a.dtype.kind != "c":
+        return masked_reduction(name, a, axis, where=where, keepdims=keepdims, initial=initial)
+    _refuse(name, {"initial=": initial, "where=": where})
+    smallest = name.endswith("min")
+    if not name.startswith("nan"):
+        return complex_extreme(a, axis, keepdims=keepdims, smallest=smallest)
+    isnan, end = op("isnan")(a), complex(np.inf, np.inf) * (1 if smallest else -1)
+    found = complex_extreme(op("where")(isnan, end, a), axis, keepdims=keepdims, smallest=smallest)
+    return op("where")(op("all")(isnan, axis=axis, keepdims=keepdims), np.nan, found)
 
 
-def _place(name: str) -> Callable[..., Any]:
-    def function(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        if a.dtype.kind == "b":
-            return op(name)(op("astype")(a, np.dtype(np.uint8)), axis=axis, keepdims=keepdims)
-        return complex_place(a, axis, keepdims=keepdims, smallest=name == "argmin")
-
-    return function
+def _place(name: str, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    if a.dtype.kind == "b":
+        return op(name)(op("astype")(a, np.dtype(np.uint8)), axis=axis, keepdims=keepdims)
+    return complex_place(a, axis, keepdims=keepdims, smallest=name == "argmin")
 
 
 def _ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -74,17 +63,12 @@ def _sort(a: Any, axis: int = -1) -> Any:
     return op("take_along_axis")(a, complex_argsort(a, axis), axis=axis)
 
 
-def _partition(name: str) -> Callable[..., Any]:
-    whole = _argsort if name == "argpartition" else _sort
-
-    def function(a: Any, kth: Any, axis: int = -1) -> Any:
-        size = a.shape[checked_axis(name, axis, a.ndim)]
-        for k in kth if isinstance(kth, (list, tuple)) else [kth]:
-            if not -size <= int(k) < size:
-                raise ValueError(f"[{name}] kth(={k}) out of bounds ({size}).")
-        return whole(a, axis)
-
-    return function
+def _partition(name: str, a: Any, kth: Any, axis: int = -1) -> Any:
+    size = a.shape[checked_axis(name, axis, a.ndim)]
+    for k in kth if isinstance(kth, (list, tuple)) else [kth]:
+        if not -size <= int(k) < size:
+            raise ValueError(f"[{name}] kth(={k}) out of bounds ({size}).")
+    return (_argsort if name == "argpartition" else _sort)(a, axis)
 
 
 def _lanes(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -135,13 +119,13 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **by_name(_ptp, _sort, _argsort, _median, _nanmedian, _searchsorted),
-    **{name: _masked(name) for name in ("sum", "prod", "any", "all", "count_nonzero", "mean", "var", "std")},
-    **{name: _masked(name) for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd")},
-    **{name: _extreme(name) for name in ("max", "min", "nanmax", "nanmin")},
-    "amax": _extreme("max"),
-    "amin": _extreme("min"),
-    **{name: _place(name) for name in ("argmax", "argmin")},
-    "partition": _partition("partition"),
-    "argpartition": _partition("argpartition"),
+    **{name: partial(masked_reduction, name) for name in ("sum", "prod", "nansum", "nanprod", "count_nonzero")},
+    **{name: partial(masked_reduction, name) for name in ("any", "all", "mean", "var", "std")},
+    **{name: partial(masked_reduction, name) for name in ("nanmean", "nanvar", "nanstd")},
+    **{name: partial(_extreme, name) for name in ("max", "min", "nanmax", "nanmin")},
+    "amax": partial(_extreme, "max"),
+    "amin": partial(_extreme, "min"),
+    **{name: partial(_place, name) for name in ("argmax", "argmin")},
+    **{name: partial(_partition, name) for name in ("partition", "argpartition")},
 }  # fmt: skip
 """Functions for arguments and dtypes that the operator of a row does not take, by NumPy's names."""

@@ -6,6 +6,7 @@ Rows of ``ADAPTED`` in ``numpy_table.py``. Guarded by ``tests/interop/test_numpy
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -112,11 +113,8 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
     return Tensor.squeeze(a) if axis is None else Tensor.squeeze(a, axes)
 
 
-def _triangle(name: str) -> Callable[..., Any]:
-    def function(m: Any, k: int = 0) -> Any:
-        return op(name)(op("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
-
-    return function
+def _triangle(name: str, m: Any, k: int = 0) -> Any:
+    return op(name)(op("broadcast_to")(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m, k=k)
 
 
 def _meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
@@ -285,8 +283,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "hsplit": lambda ary, indices_or_sections: _pieces(joining.hsplit, ary, indices_or_sections),
     "vsplit": lambda ary, indices_or_sections: _pieces(joining.vsplit, ary, indices_or_sections),
     "dsplit": lambda ary, indices_or_sections: _pieces(joining.dsplit, ary, indices_or_sections),
-    "tril": _triangle("tril"),
-    "triu": _triangle("triu"),
+    **{name: partial(_triangle, name) for name in ("tril", "triu")},
     "ix_": lambda *args: grids.ix_(*args),
     "diagflat": lambda v, k=0: grids.diagflat(as_tensor(v), k),
     "tril_indices_from": lambda arr, k=0: grids.tril_indices_from(arr, k),

@@ -10,6 +10,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -261,41 +262,38 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
-def _cumulative(name: str) -> Callable[..., Any]:
-    def function(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-        return op(name)(_vector(x), axis=axis, dtype=dtype, include_initial=include_initial)
-
-    return function
+def _cumulative(name: str, x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    return op(name)(_vector(x), axis=axis, dtype=dtype, include_initial=include_initial)
 
 
-def _vectors(name: str) -> Callable[..., Any]:
-    def function(a: Any, v: Any, mode: Any = "full" if name == "convolve" else "valid") -> Any:
-        mode = ("valid", "same", "full")[mode] if isinstance(mode, int) else mode
-        return op(name)(_vector(a), _vector(v), mode) if name == "convolve" else op(name)(a, v, mode)
-
-    return function
+def _convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+    return op("convolve")(_vector(a), _vector(v), _mode(mode))
 
 
-def _quantiles(name: str) -> Callable[..., Any]:
+def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    return op("correlate")(a, v, _mode(mode))
+
+
+def _mode(mode: Any) -> Any:
+    return ("valid", "same", "full")[mode] if isinstance(mode, int) else mode
+
+
+def _quantiles(
+    name: str, a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False, weights: Any = None
+) -> Any:
+    if a.dtype.kind == "b":
+        raise TypeError(f"[{name}] is not defined for bools, between which there is nothing.")
+    if weights is None:
+        return op(name)(a, q, axis, method=method, keepdims=keepdims)
+    if name.startswith("nan"):
+        raise NotImplementedError(f"[{name}] does not take weights.")
+    if method != "inverted_cdf":
+        raise ValueError(f"[{name}] got method={method!r}: only 'inverted_cdf' supports weights.")
     scale = 100 if "percent" in name else 1
-
-    def function(
-        a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False, weights: Any = None
-    ) -> Any:
-        if a.dtype.kind == "b":
-            raise TypeError(f"[{name}] is not defined for bools, between which there is nothing.")
-        if weights is None:
-            return op(name)(a, q, axis, method=method, keepdims=keepdims)
-        if name.startswith("nan"):
-            raise NotImplementedError(f"[{name}] does not take weights.")
-        if method != "inverted_cdf":
-            raise ValueError(f"[{name}] got method={method!r}: only 'inverted_cdf' supports weights.")
-        shares = op("divide")(as_tensor(q), scale)
-        if bool(op("any")(op("logical_or")(shares < 0, shares > 1))) or bool(op("any")(weights < 0)):
-            raise ValueError(f"[{name}] shares are between 0 and {scale}, and weights must be non-negative.")
-        return weighted_quantile(a, shares, weights, axis, keepdims=keepdims)
-
-    return function
+    shares = op("divide")(as_tensor(q), scale)
+    if bool(op("any")(op("logical_or")(shares < 0, shares > 1))) or bool(op("any")(weights < 0)):
+        raise ValueError(f"[{name}] shares are between 0 and {scale}, and weights must be non-negative.")
+    return weighted_quantile(a, shares, weights, axis, keepdims=keepdims)
 
 
 def _around(a: Any, decimals: int = 0) -> Any:
@@ -321,20 +319,16 @@ def _argsort(a: Any, axis: int = -1) -> Any:
     return op("argsort")(_vector(a), axis=axis)
 
 
-def _partition(name: str, whole: str) -> Callable[..., Any]:
-    """Return ``partition`` or ``argpartition``, which for several places sort everything."""
-
-    def function(a: Any, kth: Any, axis: int = -1) -> Any:
-        if isinstance(kth, (Tensor, np.ndarray)):
-            kth = kth.tolist()
-        if not isinstance(kth, (list, tuple)):
-            return op(name)(a, kth, axis)
-        for k in kth:
-            if not -a.shape[axis] <= k < a.shape[axis]:
-                raise ValueError(f"[{name}] kth(={k}) out of bounds ({a.shape[axis]}).")
-        return op(whole)(a, axis=axis)
-
-    return function
+def _partition(name: str, whole: str, a: Any, kth: Any, axis: int = -1) -> Any:
+    """Call ``partition`` or ``argpartition``, which for several places sort everything."""
+    if isinstance(kth, (Tensor, np.ndarray)):
+        kth = kth.tolist()
+    if not isinstance(kth, (list, tuple)):
+        return op(name)(a, kth, axis)
+    for k in kth:
+        if not -a.shape[axis] <= k < a.shape[axis]:
+            raise ValueError(f"[{name}] kth(={k}) out of bounds ({a.shape[axis]}).")
+    return op(whole)(a, axis=axis)
 
 
 def _unique(
@@ -401,14 +395,13 @@ def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **by_name(
         _histogram, _histogramdd, _histogram2d, _bincount, _cov, _corrcoef, _diff, _ediff1d, _trapezoid, _unwrap,
-        _gradient, _argsort, _unique, _intersect1d, _setdiff1d, _setxor1d,
+        _gradient, _convolve, _correlate, _argsort, _unique, _intersect1d, _setdiff1d, _setxor1d,
     ),
     "histogram_bin_edges": _edges,
-    **{name: _cumulative(name) for name in ("cumulative_sum", "cumulative_prod")},
-    **{name: _vectors(name) for name in ("convolve", "correlate")},
+    **{name: partial(_cumulative, name) for name in ("cumulative_sum", "cumulative_prod")},
     "round": _around,
-    **{name: _quantiles(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
-    "partition": _partition("partition", "sort"),
-    "argpartition": _partition("argpartition", "argsort"),
+    **{name: partial(_quantiles, name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
+    "partition": partial(_partition, "partition", "sort"),
+    "argpartition": partial(_partition, "argpartition", "argsort"),
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""
