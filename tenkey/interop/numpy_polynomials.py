@@ -14,19 +14,16 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..functions.calculating import polynomial_algebra as algebra
 from ..functions.rearranging.joining import trim_zeros
+from ..ops.builtin.shape.copying import as_dtype
 from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
 
 
-def _cast(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype == dtype else op("astype")(x, np.dtype(dtype))
-
-
 def _in_common(*given: Any) -> list[Tensor]:
     tensors = [as_tensor(x) for x in given]
     dtype = np.result_type(*[x.dtype for x in tensors])
-    return [_cast(x, dtype) for x in tensors]
+    return [as_dtype(x, dtype) for x in tensors]
 
 
 def _trimmed(p: Tensor) -> Tensor:
@@ -66,7 +63,7 @@ def _roots(p: Any) -> Any:
         return op("zeros")((behind,), dtype=np.dtype(float), device=p.device)
     if p.dtype.char == "e":
         raise TypeError("array type float16 is unsupported in linalg")
-    found = algebra.roots(p if p.dtype.kind in "fc" else _cast(p, float))
+    found = algebra.roots(p if p.dtype.kind in "fc" else as_dtype(p, np.dtype(float)))
     if found.dtype.kind == "c" and p.dtype.kind != "c" and not bool(op("any")(op("imag")(found) != 0)):
         return op("real")(found)
     return found
@@ -85,8 +82,8 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
     wanted = common if common.kind == "c" else np.dtype(float)
     if rcond is None:
         rcond = x.shape[0] * float(np.finfo(x.dtype if x.dtype.kind in "fc" else float).eps)
-    x, y = _cast(x, wanted), _cast(y, wanted)
-    weights = None if w is None else _cast(w, wanted)
+    x, y = as_dtype(x, wanted), as_dtype(y, wanted)
+    weights = None if w is None else as_dtype(w, wanted)
     if cov:
         return algebra.polyfit(x, y, deg, rcond, False, weights, cov)
     found = algebra.polyfit(x, y, deg, rcond, True, weights)
