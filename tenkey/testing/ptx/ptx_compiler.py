@@ -19,7 +19,7 @@ from ...backends.llvm.values import Body, Function, Module, writing
 from .context_layout import Context
 from .kernel_errors import UnsupportedError
 from .opcodes import HANDLERS
-from .ptx_text import FunctionText, ModuleText, Variable, number, parse, variable
+from .ptx_text import SIZES, FunctionText, ModuleText, Variable, number, parse, variable
 from .thread_code import Translation
 
 __all__ = ["Compiled", "Entry", "compiled"]
@@ -46,7 +46,6 @@ class Compiled(NamedTuple):
 
     entries: tuple[Entry, ...]
     shared_size: int
-    shared_align: int
     local_words: int
     sites: int
     copies: bool
@@ -85,13 +84,7 @@ def _sources() -> str:
 
 
 def _packed(found: Compiled) -> bytes:
-    head = json.dumps({
-        "entries": [list(one) for one in found.entries],
-        "numbers": [found.shared_size, found.shared_align, found.local_words, found.sites, found.copies],
-        "rows": found.rows,
-        "pointers": found.pointers,
-        "data": len(found.data),
-    }).encode()  # fmt: skip
+    head = json.dumps({**found._asdict(), "data": len(found.data), "image": None}).encode()
     return struct.pack("<I", len(head)) + head + found.data + found.image
 
 
@@ -99,17 +92,10 @@ def _unpacked(content: bytes) -> Compiled:
     (size,) = struct.unpack_from("<I", content)
     facts: dict[str, Any] = json.loads(content[4 : 4 + size])
     end = 4 + size + facts["data"]
-    entries = tuple(
-        Entry(name, waits, words, tuple((at, n, kind) for at, n, kind in parameters), all_, largest)
-        for name, waits, words, parameters, all_, largest in facts["entries"]
-    )
-    rows = tuple((begin, stop, writable) for begin, stop, writable in facts["rows"])
-    pointers = tuple((at, to) for at, to in facts["pointers"])
-    shared_size, shared_align, local_words, sites, copies = facts["numbers"]
-    return Compiled(
-        entries, shared_size, shared_align, local_words, sites, copies, content[4 + size : end], rows, pointers,
-        content[end:],
-    )  # fmt: skip
+    entries: list[Any] = [Entry(*one) for one in facts["entries"]]
+    facts["entries"] = tuple([one._replace(parameters=tuple(map(tuple, one.parameters))) for one in entries])
+    facts |= {name: tuple(map(tuple, facts[name])) for name in ("rows", "pointers")}
+    return Compiled(**facts | {"data": content[4 + size : end], "image": content[end:]})
 
 
 class _Unit:
@@ -122,7 +108,6 @@ class _Unit:
         self.module = Module()
         self.shared: dict[str, int] = {}
         self.shared_size = 0
-        self.shared_align = 1
         self.data: dict[str, int] = {}
         self.bytes = bytearray()
         self.rows: list[tuple[int, int, int]] = []
@@ -150,12 +135,12 @@ class _Unit:
                 elif instruction.parts[0] == "mov" and instruction.operands[-1] in self.functions:
                     self.taken.add(instruction.operands[-1])
         for one in shared:
-            self.shared_align = max(self.shared_align, one.align)
             if one.size:
                 self.shared_size = -(-self.shared_size // one.align) * one.align
                 self.shared[one.name] = self.shared_size
                 self.shared_size += one.size
-        self.shared_size = -(-self.shared_size // self.shared_align) * self.shared_align if shared else 0
+        align = max([one.align for one in shared], default=1)
+        self.shared_size = -(-self.shared_size // align) * align
         for one in shared:
             if not one.size:
                 self.shared[one.name] = self.shared_size
@@ -170,8 +155,7 @@ class _Unit:
     def set_values(self, one: Variable) -> None:
         """Write the initial values of a variable."""
         at = self.data[one.name]
-        size = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2}.get(one.type)
-        size = size or (8 if one.type.endswith("64") else 4)
+        size = SIZES[one.type]
         for value in one.values:
             symbol, _, more = (part.strip() for part in value.removeprefix("generic(").replace(")", "").partition("+"))
             if symbol in self.data:
@@ -246,8 +230,8 @@ class _Unit:
         exports = [f"k{k}" for k in range(len(entries))]
         image = image_of(self.module.parts(), exports, cold=not optimized) if entries else b""
         return Compiled(
-            tuple(entries), self.shared_size, self.shared_align, -(-self.local_size // 8), self.sites, self.copies,
-            bytes(self.bytes), tuple(self.rows), tuple(self.pointers), image,
+            tuple(entries), self.shared_size, -(-self.local_size // 8), self.sites, self.copies, bytes(self.bytes),
+            tuple(self.rows), tuple(self.pointers), image,
         )  # fmt: skip
 
 

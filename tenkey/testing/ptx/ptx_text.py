@@ -6,6 +6,7 @@ instruction means is decided in ``opcodes``.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -152,12 +153,9 @@ def parse(text: str) -> ModuleText:
             continue
         parameters, size = _parameters(head["parameters"])
         largest = re.search(r"\.(?:maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", head["directives"])
-        count = 1
-        for one in largest.groups() if largest else ():
-            count *= int(one or 1)
+        count = math.prod(int(one or 1) for one in largest.groups()) if largest else 0
         functions[name] = FunctionText(
-            name, head["kind"] == "entry", parameters, _parameters(head["results"])[0], size, body, line,
-            count if largest else 0,
+            name, head["kind"] == "entry", parameters, _parameters(head["results"])[0], size, body, line, count,
         )  # fmt: skip
     rest.append(clean[at:])
     return ModuleText(version[1], target[1], tuple(_variables("\n".join(rest))), functions)
@@ -225,8 +223,8 @@ def split(text: str) -> list[str]:
 
 
 def listed(text: str) -> list[str]:
-    """Return the parts of an operand that may be a list in braces."""
-    return [one.strip() for one in text.strip("{}").split(",")]
+    """Return the parts of an operand that may be a list in braces or parentheses."""
+    return [one.strip() for one in text.strip("{}()").split(",") if one.strip()]
 
 
 def variable(text: str, line: int = 0) -> Variable:

@@ -296,13 +296,9 @@ def run_warp(context: words, thread: pointer(i8), warp: i64) -> i64:
     again: i64 = 1
     while again != 0:
         again = 0
-        factor: i64 = 1
-        shift: i64 = 0
-        if order == 2:
-            factor = random(context) | 1
-            shift = random(context)
+        turns, factor, shift = mixed(context, 32, order)
         for k in range(32):
-            t = (warp << 5) + chosen(k, 32, 32, order, factor, shift)
+            t = (warp << 5) + chosen(k, 32, turns, order, factor, shift)
             if t < n:
                 frame = frame_of(context, t)
                 if frame[Frame.STATUS] == Status.RUNS:

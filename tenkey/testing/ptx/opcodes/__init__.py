@@ -1,6 +1,6 @@
 """What each instruction of PTX does, by topic; importing the package fills the table of opcodes."""
 
-from . import (
+from . import (  # noqa: F401 -- they fill the table
     async_opcodes,
     atomic_opcodes,
     bit_opcodes,
@@ -14,7 +14,4 @@ from . import (
 )
 from .opcode_table import HANDLERS
 
-__all__ = [
-    "HANDLERS", "async_opcodes", "atomic_opcodes", "bit_opcodes", "conversion_opcodes", "float_opcodes", "flow_opcodes",
-    "integer_opcodes", "matrix_opcodes", "memory_opcodes", "warp_opcodes",
-]  # fmt: skip
+__all__ = ["HANDLERS"]

@@ -7,7 +7,7 @@ from ....backends.llvm.value_types import i32, i64, pointer, u8, u32, u64
 from ....backends.llvm.values import Value, constant, convert, emit
 from ..context_layout import BARRIER_WORDS, Context, Frame, Kind, Status
 from ..kernel_errors import UnsupportedError
-from ..ptx_text import Instruction, variable
+from ..ptx_text import Instruction, listed, variable
 from ..thread_code import Place, Translation
 from .memory_opcodes import load_bits, store_bits
 from .opcode_table import opcode
@@ -161,9 +161,9 @@ def _reduce(t: Translation, i: Instruction, operands: list[str]) -> None:
 def call(t: Translation, i: Instruction) -> None:
     """Call a function: one that may wait is inserted, others are functions of the compiled code."""
     operands = list(i.operands)
-    results = _listed(operands.pop(0)) if operands[0].startswith("(") else []
+    results = listed(operands.pop(0)) if operands[0].startswith("(") else []
     callee = operands.pop(0)
-    arguments = _listed(operands.pop(0)) if operands and operands[0].startswith("(") else []
+    arguments = listed(operands.pop(0)) if operands and operands[0].startswith("(") else []
     if t.register(callee) is not None:
         _indirect(t, i, callee, results, arguments, operands)
         return
@@ -174,10 +174,6 @@ def call(t: Translation, i: Instruction) -> None:
     if function is None or function.body is None:
         raise UnsupportedError(f"PTX line {i.line}: the function {callee} is not defined in the module.")
     _direct(t, callee, results, arguments)
-
-
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.strip("()").split(",") if one.strip()]
 
 
 _HOST = ("vprintf", "__assertfail")
