@@ -17,7 +17,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +27,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..ops.builtin.creation import empty
 from ..testing.samples import samples
+from .progress import is_wanted
 
 __all__ = ["CudaKernel", "kernels_of"]
 
@@ -63,7 +63,7 @@ def kernels_of(
 
     found: dict[Any, str] = {}
     with _without_compiling():
-        chosen = [o for o in registry if any(fnmatchcase(name, pattern) for name in _names(o) for pattern in operators)]
+        chosen = [operator for operator in registry if is_wanted(operator.name, operators)]
         for operator in progress(sorted(chosen, key=lambda operator: operator.name)):
             for dtype in dtypes:
                 for number, call in enumerate((*_sample_calls(operator, dtype), *_large_calls(operator, dtype))):
@@ -117,10 +117,6 @@ def _empty_kernel(source: Any, cc: tuple[int, int]) -> str:
     parameters = ",\n".join([f".param {kind} {source.name}_param_{i}" for i, kind in enumerate(kinds)])
     head = f".version 8.0\n.target sm_{cc[0]}{cc[1]}\n.address_size 64\n"
     return f"{head}.visible .entry {source.name}(\n{parameters}\n)\n{{\nret;\n}}\n"
-
-
-def _names(operator: Operator) -> tuple[str, str]:
-    return operator.name, operator.name.rpartition("::")[2]
 
 
 def _sample_calls(operator: Operator, dtype: np.dtype) -> Iterator[Callable[[], Any]]:

@@ -1,13 +1,20 @@
-"""Progress of a command that takes minutes."""
+"""What commands that take minutes share: the choice of operators, and the progress."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
-__all__ = ["with_progress"]
+__all__ = ["is_wanted", "with_progress"]
 
 T = TypeVar("T")
+
+
+def is_wanted(operator: str, patterns: Iterable[str]) -> bool:
+    """Return whether an operator has one of the names, with its namespace or without."""
+    names = (operator, operator.rpartition("::")[2])
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def with_progress(items: Iterable[T], names: Sequence[str], unit: str) -> Iterator[T]:

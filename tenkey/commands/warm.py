@@ -11,8 +11,7 @@ import pkgutil
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -23,7 +22,7 @@ from ..backends import cpu
 from ..backends.llvm import code_cache, compiled
 from ..backends.llvm.compiled import Case, UnavailableError, address_of
 from ..core.dtypes.names import to_dtype
-from .progress import with_progress
+from .progress import is_wanted, with_progress
 
 __all__ = ["DESCRIPTION", "DTYPES", "HELP", "add_options", "cases_of", "run"]
 
@@ -96,7 +95,7 @@ def cases_of(dtypes: Sequence[np.dtype], operators: Sequence[str] = ("*",)) -> l
     found: dict[tuple[object, ...], Case] = {}
     for module in _modules():
         for case in module.cases(dtypes) if hasattr(module, "cases") else ():
-            if not case.operator or _is_wanted(case.operator, operators):
+            if not case.operator or is_wanted(case.operator, operators):
                 found.setdefault((case.template, *sorted(case.statics.items())), case)
     if not any(case.operator for case in found.values()):
         return []
@@ -105,12 +104,6 @@ def cases_of(dtypes: Sequence[np.dtype], operators: Sequence[str] = ("*",)) -> l
 
 def _modules() -> list[ModuleType]:
     return [import_module(found.name) for found in pkgutil.walk_packages(cpu.__path__, f"{cpu.__name__}.")]
-
-
-def _is_wanted(operator: str, patterns: Iterable[str]) -> bool:
-    """Return whether an operator has one of the names, with its namespace or without."""
-    names = (operator, operator.rpartition("::")[2])
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def _compile(cases: Sequence[Case]) -> list[str]:
