@@ -75,10 +75,6 @@ def _where(condition: Any, x1: Any, x2: Any = None) -> Any:
     return _ours("where")(condition, x1, x2)
 
 
-def _is_complex(x: Any) -> bool:
-    return np.result_type(x.dtype if isinstance(x, Tensor) else x).kind == "c"
-
-
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
@@ -86,8 +82,6 @@ _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "iscomplexobj": lambda x: _is_complex(x),
-    "isrealobj": lambda x: not _is_complex(x),
     "allclose": lambda *operands, **options: bool(_ours("allclose")(*operands, **options)),
     "array_equal": lambda *operands, **options: bool(_ours("array_equal")(*operands, **options)),
     "result_type": lambda *operands: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in operands]),

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..functions import linalg as contractions
-from ..functions.calculating import cross_products, number_tests, orders, windows
+from ..functions.calculating import cross_products, orders
 from .numpy_fallback import as_tensor, by_name, op
 
 __all__ = ["FUNCTIONS"]
@@ -210,7 +210,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **by_name(_einsum, _interp, _trace, _outer, _angle, orders.lexsort, _sort_complex, _nan_to_num),
+    **by_name(_einsum, _interp, _trace, _outer, _angle, _sort_complex, _nan_to_num),
     "linalg.eigh": lambda a, UPLO="L": op("linalg_eigh")(_of_triangle(a, UPLO)),
     "linalg.eigvalsh": lambda a, UPLO="L": op("linalg_eigvalsh")(_of_triangle(a, UPLO)),
     "linalg.svd": _svd,
@@ -221,15 +221,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "linalg.eigvals": partial(_eig_real, "linalg_eigvals"),
     "linalg.cond": _cond,
     "linalg.lstsq": _lstsq,
-    "linalg.tensorsolve": lambda a, b, axes=None: functions.tensorsolve(a, b, axes),
-    "linalg.tensorinv": lambda a, ind=2: functions.tensorinv(a, ind),
-    "linalg.tensordot": contractions.tensordot,
-    "linalg.matrix_transpose": lambda x: op("matrix_transpose")(x),
-    "linalg.cross": lambda x1, x2, axis=-1: op("linalg_cross")(x1, x2, axis=axis),
     "cross": cross_products.cross_along,
     **{f"fft.{name}": partial(_planes, name) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
-    **{name: getattr(number_tests, name) for name in number_tests.__all__ if name not in ("iscomplexobj", "isrealobj")},
-    **{name: getattr(windows, name) for name in windows.__all__},
     "real": lambda val: op("real")(val) if val.dtype.kind == "c" else val,
     "i0": lambda x: op("special_i0")(x),
 }  # fmt: skip

@@ -95,7 +95,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **by_name(algebra.poly, _roots, _polymul, algebra.polyder, algebra.polyint, _polyfit, _polyval),
+    **by_name(_roots, _polymul, _polyfit, _polyval),
     "polyadd": lambda a1, a2: algebra.polyadd(*_in_common(a1, a2)),
     "polysub": lambda a1, a2: algebra.polysub(*_in_common(a1, a2)),
     "polydiv": lambda u, v: algebra.polydiv(*_in_common(u, v)),

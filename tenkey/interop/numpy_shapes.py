@@ -14,7 +14,7 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..functions import indexing, splitting
 from ..functions.creation import asarray
-from ..functions.rearranging import bit_packing, grids, joining
+from ..functions.rearranging import joining
 from .numpy_fallback import as_tensor, by_name, op
 from .numpy_order import ravel, reshaped
 
@@ -284,12 +284,5 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "vsplit": lambda ary, indices_or_sections: _pieces(joining.vsplit, ary, indices_or_sections),
     "dsplit": lambda ary, indices_or_sections: _pieces(joining.dsplit, ary, indices_or_sections),
     **{name: partial(_triangle, name) for name in ("tril", "triu")},
-    "ix_": lambda *args: grids.ix_(*args),
-    "diagflat": lambda v, k=0: grids.diagflat(as_tensor(v), k),
-    "tril_indices_from": lambda arr, k=0: grids.tril_indices_from(arr, k),
-    "triu_indices_from": lambda arr, k=0: grids.triu_indices_from(arr, k),
-    "diag_indices_from": lambda arr: grids.diag_indices_from(arr),
-    "packbits": lambda a, axis=None, bitorder="big": bit_packing.packbits(a, axis, bitorder),
-    "unpackbits": lambda a, axis=None, count=None, bitorder="big": bit_packing.unpackbits(a, axis, count, bitorder),
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""
