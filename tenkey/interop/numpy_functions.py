@@ -63,10 +63,6 @@ def _ours(name: str) -> Callable[..., Any]:
     return (operator or registry.find(f"tk::{short}")).call
 
 
-def _reshape(a: Any, shape: Any, copy: Any = None) -> Any:
-    return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
-
-
 def _where(condition: Any, x1: Any, x2: Any = None) -> Any:
     if x1 is None or x2 is None:
         raise ValueError("[where] either both or neither of x and y should be given.")
@@ -78,7 +74,7 @@ def _where(condition: Any, x1: Any, x2: Any = None) -> Any:
 # Functions that are not quite those of ``tk``, for the rows of the same names.
 _ADAPTED: Final[dict[str, Callable[..., Any]]] = {
     "where": lambda condition, *xs: _where(condition, *xs) if xs else _ours("nonzero")(condition),
-    "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
+    "vdot": lambda *operands: _ours("vecdot")(*[_ours("reshape")(x, (-1,)) for x in operands]),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
@@ -196,7 +192,7 @@ def _defaults(func: Any) -> dict[str, Any]:
 def _flat(value: Any) -> Any:
     if isinstance(value, list):
         return [_flat(each) for each in value]
-    return _reshape(value, -1) if isinstance(value, Tensor) and value.ndim != 1 else value
+    return _ours("reshape")(value, (-1,)) if isinstance(value, Tensor) and value.ndim != 1 else value
 
 
 def _is_array(value: Any) -> bool:

@@ -33,10 +33,6 @@ def _trimmed(p: Tensor) -> Tensor:
     return found if found.shape[0] else op("zeros_like")(x[:1])
 
 
-def _polymul(a1: Any, a2: Any) -> Any:
-    return algebra.polymul(*map(_trimmed, _in_common(a1, a2)))
-
-
 def _polyval(p: Any, x: Any) -> Any:
     p, x = as_tensor(p), as_tensor(x)
     if not p.ndim:
@@ -95,9 +91,10 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **by_name(_roots, _polymul, _polyfit, _polyval),
+    **by_name(_roots, _polyfit, _polyval),
     "polyadd": lambda a1, a2: algebra.polyadd(*_in_common(a1, a2)),
     "polysub": lambda a1, a2: algebra.polysub(*_in_common(a1, a2)),
+    "polymul": lambda a1, a2: algebra.polymul(*map(_trimmed, _in_common(a1, a2))),
     "polydiv": lambda u, v: algebra.polydiv(*_in_common(u, v)),
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

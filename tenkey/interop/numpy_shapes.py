@@ -16,6 +16,7 @@ from ..functions import indexing, splitting
 from ..functions.creation import asarray
 from ..functions.rearranging import joining
 from .numpy_fallback import as_tensor, by_name, op
+from .numpy_names import NUMPY_NAMES
 from .numpy_order import ravel, reshaped
 
 __all__ = ["FUNCTIONS"]
@@ -49,8 +50,8 @@ def _joined(name: str, arrays: Any, dtype: Any, casting: Any, **axis: Any) -> An
     return op(name)(given, **axis)
 
 
-def _concatenate(arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    return _joined("concat", arrays, dtype, casting, axis=axis)
+def _along(name: str, arrays: Any, axis: int = 0, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    return _joined(name, arrays, dtype, casting, axis=axis)
 
 
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
@@ -260,15 +261,12 @@ def _unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **by_name(
-        _concatenate, _append, _insert, _block, _broadcast_to, _rollaxis, _squeeze, _meshgrid, _take, _choose, _vander,
+        _append, _insert, _block, _broadcast_to, _rollaxis, _squeeze, _meshgrid, _take, _choose, _vander,
         _pad, _compress, _extract, _repeat, _ravel_multi_index, _unravel_index,
     ),
     "reshape": lambda a, shape, order="C", copy=None: reshaped(a, shape, order, copy),
     "ravel": lambda a, order="C": ravel(a, order),
-    "concat": _concatenate,
-    "stack": lambda arrays, axis=0, dtype=None, casting="same_kind": _joined(
-        "stack", arrays, dtype, casting, axis=axis
-    ),
+    **{name: partial(_along, NUMPY_NAMES.get(name, name)) for name in ("concatenate", "concat", "stack")},
     "vstack": lambda tup, dtype=None, casting="same_kind": _joined("vstack", tup, dtype, casting),
     "hstack": lambda tup, dtype=None, casting="same_kind": _joined("hstack", tup, dtype, casting),
     "dstack": lambda tup: op("dstack")(_listed(tup)),
@@ -280,9 +278,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "array_split": lambda ary, indices_or_sections, axis=0: _pieces(
         splitting.array_split, ary, indices_or_sections, axis=axis
     ),
-    "hsplit": lambda ary, indices_or_sections: _pieces(joining.hsplit, ary, indices_or_sections),
-    "vsplit": lambda ary, indices_or_sections: _pieces(joining.vsplit, ary, indices_or_sections),
-    "dsplit": lambda ary, indices_or_sections: _pieces(joining.dsplit, ary, indices_or_sections),
+    **{name: partial(_pieces, getattr(joining, name)) for name in ("hsplit", "vsplit", "dsplit")},
     **{name: partial(_triangle, name) for name in ("tril", "triu")},
 }  # fmt: skip
 """Functions that are not quite those of ``tk``, by NumPy's names."""

@@ -7,6 +7,7 @@ Guarded by ``tests/interop/test_pytorch_methods.py``.
 
 from __future__ import annotations
 
+import math
 import operator as _operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -125,9 +126,7 @@ def _flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = _place("flatten", self, start_dim), _place("flatten", self, end_dim)
     if start > end:
         raise ValueError(f"[flatten] start_dim={start_dim} comes after end_dim={end_dim}: exchange them.")
-    length = 1
-    for size in self.shape[start : end + 1]:
-        length *= size
+    length = math.prod(self.shape[start : end + 1])
     return reshape(self, (*self.shape[:start], length, *self.shape[end + 1 :]))
 
 
@@ -226,7 +225,7 @@ def _index_select(self: Tensor, axis: int, indices: Tensor) -> Tensor:
 # ---- dtypes and devices
 
 
-def _converter(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
+def _converter(dtype: str) -> Callable[[Tensor], Tensor]:
     def convert(self: Tensor) -> Tensor:
         return to(self, dtype=getattr(dtypes, dtype))
 
@@ -432,7 +431,7 @@ _WRITTEN: Final[dict[str, Any]] = {
         _clamp_max, _lerp, _detach_,
     ),
     "new_zeros": _maker("zeros", zeros), "new_ones": _maker("ones", ones), "new_empty": _maker("empty", empty),
-    **_UNARY, **{name: _converter(name, dtype) for name, dtype in DTYPE_METHODS.items()},
+    **_UNARY, **{name: _converter(dtype) for name, dtype in DTYPE_METHODS.items()},
 }  # fmt: skip
 
 
