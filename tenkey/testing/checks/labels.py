@@ -59,9 +59,8 @@ def quote_all(labels: list[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def first_difference(one: np.ndarray, two: np.ndarray, wrong: np.ndarray | None = None) -> str:
+def first_difference(one: np.ndarray, two: np.ndarray) -> str:
     """Describe the first difference of two arrays of one shape: ``at index (0, 2): 1.0 -> 5.0``."""
-    if wrong is None:
-        wrong = ~((one == two) | ((one != one) & (two != two)))
+    wrong = ~((one == two) | ((one != one) & (two != two)))
     index = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else ()
     return f"at index {index}: {one[index]!s} -> {two[index]!s}"

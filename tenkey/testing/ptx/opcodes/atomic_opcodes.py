@@ -35,14 +35,12 @@ def atomic(t: Translation, i: Instruction) -> None:
     for k, target in enumerate(targets):
         old = load_bits(t, place, type_.bits, k * type_.size)
         values = [t.raw(one[k], type_.bits) for one in given if k < len(one)]
-        store_bits(t, place, _computed(t, i, operation, type_, space, old, values), k * type_.size)
+        store_bits(t, place, _computed(operation, type_, space, old, values), k * type_.size)
         if gives:
             t.write_raw(target, old, signed=type_.is_signed)
 
 
-def _computed(
-    t: Translation, i: Instruction, operation: str, type_: PtxType, space: str, old: Value, values: list[Value]
-) -> Value:
+def _computed(operation: str, type_: PtxType, space: str, old: Value, values: list[Value]) -> Value:
     """Return what is written."""
     match operation:
         case "exch":
@@ -56,14 +54,14 @@ def _computed(
         case "dec":
             return select((old == 0) | (old > values[0]), values[0], old - 1)
     if type_.is_float:
-        return _float(i, operation, type_, space, old, values[0])
+        return _float(operation, type_, space, old, values[0])
     a, b = (Value(type_.compute, one.name) for one in (old, values[0]))
     if operation == "add":
         return old + values[0]
     return Value(old.type, (minimum(a, b) if operation == "min" else maximum(a, b)).name)
 
 
-def _float(i: Instruction, operation: str, type_: PtxType, space: str, old: Value, value: Value) -> Value:
+def _float(operation: str, type_: PtxType, space: str, old: Value, value: Value) -> Value:
     piece = unsigned(type_.lane_bits)
     result = constant(old.type, 0)
     for k in range(type_.lanes):

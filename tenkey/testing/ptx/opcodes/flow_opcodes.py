@@ -165,7 +165,7 @@ def call(t: Translation, i: Instruction) -> None:
     callee = operands.pop(0)
     arguments = listed(operands.pop(0)) if operands and operands[0].startswith("(") else []
     if t.register(callee) is not None:
-        _indirect(t, i, callee, results, arguments, operands)
+        _indirect(t, callee, results, arguments, operands)
         return
     if callee in _HOST:
         _call_host(t, callee, results, arguments)
@@ -250,9 +250,7 @@ def _insert(t: Translation, callee: str, results: list[str], arguments: list[str
         t.write_raw(given, t.bits(register))
 
 
-def _indirect(
-    t: Translation, i: Instruction, callee: str, results: list[str], arguments: list[str], rest: list[str]
-) -> None:
+def _indirect(t: Translation, callee: str, results: list[str], arguments: list[str], rest: list[str]) -> None:
     """Call a function by its address: each that has such parameters is asked for."""
     address = t.raw(callee, 64)
     names = t.tables.get(rest[0]) if rest else None

@@ -19,13 +19,13 @@ __all__: list[str] = []
 _UNDEFINED = 0xFFFFFFFF  # what a lane outside the mask gives: a NaN, or -1
 
 
-def published(t: Translation, lane: Value, word: int = 0) -> Value:
-    """Return a word that another lane of the warp gave to the last operation."""
+def published(t: Translation, lane: Value) -> Value:
+    """Return the first word that another lane of the warp gave to the last operation."""
     here = Value(u32, t.thread.name) & 31
     away = Value(i32, (convert(lane, u32) - here).name)
     size = Value(i32, convert(t.word(Context.FRAME_WORDS), u32).name)
     place = t.frame + (away * size)
-    return t.body.value(u64, f"load i64, {(place + (int(Frame.PUBLISHED) + word)).text}")
+    return t.body.value(u64, f"load i64, {(place + int(Frame.PUBLISHED)).text}")
 
 
 @opcode("shfl")
