@@ -13,7 +13,7 @@ from ..backends.cpu.programs.complex_functions import COMPLEX_FUNCTIONS
 from ..ops import scalar as s
 from ..ops.scalar.reference import REFERENCE
 
-__all__ = ["COMPLEX", "FLOATS", "PrinterCase", "cases", "conversions", "kind_of", "numpy_dtype"]
+__all__ = ["COMPLEX", "FLOATS", "PrinterCase", "cases", "conversions", "kind_of", "limits", "numpy_dtype"]
 
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 COMPLEX: Final = ("complex64", "complex128")
@@ -104,20 +104,20 @@ def _values(dtype: str) -> np.ndarray:
         parts = [0.0, 1.0, -1.0, 0.5, -2.25, 1e-3, 7.5]
         return np.array([complex(a, b) for a in parts for b in parts], dtype)
     if kind == "integer":
-        limits = np.iinfo(dtype)
-        some = [0, 1, 2, 3, 5, 7, 8, 13, 31, 32, 33, 63, 64, 100, limits.max, limits.max - 1, limits.max // 3]
-        some += [-1, -2, -3, -7, -8, -13, -100, limits.min, limits.min + 1] if limits.min < 0 else []
+        info = np.iinfo(dtype)
+        some = [0, 1, 2, 3, 5, 7, 8, 13, 31, 32, 33, 63, 64, 100, info.max, info.max - 1, info.max // 3]
+        some += [-1, -2, -3, -7, -8, -13, -100, info.min, info.min + 1] if info.min < 0 else []
         return np.array(some, dtype)
     numbers = [0.0, 1.0, 0.5, 1.5, 2.5, 3.5, 0.1, 3.75, 7.25, 2.0, 3.0, 10.0, 1e-3, 1e-5, 0.7, 0.9999, 20.0, 88.0,
                104.0, 700.0, 12345.678, 16777217.0, 1e10, 3e18]  # fmt: skip
     with np.errstate(all="ignore"):
         every = np.array([*numbers, math.inf, math.nan], "float64").astype(numpy_dtype(dtype))
-        extremes = np.array(_limits(dtype), "float64").astype(every.dtype)
+        extremes = np.array(limits(dtype), "float64").astype(every.dtype)
     every = np.concatenate([every, extremes])
     return np.unique(np.concatenate([every, -every]).view(f"u{every.itemsize}")).view(every.dtype)
 
 
-def _limits(dtype: str) -> tuple[float, float, float, float]:
+def limits(dtype: str) -> tuple[float, float, float, float]:
     """Return the largest number, the smallest normal and subnormal ones, and the one after 1."""
     digits, exponent = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127)}.get(dtype, (52, 1023))
     normal = 2.0 ** (1 - exponent)
@@ -259,7 +259,7 @@ def _structures(dtype: str) -> Iterator[PrinterCase]:
     if kind == "integer":
         constants += [int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)]
     if kind == "float":
-        constants += [0.1, -0.0, math.inf, -math.inf, math.nan, *_limits(dtype)[:3], 1e300]
+        constants += [0.1, -0.0, math.inf, -math.inf, math.nan, *limits(dtype)[:3], 1e300]
     for value in constants:
         choice = s.where(b, value, 0)
         yield _case(f"the constant {value}", choice, {"b": "bool"}, [truth], dtype, zeros=kind == "float")
@@ -323,8 +323,8 @@ def conversions(source: str, target: str) -> Iterator[PrinterCase]:
         expected = array.astype(numpy_dtype(target))
     compared = None
     if kind_of(target) == "integer" and kind_of(source) == "float":  # other numbers have no counterpart
-        wide, limits = np.trunc(array.astype("float64")), np.iinfo(target)
-        compared = (wide >= limits.min) & (wide < float(limits.max) + 1)
+        wide, info = np.trunc(array.astype("float64")), np.iinfo(target)
+        compared = (wide >= info.min) & (wide < float(info.max) + 1)
     zeros = kind_of(source) == kind_of(target) == "float"
     if target == "bool":
         title, condition = f"a parameter of {source} as a condition", s.variable("x", "boolean")

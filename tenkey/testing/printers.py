@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..ops import scalar as s
-from .printer_cases import PrinterCase, cases, conversions, kind_of, numpy_dtype
+from .printer_cases import PrinterCase, cases, conversions, kind_of, limits, numpy_dtype
 
 __all__ = ["PrintedFunction", "PrinterReport", "WrongPrinterError", "WrongResult", "check_printer"]
 
@@ -234,9 +234,8 @@ def _close(case: PrinterCase, values: np.ndarray, expected: np.ndarray, toleranc
 
 def _precision(dtype: str) -> tuple[float, float]:
     """Return the spacing at 1, and the smallest subnormal number."""
-    table = {"float16": (2.0**-10, 2.0**-24), "bfloat16": (2.0**-7, 2.0**-133)}
-    single, double = (2.0**-23, 2.0**-149), (2.0**-52, 2.0**-1074)
-    return table.get(dtype) or (single if dtype in ("float32", "complex64") else double)
+    _, _, least, after_one = limits("float32" if dtype == "complex64" else dtype)
+    return after_one - 1, least
 
 
 def _is_subnormal(array: np.ndarray, dtype: str) -> np.ndarray:
