@@ -42,7 +42,6 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "stub_misalign": (None, (_size, _int)),
     "stub_counts": (None, (_place,)),
     "stub_calls": (_ulong, (_text,)),
-    "stub_called": (_size, (_text, _size)),
     "stub_finish": (None, ()),
     "stub_host_failed": (None, (_int, _text)),
     "stub_error": (_int, (_text, _size, _int)),

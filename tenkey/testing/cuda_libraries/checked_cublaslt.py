@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-import tenkey as tk
-
+from ...core.dtypes.names import to_dtype
 from .library_checks import DATA_TYPES, Array, Call, host_array
 from .library_handles import StandIn, Thing
 
@@ -221,18 +220,12 @@ class CheckedCublasLt(StandIn):
         self, call: Call, name: str, address: int, layout: tuple[int, ...], dtype: str, shared: bool = False
     ) -> Array:
         rows, columns, leading, batch, offset = layout
-        found = call.array(
-            name, address, (batch, rows, columns), _numpy(dtype), (offset, 1, leading), shared=shared
-        )  # fmt: skip
+        steps = (offset, 1, leading)
+        found = call.array(name, address, (batch, rows, columns), to_dtype(dtype), steps, shared=shared)
         if not shared and batch > 1:
             apart = offset >= leading * (columns - 1) + rows or leading >= offset * (batch - 1) + rows >= 2 * rows
             call.require(apart, f"the matrices of {name} overlap: they are {offset} elements apart.")
         return found
-
-
-def _numpy(name: str) -> np.dtype:
-    found: np.dtype = tk.bfloat16 if name == "bfloat16" else np.dtype(name)
-    return found
 
 
 def _operated(x: np.ndarray, operation: int) -> np.ndarray:

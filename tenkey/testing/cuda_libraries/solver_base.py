@@ -24,10 +24,6 @@ class Solver(LinearAlgebraStandIn):
 
     # ---- handles
 
-    def get_stream(self, handle: int) -> int:
-        """Return the stream of a handle."""
-        return self._stream(self._call("get_stream"), handle)
-
     def create_params(self) -> int:
         """Return options of the 64-bit interface."""
         return self._new("set of options")

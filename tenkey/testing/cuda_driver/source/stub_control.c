@@ -186,19 +186,6 @@ CONTROL unsigned long long stub_calls(const char *pattern) {
   return calls;
 }
 
-/* The names of all functions that were called, one a line, with their counts. */
-CONTROL size_t stub_called(char *text, size_t room) {
-  size_t used = 0;
-  lock();
-  for (Entry *entry = entries; entry; entry = entry->next) {
-    int more = snprintf(text + used, used < room ? room - used : 0, "%s %llu\n", entry->name, entry->calls);
-    used += more;
-    if (used > room) used = room;
-  }
-  unlock();
-  return used;
-}
-
 CONTROL void stub_finish(void) {
   lock();
   finish_all();
