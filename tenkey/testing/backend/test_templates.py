@@ -71,6 +71,13 @@ class Window:
         np.testing.assert_array_equal(now, expected, f"{what}: memory around the window was written")
 
 
+def written(subject: Subject, kernel: Callable[..., None], start: np.ndarray, *operands: Any) -> Window:
+    """Call a kernel with arrays and windows as operands; return the window, at first of ``start``, that it writes."""
+    out, *given = [Window(subject, one) if isinstance(one, np.ndarray) else one for one in (start, *operands)]
+    kernel(*[one.data if isinstance(one, Window) else one for one in (out, *given)])
+    return out
+
+
 def rows(*shape: int, dtype: Any = F32, seed: int = 0) -> np.ndarray:
     """Return small whole numbers in random order."""
     return np.random.default_rng(seed).integers(-5, 6, shape).astype(dtype)
@@ -114,8 +121,7 @@ class TestPointwise:
             operands = (Operand("a", np.dtype(left)), Operand("b", np.dtype(right)))
             kernel = made(subject, "pointwise", function, operands, np.dtype(result))
             a, b = np.array([0, 1, 5, 200]).astype(left), np.array([0, 3, 1, 1]).astype(right)
-            out = Window(subject, np.zeros(4, result))
-            kernel(out.data, Window(subject, a).data, Window(subject, b).data)
+            out = written(subject, kernel, np.zeros(4, result), a, b)
             x, y = a.astype(F32), b.astype(F32)
             out.check(np.where(x > y, x, y + 1).astype(result), f"pointwise of {left} and {right} to {result}")
 
@@ -144,16 +150,13 @@ class TestReduction:
         ):  # fmt: skip
             function = ScalarFunction(f"suite {name}", ("a", "b"), combine, F32)
             kernel = made(subject, "reduction", function, same, F32, identity)
-            out = Window(subject, np.zeros(shape[0], F32))
-            kernel(out.data, Window(subject, x).data)
-            out.check(want, f"{name} of {shape}", ulps=0)
+            written(subject, kernel, np.zeros(shape[0], F32), x).check(want, f"{name} of {shape}", ulps=0)
         greatest = ScalarFunction("suite max", ("a", "b"), s.maximum(A, B), F32)
         kernel = made(subject, "reduction", greatest, same, F32, None)
         for place in {0, shape[1] // 2, shape[1] - 1}:
             x = rows(*shape)
             x[:, place] = NAN
-            out = Window(subject, np.zeros(shape[0], F32))
-            kernel(out.data, Window(subject, x).data)
+            out = written(subject, kernel, np.zeros(shape[0], F32), x)
             out.check(np.full(shape[0], NAN), f"max of {shape} with NaN at {place}")
 
 
@@ -162,26 +165,22 @@ def test_arg_reduction(subject: Subject, shape: tuple[int, int]) -> None:
     """Test conditions of the suite's own: the smallest size, and NaN as the best."""
     smallest = ScalarFunction("suite smallest size", ("a", "b"), abs(A) < abs(B), F32)
     kernel = made(subject, "arg_reduction", smallest, F32)
-    x = rows(*shape)
+    x, none = rows(*shape), np.full(shape[0], -1, I64)
     for steps in (None, (1, shape[0]), (2 * shape[1] + 1, 2)):
-        out = Window(subject, np.full(shape[0], -1, I64))
-        kernel(out.data, Window(subject, x, steps).data)
+        out = written(subject, kernel, none, Window(subject, x, steps))
         out.check(np.argmin(np.abs(x), 1), f"the first of the smallest sizes of {shape}")
     better = ScalarFunction("suite greatest", ("a", "b"), s.where(s.isnan(A), ~s.isnan(B), A > B), F32)
     kernel = made(subject, "arg_reduction", better, F32)
     for at, again in {(0, shape[1] - 1), (shape[1] // 2, shape[1] - 1), (shape[1] - 1, shape[1] - 1)}:
         x = rows(*shape)
         x[:, [at, again]] = NAN
-        out = Window(subject, np.full(shape[0], -1, I64))
-        kernel(out.data, Window(subject, x).data)
-        out.check(np.full(shape[0], at), f"the first NaN of {shape}")
+        written(subject, kernel, none, x).check(np.full(shape[0], at), f"the first NaN of {shape}")
     for dtype in ("int64", "uint64"):
         greatest = ScalarFunction("suite greatest", ("a", "b"), A > B, np.dtype(dtype))
         kernel = made(subject, "arg_reduction", greatest, np.dtype(dtype))
         values = np.full(shape, np.iinfo(dtype).max - 5, dtype)
         values[:, -1] += 1
-        out = Window(subject, np.full(shape[0], -1, I64))
-        kernel(out.data, Window(subject, values).data)
+        out = written(subject, kernel, none, values)
         out.check(np.full(shape[0], shape[1] - 1), f"the greatest {dtype} of {shape}, by 1")
 
 
@@ -256,9 +255,8 @@ class TestGatherAndScatter:
                 error.check([0], "the error word of gather")
         spread = np.array([3, 0, 0, 2]).reshape(1, 4, 1)
         x = rows(3, 4, 2, dtype=dtype)
-        out, error = Window(subject, np.zeros((3, 4, 2), dtype)), Window(subject, np.zeros(1, I64))
         places = Window(subject, np.broadcast_to(spread, (3, 4, 2)), (0, 3, 0))
-        kernel(out.data, Window(subject, x).data, places.data, error.data, CODE)
+        out = written(subject, kernel, np.zeros((3, 4, 2), dtype), x, places, np.zeros(1, I64), CODE)
         out.check(x[:, spread[0, :, 0]], "gather, an index that is broadcast")
 
     @pytest.mark.parametrize("wrong", [-1, 4, 5, 2**31, 2**32, -(2**32), 2**62, -(2**63)])
@@ -315,20 +313,19 @@ class TestGatherAndScatter:
     def test_last_assignment_remains(self, subject: Subject) -> None:
         kernel = made(subject, "scatter", "set", F32, True)
         for count in (2, 9, 300):
-            out, error = Window(subject, np.zeros((2, 3, 1), F32)), Window(subject, np.zeros(1, I64))
             index = Window(subject, np.broadcast_to(np.ones((1, 1, 1), I64), (2, count, 1)), (0, 0, 0))
             source = np.arange(2.0 * count, dtype=F32).reshape(2, count, 1)
-            kernel(out.data, index.data, Window(subject, source).data, error.data, CODE)
+            out = written(subject, kernel, np.zeros((2, 3, 1), F32), index, source, np.zeros(1, I64), CODE)
             want = np.array([[0, count - 1, 0], [0, 2 * count - 1, 0]])
             out.check(want[:, :, None], "the last of several assignments")
 
     @pytest.mark.parametrize("mode", ["minimum", "maximum"])
     def test_nan_wins(self, subject: Subject, mode: str) -> None:
         kernel = made(subject, "scatter", mode, F32, True)
-        out, error = Window(subject, np.array([1, NAN, 2, 3], F32).reshape(1, 4, 1)), Window(subject, np.zeros(1, I64))
+        start = np.array([1, NAN, 2, 3], F32).reshape(1, 4, 1)
         index = np.array([0, 0, 0, 1, 2, 2]).reshape(1, 6, 1)
         source = np.array([5, NAN, -5, 4, -4, 9], F32).reshape(1, 6, 1)
-        kernel(out.data, Window(subject, index).data, Window(subject, source).data, error.data, CODE)
+        out = written(subject, kernel, start, index, source, np.zeros(1, I64), CODE)
         want = np.array([NAN, NAN, -4 if mode == "minimum" else 9, 3]).reshape(1, 4, 1)
         out.check(want, f"scatter, mode {mode}, with NaN")
 
@@ -357,14 +354,12 @@ class TestMatmul:
     def test_layouts(self, subject: Subject, sizes: tuple[int, int, int, int]) -> None:
         kernel = made(subject, "matmul", F32, None, (), F32)
         batch, n, m, p = sizes
-        a, b = rows(batch, n, m), rows(batch, m, p, seed=1)
+        a, b, start = rows(batch, n, m), rows(batch, m, p, seed=1), np.full((batch, n, p), NAN, F32)
         for left, right in itertools.product((None, (n * m, 1, n), (2 * n * m + 5, 2 * m, 2)), (None, (m * p, 1, m))):
-            out = Window(subject, np.full((batch, n, p), NAN, F32))
-            kernel(out.data, Window(subject, a, left).data, Window(subject, b, right).data)
+            out = written(subject, kernel, start, Window(subject, a, left), Window(subject, b, right))
             out.check(a @ b, f"matmul of (batch, rows, inner, columns) = {sizes}, strides {left} and {right}", ulps=0)
         one = np.broadcast_to(a[:1], (batch, n, m))
-        out = Window(subject, np.full((batch, n, p), NAN, F32))
-        kernel(out.data, Window(subject, one, (0, m, 1)).data, Window(subject, b).data)
+        out = written(subject, kernel, start, Window(subject, one, (0, m, 1)), b)
         out.check(one @ b, "matmul, a matrix that is broadcast", ulps=0)
 
     def test_numbers(self, subject: Subject) -> None:
@@ -376,8 +371,7 @@ class TestMatmul:
         ):  # fmt: skip
             kernel = made(subject, "matmul", np.dtype(dtype), None, (), np.dtype(dtype))
             a, b = np.full((1, 2, 5001), left, dtype), np.full((1, 5001, 3), right, dtype)
-            out = Window(subject, np.zeros((1, 2, 3), dtype))
-            kernel(out.data, Window(subject, a).data, Window(subject, b).data)
+            out = written(subject, kernel, np.zeros((1, 2, 3), dtype), a, b)
             out.check(np.full((1, 2, 3), want, dtype), f"matmul of {left} and {right} in {dtype}", ulps=0)
 
     def test_epilogue(self, subject: Subject) -> None:
@@ -386,9 +380,8 @@ class TestMatmul:
         kernel = made(subject, "matmul", F32, function, operands, F32)
         for batch, n, m, p in ((1, 1, 1, 1), (2, 3, 4, 5), (1, 17, 33, 15)):
             a, b, bias = rows(batch, n, m), rows(batch, m, p, seed=1), rows(1, 1, p, seed=2)
-            out = Window(subject, np.full((batch, n, p), NAN, F32))
             spread = Window(subject, np.broadcast_to(bias, (batch, n, p)), (0, 0, 2))
-            kernel(out.data, Window(subject, a).data, Window(subject, b).data, spread.data, np.float32(3))
+            out = written(subject, kernel, np.full((batch, n, p), NAN, F32), a, b, spread, np.float32(3))
             out.check(np.maximum(a @ b + bias, 0) * 3, "matmul with an epilogue", ulps=0)
 
 
