@@ -23,12 +23,11 @@ from ...dispatch.tags import Tag
 
 def operators() -> list[Any]:
     """Return the operators that give new tensors for samples of float32 or, if they refuse these, int64."""
-    found = []
-    for operator in sampled():
-        random = Tag.NONDETERMINISTIC in operator.tags
-        if not operator.schema.is_mutable and "View" not in operator.facets and not random:
-            found.append(pytest.param(operator, id=operator.name))
-    return found
+    return [
+        pytest.param(operator, id=operator.name)
+        for operator in sampled()
+        if not (operator.schema.is_mutable or "View" in operator.facets or Tag.NONDETERMINISTIC in operator.tags)
+    ]
 
 
 def calls(operator: Operator) -> Iterator[SampleInput]:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import zlib
 from collections.abc import Iterator
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,11 @@ def in_parts(operator: Operator, sample: SampleInput, result: Tensor) -> Tensor:
 
 def cases() -> list[Any]:
     """Return operators and dtypes."""
-    found: list[Any] = []
-    for operator in sampled():
-        dtypes = DERIVATIVE_DTYPES if Tag.DERIVED in operator.tags else DTYPES
-        found += [pytest.param(operator, dtype, id=f"{operator.name}-{dtype}") for dtype in dtypes]
-    return found
+    return [
+        pytest.param(operator, dtype, id=f"{operator.name}-{dtype}")
+        for operator in sampled()
+        for dtype in (DERIVATIVE_DTYPES if Tag.DERIVED in operator.tags else DTYPES)
+    ]
 
 
 def inputs(operator: Operator, dtype: str) -> Iterator[SampleInput]:
@@ -139,12 +140,11 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
 
 def differentiable() -> list[Any]:
     """Return the operators with a gradient for a float32 input."""
-    found = []
-    for operator in sampled():
-        derived = Tag.DERIVED in operator.tags
-        if not operator.schema.is_mutable and not derived and "NotDifferentiable" not in operator.facets:
-            found.append(pytest.param(operator, id=operator.name))
-    return found
+    return [
+        pytest.param(operator, id=operator.name)
+        for operator in sampled()
+        if not (operator.schema.is_mutable or Tag.DERIVED in operator.tags or "NotDifferentiable" in operator.facets)
+    ]
 
 
 def gradients(operator: Operator, sample: SampleInput, device: str | None) -> list[np.ndarray] | None:
@@ -168,13 +168,11 @@ def gradients(operator: Operator, sample: SampleInput, device: str | None) -> li
     outputs = [r for r in outputs if r.requires_grad and r.dtype.kind == "f" and r.device.type != "meta"]
     if not outputs or not leaves:
         return None
-    total = None
+    parts = []
     for output in outputs:
         weights = tk.asarray(np.cos(np.arange(output.size, dtype=output.dtype)).reshape(output.shape))
-        part = tk.sum(output * weights.to_device(output.device))
-        total = part if total is None else total + part
-    assert total is not None
-    total.backward()
+        parts.append(tk.sum(output * weights.to_device(output.device)))
+    functools.reduce(add, parts).backward()
     for x in leaves:
         assert x.grad is None or x.grad.device is x.device, f"a gradient is on {x.grad.device}, not on {x.device}"
     return [np.zeros(x.shape) if x.grad is None else np.array(x.grad.numpy()) for x in leaves]

@@ -7,6 +7,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -261,24 +262,17 @@ class TestMemory:
 
     def test_threads(self, subject: Subject) -> None:
         x = tk.asarray(array(200), device=subject.name)
-        wrong: list[Any] = []
+        together = threading.Barrier(4)
 
         def work(k: int) -> None:
-            try:
-                for _ in range(20):
-                    y = x * k
-                    y += 1
-                    if not np.array_equal(values(y), array(200) * k + 1):
-                        wrong.append(k)
-            except Exception as error:
-                wrong.append(error)
+            together.wait()  # each has its thread
+            for _ in range(20):
+                y = x * k
+                y += 1
+                np.testing.assert_array_equal(values(y), array(200) * k + 1)
 
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
 
 
 def resident() -> int:
