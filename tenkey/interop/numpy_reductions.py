@@ -22,18 +22,14 @@ from .numpy_fallback import as_tensor, by_name, op
 __all__ = ["FUNCTIONS"]
 
 
-def _refuse(name: str, given: dict[str, Any]) -> None:
-    if any(v is not None and v is not True for v in given.values()):
-        raise NotImplementedError(f"[{name}] of complex numbers does not take {', '.join(given)}.")
-
-
 def _extreme(
     name: str, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
     a = as_tensor(a)
     if a.dtype.kind != "c":
         return masked_reduction(name, a, axis, where=where, keepdims=keepdims, initial=initial)
-    _refuse(name, {"initial=": initial, "where=": where})
+    if any(v is not None and v is not True for v in (initial, where)):
+        raise NotImplementedError(f"[{name}] of complex numbers does not take initial=, where=.")
     smallest = name.endswith("min")
     if not name.startswith("nan"):
         return complex_extreme(a, axis, keepdims=keepdims, smallest=smallest)

@@ -38,17 +38,10 @@ def _vector(x: Any) -> Any:
 # ---- histograms
 
 
-def _ends(x: Any) -> np.ndarray:
-    """Return the least and the greatest element as a NumPy array, which is empty for empty input."""
-    if not x.size:
-        return np.zeros(0, x.dtype)
-    return np.array([op(name)(x).item() for name in ("min", "max")], x.dtype)
-
-
 def _grid(x: Any, bins: int, span: Any) -> Any:
     """Return the edges of bins of equal width, which NumPy computes from the least and the greatest element."""
-    ends = np.zeros(0, x.dtype) if span is not None else _ends(x)
-    return creation.asarray(np.histogram_bin_edges(ends, bins, span), device=x.device)
+    ends = [op(name)(x).item() for name in ("min", "max")] if span is None and x.size else []
+    return creation.asarray(np.histogram_bin_edges(np.array(ends, x.dtype), bins, span), device=x.device)
 
 
 def _number(bins: Any) -> Any:
