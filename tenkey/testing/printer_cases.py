@@ -195,13 +195,10 @@ def _operation(name: str, dtype: str) -> PrinterCase:
     exact = kind in ("integer", "bool") or (name in _EXACT and kind == "float") or result == "bool"
     if kind == "complex" and name == "abs":
         result = "float32" if dtype == "complex64" else "float64"
-    expected = _expected(expression, parameters, arrays, dtype, result, exact)
-    compared = _defined(name, kind, arrays, expected)
     zeros = name in _SIGNED_ZEROS and kind == "float"
-    return PrinterCase(
-        f"{name} on {dtype}", expression, parameters, dtype, result, arrays, expected, exact, name in _AGAINST_ONE,
-        zeros, compared,
-    )  # fmt: skip
+    case = _case(name, expression, parameters, arrays, dtype, result, exact=exact, zeros=zeros)
+    compared = _defined(name, kind, arrays, case.expected)
+    return case._replace(against_one=name in _AGAINST_ONE, compared=compared)
 
 
 def _defined(name: str, kind: str, arrays: list[np.ndarray], expected: np.ndarray) -> np.ndarray | None:
