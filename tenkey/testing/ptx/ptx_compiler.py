@@ -20,14 +20,13 @@ from .context_layout import Context
 from .kernel_errors import UnsupportedError
 from .opcodes import HANDLERS
 from .ptx_text import SIZES, FunctionText, ModuleText, Variable, number, parse, variable
-from .thread_code import Translation
+from .thread_code import ARGUMENTS, Translation
 
 __all__ = ["Compiled", "Entry", "compiled"]
 
 _WAITS: Final = frozenset(
     "bar barrier shfl vote match redux activemask elect mma ldmatrix stmatrix mbarrier nanosleep".split()  # noqa: SIM905
 )
-_ARGUMENTS: Final = ("ptr %context", "ptr %frame", "ptr %local", "i32 %thread", "i32 %tid0", "i32 %tid1", "i32 %tid2")
 
 
 class Entry(NamedTuple):
@@ -212,7 +211,7 @@ class _Unit:
         waits = function.is_entry and self.waiting(function.name)
         with writing(body):
             t = Translation(self, body, function, HANDLERS, waits=waits, entry=function.is_entry)
-            parameters = list(_ARGUMENTS)
+            parameters = list(ARGUMENTS)
             if not function.is_entry:
                 parameters += t.take_parameters()
             t.statements(function.body)
@@ -226,15 +225,12 @@ class _Unit:
         for name, function in self.functions.items():
             if function.is_entry and function.body is not None:
                 words = self.translate(function, f"k{len(entries)}")
-                entries.append(_entry(function, self.waiting(name), words))
+                parameters = tuple([(one.offset, one.size, one.type) for one in function.parameters])
+                size, most = function.parameter_size, function.largest_block
+                entries.append(Entry(name, self.waiting(name), words, parameters, size, most))
         exports = [f"k{k}" for k in range(len(entries))]
         image = image_of(self.module.parts(), exports, cold=not optimized) if entries else b""
         return Compiled(
             tuple(entries), self.shared_size, -(-self.local_size // 8), self.sites, self.copies, bytes(self.bytes),
             tuple(self.rows), tuple(self.pointers), image,
         )  # fmt: skip
-
-
-def _entry(function: FunctionText, waits: bool, words: int) -> Entry:
-    parameters = tuple([(one.offset, one.size, one.type) for one in function.parameters])
-    return Entry(function.name, waits, words, parameters, function.parameter_size, function.largest_block)

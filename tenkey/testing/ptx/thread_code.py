@@ -30,9 +30,10 @@ from .ptx_text import FunctionText, Instruction, listed, number
 from .ptx_types import PtxType, signed_of, type_of, unsigned
 from .special_registers import special_register
 
-__all__ = ["Handler", "Place", "Register", "Translation", "words"]
+__all__ = ["ARGUMENTS", "Handler", "Place", "Register", "Translation", "words"]
 
 words: Final = pointer(u64)
+ARGUMENTS: Final = ("ptr %context", "ptr %frame", "ptr %local", "i32 %thread", "i32 %tid0", "i32 %tid1", "i32 %tid2")
 _FUEL: Final = 1 << 28  # jumps backwards of a thread that never waits
 _NUMBER: Final = re.compile(r"[-+]?(?:\d|\.\d)")
 _SUM: Final = re.compile(r"(.+?)\s*(?:\+\s*([-+]?\w+))?$")

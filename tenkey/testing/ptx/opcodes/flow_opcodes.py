@@ -8,7 +8,7 @@ from ....backends.llvm.values import Value, constant, convert, emit
 from ..context_layout import BARRIER_WORDS, Context, Frame, Kind, Status
 from ..kernel_errors import UnsupportedError
 from ..ptx_text import Instruction, listed, variable
-from ..thread_code import Place, Translation
+from ..thread_code import ARGUMENTS, Place, Translation
 from .memory_opcodes import load_bits, store_bits
 from .opcode_table import opcode
 
@@ -202,10 +202,7 @@ def _direct(t: Translation, callee: str, results: list[str], arguments: list[str
         else:
             store_bits(t, place, t.raw(given, bits))
     name = t.unit.translated(callee)
-    head = ", ".join([
-        t.context.text, t.frame.text, t.local.text, t.thread.text, "i32 %tid0", "i32 %tid1", "i32 %tid2", *places,
-    ])  # fmt: skip
-    stopped = emit(i32, f"call i32 @{name}({head})")
+    stopped = emit(i32, f"call i32 @{name}({', '.join([*ARGUMENTS, *places])})")
     good = t.body.name("good")
     t.body.branch(stopped == 0, good, "stop")
     t.body.label(good)
