@@ -19,7 +19,7 @@ from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
 from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
-from ..declare import Decomposition, ElementPlan, Entry, TensorSpec, broadcast, core_dims, factory, internal
+from ..declare import Decomposition, ElementPlan, Entry, TensorSpec, broadcast, checked, core_dims, factory, internal
 from ..scalar import index, where
 from . import random_decompositions as decompositions
 from .random_bits import random_double_exp, random_double_log1p
@@ -137,16 +137,6 @@ def _check_address(operator: str, addresses: Any, seed: int) -> None:
         raise ValueError(f"[{operator}] got the seed {seed}: it must be in [0, 2**64).")
 
 
-def _on_devices(meta: Callable[..., Any], function: Callable[..., Any], *needs: str) -> Decomposition:
-    """Return the decomposition that raises the errors of ``meta`` first."""
-
-    def decomposed(*args: Any, **kwargs: Any) -> Any:
-        meta(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return Decomposition(decomposed, needs)
-
-
 def _rejection_meta(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> TensorSpec:
     _real("random_rejection", first, second)
     _check_address("random_rejection", addresses, seed)
@@ -169,7 +159,7 @@ random_rejection = internal(
     "random_rejection(Tensor first, Tensor second, Tensor addresses, int seed, *, str kind) -> Tensor",
     meta=_rejection_meta,
     numpy=_rejection_on_numpy,
-    decomposition=_on_devices(_rejection_meta, decompositions.rejection),
+    decomposition=checked(_rejection_meta, decompositions.rejection),
     sample_inputs=lambda rng: (
         [
             ((rng.uniform(1, 20, (2, 3)), np.ones(3), _addresses_of(2, 3), 5), {"kind": kind})
@@ -197,7 +187,7 @@ random_hypergeometric = internal(
     numpy=lambda good, bad, sample, addresses, seed: core_random.samplers.rejection(
         "hypergeometric", good, bad, addresses, seed, sample
     ).astype(np.int64),
-    decomposition=_on_devices(_hypergeometric_meta, decompositions.hypergeometric),
+    decomposition=checked(_hypergeometric_meta, decompositions.hypergeometric),
     sample_inputs=lambda rng: [
         ((np.array([5.0, 90.0, 1000.0]), np.array(70.0), np.array([[3], [60]]), _addresses_of(2, 3), 5), {}),
         ((np.array(7.0), np.array(3.0), np.zeros(0), _addresses_of(0), 5), {}),
@@ -222,7 +212,7 @@ random_counts = internal(
     numpy=lambda trials, probabilities, addresses, seed: core_random.samplers.multinomial(
         trials, probabilities, addresses, seed
     ),
-    decomposition=_on_devices(_counts_meta, decompositions.counts, "scan", "gather"),
+    decomposition=checked(_counts_meta, decompositions.counts, "scan", "gather"),
     sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
         ((np.array(7), np.full((0, 4), 0.25), _addresses_of(0, 4), 5), {}),
@@ -259,7 +249,7 @@ random_category = internal(
     "random_category(Tensor weights, Tensor uniform) -> Tensor",
     meta=_category_meta,
     numpy=_category_on_numpy,
-    decomposition=_on_devices(_category_meta, decompositions.category, "reduction", "scan"),
+    decomposition=checked(_category_meta, decompositions.category, "reduction", "scan"),
     sample_inputs=lambda rng: [
         ((np.array([0.25, 0.0, 0.75]), rng.uniform(0, 1, (2, 3))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (3, 2))), {}),
@@ -280,7 +270,7 @@ random_order = internal(
     "random_order(Tensor keys) -> Tensor",
     meta=_order_meta,
     numpy=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
-    decomposition=_on_devices(_order_meta, decompositions.order, "sort"),
+    decomposition=checked(_order_meta, decompositions.order, "sort"),
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     batch=core_dims(1),
     doc="Return the indices that sort the last axis.",
@@ -330,7 +320,7 @@ random_factor = internal(
     "random_factor(Tensor cov) -> Tensor",
     meta=_factor_meta,
     numpy=_factor_on_numpy,
-    decomposition=_on_devices(_factor_meta, decompositions.factor, "reduction"),
+    decomposition=checked(_factor_meta, decompositions.factor, "reduction"),
     sample_inputs=_covariances,
     batch=core_dims(2),
     doc="Return the lower triangular factor of covariance matrices, which may be singular.",
@@ -351,7 +341,7 @@ def _exact(
         f"{name}(Tensor x) -> Tensor",
         meta=meta,
         numpy=function,
-        decomposition=_on_devices(meta, decomposition),
+        decomposition=checked(meta, decomposition),
         vjp={"x": vjp},
         sample_inputs=lambda rng: [((rng.uniform(low, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
         batch=broadcast,

@@ -23,8 +23,8 @@ __all__ = [
     "AUTOCAST_POLICIES", "FEW", "ArgReduce", "ArgScan", "Autocast", "Backward", "Batch", "Compared", "ComplexVjp",
     "Composite", "Decomposition", "ElementPlan", "Elements", "EntryOption", "Factory", "Forward", "JointVjp", "Jvp",
     "Linear", "Meta", "Methods", "NotDifferentiable", "NumPyKernel", "Part", "Partials", "Pointwise", "Reduce",
-    "Reference", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "autocast_policy", "formula_names", "linear",
-    "reserved_names", "role_of", "tensor_names",
+    "Reference", "SampleInputs", "Scan", "TensorSpec", "View", "Vjp", "autocast_policy", "checked", "formula_names",
+    "linear", "reserved_names", "role_of", "tensor_names",
 ]  # fmt: skip
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -260,6 +260,16 @@ class Decomposition(Record, frozen=True):
 
     function: Callable[..., Any]
     needs: tuple[str, ...] = ()
+
+
+def checked(meta: Callable[..., Any], function: Callable[..., Any], *needs: str) -> Decomposition:
+    """Return the decomposition that raises the errors of ``meta`` first."""
+
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        meta(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return Decomposition(decomposed, needs)
 
 
 class EntryOption(Record):

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, Entry, TensorSpec, composite, internal, linear, prepend, structured
+from ...declare import FEW, Decomposition, Entry, TensorSpec, checked, composite, internal, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import zeros
@@ -39,11 +39,6 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     return TensorSpec((*rest[:i], indices.shape[i], *rest[i + 1 :]), x.dtype)
 
 
-def _take(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
-    _gather_meta(x, indices, axis=axis)
-    return places.take(x, indices, axis, "take_along_axis")
-
-
 def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     level.check(operator, args, kwargs)
     x, indices = args
@@ -55,7 +50,9 @@ def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
 take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
-    decomposition=Decomposition(_take, needs=("gather",)),
+    decomposition=checked(
+        _gather_meta, lambda x, indices, *, axis=-1: places.take(x, indices, axis, "take_along_axis"), "gather"
+    ),
     vjp={"x": lambda g, x_meta, indices, axis: along_gradient(g, x_meta.shape, indices, axis)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [
@@ -103,14 +100,13 @@ def along_gradient(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int
 
 
 def _scatter(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
-    _scatter_meta(source, indices, shape, axis)
     return places.add_along(zeros(shape, dtype=source.dtype, device=source.device), indices, source, axis)
 
 
 scatter_add_zeros = internal(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
     meta=_scatter_meta,
-    decomposition=Decomposition(_scatter, needs=("scatter",)),
+    decomposition=checked(_scatter_meta, _scatter, "scatter"),
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
     jvp=linear("source"),
     sample_inputs=lambda rng: [

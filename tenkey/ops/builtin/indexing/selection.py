@@ -13,7 +13,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, TensorSpec, broadcast, composite, internal, structured
+from ...declare import Decomposition, TensorSpec, broadcast, checked, composite, internal, structured
 from ...shapes import broadcast_shapes, normalize_axis
 from ...variants import can_hold
 from ..creation import arange, concrete, zeros
@@ -285,7 +285,6 @@ def _unravel(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _unravel_on_device(indices: Tensor, shape: Sequence[int]) -> Tensor:
-    _unravel_meta(indices, shape)
     whole = as_dtype(indices, int64)
     if outside(whole, math.prod(shape)):
         raise ValueError(_NO_PLACE.format(operator="unravel_index", shape=tuple(shape)))
@@ -296,7 +295,7 @@ unravel_rows = internal(
     "unravel_rows(Tensor indices, int[] shape) -> Tensor",
     meta=_unravel_meta,
     numpy=_unravel,
-    decomposition=Decomposition(_unravel_on_device, needs=("reduction",)),
+    decomposition=checked(_unravel_meta, _unravel_on_device, "reduction"),
     sample_inputs=lambda rng: [
         ((rng.integers(0, 24, (5,)), (2, 3, 4)), {}),
         ((rng.integers(0, 6, (2, 2)), (6,)), {}),

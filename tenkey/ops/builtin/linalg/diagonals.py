@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor, strides_of
-from ...declare import Decomposition, Entry, TensorSpec, core_dims, internal, linear, prepend, structured, view
+from ...declare import Decomposition, Entry, TensorSpec, checked, core_dims, internal, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
 from ...declare.samples import normal
 from ..creation import zeros
@@ -48,7 +48,6 @@ def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) 
 
 
 def _embed_parts(g: Tensor, shape: Sequence[int], offset: int) -> Tensor:
-    _embed_meta(g, shape, offset)
     out = zeros(shape, dtype=g.dtype, device=g.device)
     diagonal(out, offset=offset).copy_(g)
     return out
@@ -60,7 +59,7 @@ diagonal_embed: Entry = internal(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
     meta=_embed_meta,
     numpy=_embed_on_numpy,
-    decomposition=Decomposition(_embed_parts),
+    decomposition=checked(_embed_meta, _embed_parts),
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
     sample_inputs=normal(([2], (2, 3), 0), ([2, 1], (2, 2, 2), -1), ([0], (2, 2), 5)),

@@ -12,7 +12,7 @@ from ....core.dtypes.names import float32
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ...declare import Decomposition, Entry, TensorSpec, composite, internal_composite, linear, structured
+from ...declare import Decomposition, Entry, TensorSpec, checked, composite, internal_composite, linear, structured
 from ...declare.batch import VmapLevel
 from ...declare.samples import normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
@@ -142,11 +142,6 @@ def _products(x1: Tensor, x2: Tensor) -> Tensor:
     return both(expand_dims(x1, -1), expand_dims(x2, -2))
 
 
-def _outer_parts(x1: Tensor, x2: Tensor) -> Tensor:
-    _outer_meta(x1, x2)
-    return _products(x1, x2)
-
-
 def _outer_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
     level.check(operator, args, kwargs)
     return level.batch(_products(level.front(args[0]), level.front(args[1])))
@@ -157,7 +152,7 @@ outer: Entry = structured(
     meta=_outer_meta,
     numpy=_outer_on_numpy,
     strict=True,
-    decomposition=Decomposition(_outer_parts),
+    decomposition=checked(_outer_meta, _products),
     vjp={
         "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conjugated(x2)), x1_meta),
         "x2": lambda g, x1, x2_meta: like_operand(matmul(conjugated(x1), g), x2_meta),

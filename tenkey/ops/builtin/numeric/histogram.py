@@ -15,7 +15,7 @@ from ....core.tensor import Tensor, from_host
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import SUM, Decomposition, Entry, TensorSpec, composite, gather, internal, loop, structured
+from ...declare import SUM, Decomposition, Entry, TensorSpec, checked, composite, gather, internal, loop, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange, full, ones, zeros
 from ..elementwise.comparison import equal, greater, greater_equal, less, logical_and, where
@@ -183,7 +183,6 @@ def _bincount_on_numpy(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def _counts_by_scatter(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    _bincount_meta(x, weights, minlength)
     whole = as_dtype(x, int64)
     low, high = extremes(whole) if x.size else (0, -1)
     if low < 0:
@@ -195,7 +194,7 @@ bincount = structured(
     "bincount(Tensor x, Tensor? weights=None, int minlength=0) -> Tensor",
     meta=_bincount_meta,
     numpy=_bincount_on_numpy,
-    decomposition=Decomposition(_counts_by_scatter, needs=("scatter", "reduction")),
+    decomposition=checked(_bincount_meta, _counts_by_scatter, "scatter", "reduction"),
     vjp={"weights": lambda g, x: take(g, cast(x, int64), axis=0)},
     sample_inputs=lambda rng: [
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
@@ -231,7 +230,6 @@ def digitize_on_numpy(x: Any, bins: Any, *, right: bool = False, search: Any = n
 
 
 def _bins_by_search(x: Tensor, bins: Tensor, *, right: bool = False) -> Tensor:
-    _digitize_meta(x, bins, right=right)
     n = bins.shape[0]
     falls, rises = False, False
     if n > 1:
@@ -249,7 +247,7 @@ digitize = structured(
     "digitize(Tensor x, Tensor bins, *, bool right=False) -> Tensor",
     meta=_digitize_meta,
     numpy=digitize_on_numpy,
-    decomposition=Decomposition(_bins_by_search, needs=("gather", "reduction")),
+    decomposition=checked(_digitize_meta, _bins_by_search, "gather", "reduction"),
     differentiable=False,
     sample_inputs=lambda rng: (
         [((rng.standard_normal((2, 3)), np.array([0.4])), {"right": right}) for right in (False, True)]
@@ -290,7 +288,6 @@ def _linspace(low: float, high: float, bins: int, dtype: np.dtype) -> np.ndarray
 
 
 def _edges_by_range(x: Tensor, bins: int, range: Any = None) -> Tensor:
-    _edges_meta(x, bins, range)
     if range is None and x.size:
         range = extremes(x)
         check_range(range)
@@ -302,7 +299,7 @@ even_edges = internal(
     "even_edges(Tensor x, int bins, float[2]? range=None) -> Tensor",
     meta=_edges_meta,
     numpy=_edges_on_numpy,
-    decomposition=Decomposition(_edges_by_range, needs=("reduction",)),
+    decomposition=checked(_edges_meta, _edges_by_range, "reduction"),
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     batch=loop,
     doc="Return the edges of bins of equal width over the range of the elements, which are floats.",
@@ -327,7 +324,6 @@ def _bins_meta(x: Any, edges: Any) -> TensorSpec:
 
 
 def _numbers_by_search(x: Tensor, edges: Tensor) -> Tensor:
-    _bins_meta(x, edges)
     n = edges.shape[0]
     if not n:
         return full(x.shape, -1, dtype=int64, device=x.device)
@@ -341,7 +337,7 @@ bins_of = internal(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
     meta=_bins_meta,
     numpy=bins_on_numpy,
-    decomposition=Decomposition(_numbers_by_search, needs=("gather",)),
+    decomposition=checked(_bins_meta, _numbers_by_search, "gather"),
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
     batch=gather("x"),
     doc="Return the number of the bin of each element, -1 outside all bins.",
@@ -360,7 +356,6 @@ def _ascending_meta(edges: Any) -> TensorSpec:
 
 
 def _checked_order(edges: Tensor) -> Tensor:
-    _ascending_meta(edges)
     n = edges.shape[0]
     if n > 1 and not all(greater_equal(slice(edges, 0, 1, n), slice(edges, 0, 0, n - 1))).item():
         raise ValueError(_ORDER.format(operator="histogram", or_descend=""))
@@ -371,7 +366,7 @@ ascending = internal(
     "ascending(Tensor edges) -> Tensor",
     meta=_ascending_meta,
     numpy=_ascending,
-    decomposition=Decomposition(_checked_order, needs=("reduction",)),
+    decomposition=checked(_ascending_meta, _checked_order, "reduction"),
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     batch=loop,
     doc="Return a copy of edges; raise ValueError if they do not ascend.",

@@ -10,7 +10,7 @@ from ....core.dtypes.names import float32, int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ...declare import Decomposition, Entry, TensorSpec, composite, gather, internal, linear, normal
+from ...declare import Decomposition, Entry, TensorSpec, checked, composite, gather, internal, linear, normal
 from ...declare.batch import VmapLevel
 from ..creation import arange, concrete, zeros
 from ..elementwise.arithmetic import multiply, remainder
@@ -162,7 +162,6 @@ def _interval_meta(x: Any, edges: Any) -> TensorSpec:
 
 
 def _interval_parts(x: Tensor, edges: Tensor) -> Tensor:
-    _interval_meta(x, edges)
     return clip(insertion_places(edges, x, right=True) - 1, 0, max(edges.shape[0] - 2, 0))
 
 
@@ -170,7 +169,7 @@ interval_of = internal(
     "interval_of(Tensor x, Tensor edges) -> Tensor",
     meta=_interval_meta,
     numpy=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
-    decomposition=Decomposition(_interval_parts, needs=("gather",)),
+    decomposition=checked(_interval_meta, _interval_parts, "gather"),
     sample_inputs=normal(([2, 3], np.array([0.0, 1.0, 2.0])), ([], np.array([0.5]))),
     batch=gather("x"),
     doc="Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.",

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SUM, Decomposition, Entry, TensorSpec, along, composite, internal, linear, normal, scan
+from ...declare import SUM, Entry, TensorSpec, along, checked, composite, internal, linear, normal, scan
 from ...shapes import normalize_axis
 from ..elementwise.complex import conjugated, like_operand
 from ..shape.copying import cast, concat, flip
@@ -174,7 +174,6 @@ def _recurrence_meta(a: Tensor, b: Tensor, axis: int, reverse: bool) -> TensorSp
 
 
 def _recurrence_by_scan(a: Tensor, b: Tensor, axis: int, reverse: bool) -> Tensor:
-    _recurrence_meta(a, b, axis, reverse)
     n = b.shape[axis]
     if not reverse and n > 1:  # the factor of an element is that of the one before it
         a = concat([slice(a, axis, 0, 1, 1), slice(a, axis, 0, n - 1, 1)], axis=axis)
@@ -185,7 +184,7 @@ linear_recurrence: Entry = internal(
     "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
     meta=_recurrence_meta,
     numpy=_numpy_recurrence,
-    decomposition=Decomposition(_recurrence_by_scan, needs=("scan",)),
+    decomposition=checked(_recurrence_meta, _recurrence_by_scan, "scan"),
     vjp={"a": _recurrence_vjp, "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse)},
     sample_inputs=normal(
         *[(n, n, i, back) for n, i in (([4, 2], 0), ([2, 5], 1), ([1], 0), ([0, 2], 0)) for back in (False, True)]

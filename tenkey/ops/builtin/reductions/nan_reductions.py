@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Decomposition, Entry, along, composite, normal, place_meta, structured
+from ...declare import Entry, along, checked, composite, normal, place_meta, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_empty
 from ..elementwise.comparison import equal, isnan, logical_not, logical_or, where
 from ..elementwise.complex import refuse_complex, squared_size
@@ -185,7 +185,6 @@ def _index_of(name: str, neutral: float, find_place: Entry, size: str, shown: in
         return np.asarray(found, np.int64)
 
     def parts(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        rule(x, axis, keepdims=keepdims)
         if _exact(x):
             return find_place(x, axis, keepdims=keepdims)
         missing = isnan(x)
@@ -202,7 +201,7 @@ def _index_of(name: str, neutral: float, find_place: Entry, size: str, shown: in
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
         meta=rule,
         numpy=on_numpy,
-        decomposition=Decomposition(parts, needs=("arg_reduction", "reduction", "gather")),
+        decomposition=checked(rule, parts, "arg_reduction", "reduction", "gather"),
         differentiable=False,
         sample_inputs=normal(*over_axes(None, 0, -1), []),
         batch=along("axis"),

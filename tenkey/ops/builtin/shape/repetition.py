@@ -9,7 +9,7 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import FEW, Decomposition, TensorSpec, along, composite, internal, linear, loop, normal
+from ...declare import FEW, Decomposition, TensorSpec, along, checked, composite, internal, linear, loop, normal
 from ...shapes import normalize_axis
 from ..creation import arange, concrete
 from ..elementwise.comparison import less
@@ -80,7 +80,6 @@ def _repeat_each_on_numpy(x: np.ndarray, count: int, axis: int) -> Any:
 
 
 def _repeat_each_parts(x: Tensor, count: int, axis: int) -> Tensor:
-    _repeat_each_meta(x, count, axis)
     axis %= x.ndim
     before, behind = x.shape[: axis + 1], x.shape[axis + 1 :]
     spread = broadcast_to(reshape(x, (*before, 1, *behind)), (*before, count, *behind))
@@ -91,7 +90,7 @@ repeat_each = internal(
     "repeat_each(Tensor x, int count, int axis) -> Tensor",
     meta=_repeat_each_meta,
     numpy=_repeat_each_on_numpy,
-    decomposition=Decomposition(_repeat_each_parts),
+    decomposition=checked(_repeat_each_meta, _repeat_each_parts),
     strict=True,
     vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
     jvp=linear("x"),

@@ -18,6 +18,7 @@ from ...declare import (
     Entry,
     TensorSpec,
     along,
+    checked,
     composite,
     gather,
     internal,
@@ -72,16 +73,11 @@ def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
     return TensorSpec(x2.shape, int64)
 
 
-def _placed(x1: Tensor, x2: Tensor, side: str) -> Tensor:
-    _place_meta(x1, x2, side)
-    return insertion_places(x1, x2, side == "right")
-
-
 place_sorted = internal(
     "place_sorted(Tensor x1, Tensor x2, str side) -> Tensor",
     meta=_place_meta,
     numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
-    decomposition=Decomposition(_placed, needs=("gather",)),
+    decomposition=checked(_place_meta, lambda x1, x2, side: insertion_places(x1, x2, side == "right"), "gather"),
     sample_inputs=lambda rng: [
         ((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {}),
         ((np.arange(19.0) // 3, np.arange(-1.0, 8.0), "right"), {}),
@@ -359,16 +355,11 @@ def _parts(found: np.ndarray, kth: int, axis: int) -> np.ndarray:
     return np.concatenate([np.sort(part, -1) for part in (rows[..., :k], rows[..., k : k + 1], rows[..., k + 1 :])], -1)
 
 
-def _partitioned(x: Tensor, kth: int, axis: int = -1) -> Tensor:
-    _argpartition_meta(x, kth, axis)
-    return argsort_rows(x, axis=axis)
-
-
 argpartition = structured(
     "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
     meta=_argpartition_meta,
     numpy=lambda x, kth, axis=-1: x.argpartition(kth, axis),
-    decomposition=Decomposition(_partitioned, needs=("sort",)),
+    decomposition=checked(_argpartition_meta, lambda x, kth, axis=-1: argsort_rows(x, axis=axis), "sort"),
     differentiable=False,
     sample_inputs=_partition_samples,
     compared=lambda order, x, kth, axis=-1: _parts(np.take_along_axis(x, order, axis), kth, axis),

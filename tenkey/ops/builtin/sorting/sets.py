@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import OutOfRangeError
 from ....dispatch.tags import Tag
-from ...declare import Decomposition, Entry, TensorSpec, composite, gather, internal, loop, structured
+from ...declare import Decomposition, Entry, TensorSpec, checked, composite, gather, internal, loop, structured
 from ..creation import concrete, full, zeros
 from ..elementwise.comparison import logical_not
 from ..indexing.advanced_indexing import index, take
@@ -207,7 +207,6 @@ def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
 
 
 def _found(x1: Tensor, x2: Tensor, invert: bool) -> Tensor:
-    _among_meta(x1, x2, invert)
     inside = contained(x1, reshape(sorted_rows(reshape(x2, (x2.size,)), 0)[0], (x2.size,)))
     return logical_not(inside) if invert else inside
 
@@ -216,7 +215,7 @@ among = internal(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
     numpy=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
-    decomposition=Decomposition(_found, needs=("sort", "gather")),
+    decomposition=checked(_among_meta, _found, "sort", "gather"),
     sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
     ],

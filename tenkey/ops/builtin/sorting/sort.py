@@ -21,7 +21,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import bool as boolean
 from ....core.dtypes.names import float32, int8, int32, int64
 from ....core.tensor import Tensor
-from ...declare import Decomposition, Entry, TensorSpec, along, composite, internal, structured
+from ...declare import Decomposition, Entry, TensorSpec, along, checked, composite, internal, structured
 from ...shapes import normalize_axis
 from ..creation import arange, ones, ones_like, zeros, zeros_like
 from ..elementwise.comparison import isnan, logical_and, logical_not, not_equal
@@ -240,7 +240,6 @@ def _mean_of_runs(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarr
 
 
 def _runs_averaged(values: Tensor, starts: Tensor, axis: int) -> Tensor:
-    _mean_of_runs_meta(values, starts, axis)
     shape = sides(values.shape, axis)
     if not values.size:
         return clone(values)
@@ -258,7 +257,7 @@ mean_of_runs: Entry = internal(
     "mean_of_runs(Tensor values, Tensor starts, int axis) -> Tensor",
     meta=_mean_of_runs_meta,
     numpy=_mean_of_runs,
-    decomposition=Decomposition(_runs_averaged, needs=("scan", "scatter", "gather")),
+    decomposition=checked(_mean_of_runs_meta, _runs_averaged, "scan", "scatter", "gather"),
     vjp={"values": lambda g, starts, axis: mean_of_runs(g, starts, axis), "starts": None},
     sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 4)), np.array([[True, False, True, False], [True, True, False, False]]), 1), {}),
@@ -285,7 +284,6 @@ def _inverse_meta(order: Tensor, axis: int) -> TensorSpec:
 
 
 def _inverted(order: Tensor, axis: int) -> Tensor:
-    _inverse_meta(order, axis)
     shape = sides(order.shape, axis)
     numbers = reshape(arange(shape[1], dtype=int64, device=order.device), (1, shape[1], 1))
     index = from_front(reshape(order, shape), shape[1])
@@ -297,7 +295,7 @@ invert_order = internal(
     "invert_order(Tensor order, int axis) -> Tensor",
     meta=_inverse_meta,
     numpy=_invert_order,
-    decomposition=Decomposition(_inverted, needs=("scatter",)),
+    decomposition=checked(_inverse_meta, _inverted, "scatter"),
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     batch=along("axis"),
 )
@@ -315,16 +313,11 @@ def _in_order_meta(x: Tensor, order: Tensor, starts: Tensor, axis: int) -> Tenso
     return TensorSpec(x.shape, x.dtype)
 
 
-def _taken(x: Tensor, order: Tensor, starts: Tensor, axis: int) -> Tensor:
-    _in_order_meta(x, order, starts, axis)
-    return take(x, order, axis, "sort")
-
-
 in_order: Entry = internal(
     "in_order(Tensor x, Tensor order, Tensor starts, int axis) -> Tensor",
     meta=_in_order_meta,
     numpy=lambda x, order, starts, axis: np.take_along_axis(x, order, axis),
-    decomposition=Decomposition(_taken, needs=("gather",)),
+    decomposition=checked(_in_order_meta, lambda x, order, starts, axis: take(x, order, axis, "sort"), "gather"),
     quiet=True,
     vjp={
         "x": lambda g, order, starts, axis: unsorted_gradient(g, order, starts, axis),

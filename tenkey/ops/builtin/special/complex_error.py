@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, composite, internal, same_dim
-from ...declare.facets import Decomposition
+from ...declare import TensorSpec, checked, composite, internal, same_dim
 from ..elementwise.arithmetic import abs as abs_
 from ..elementwise.comparison import signbit, where
 from ..elementwise.complex import complex_from, conj, imag, real
@@ -93,7 +92,6 @@ def _near_parts(x: Tensor, y: Tensor) -> Tensor:
 
 def _parts(x: Tensor, complement: bool) -> Tensor:
     """Compute ``_on_numpy`` by operators."""
-    _meta(x, complement)  # refuses other dtypes
     z = cast(x, np.dtype(np.complex128))
     a, b = real(z), imag(z)
     right, up = abs_(a), abs_(b)
@@ -129,7 +127,7 @@ complex_erf = internal(
     meta=_meta,
     numpy=_on_numpy,
     quiet=True,
-    decomposition=Decomposition(_parts),
+    decomposition=checked(_meta, _parts),
     vjp={"x": lambda g, x, complement: g * conj(exp(-x * x)) * ((-2 if complement else 2) / math.sqrt(math.pi))},
     sample_inputs=lambda rng: [
         ((rng.standard_normal(shape) + 1j * rng.standard_normal(shape), complement), {})
