@@ -93,22 +93,14 @@ def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = N
 # ---- derivatives and integrals
 
 
-def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    """Slice one axis; negative positions count from its end."""
-    n = x.shape[axis]
-    first = start + n if start < 0 else start
-    last = stop + n if stop < 0 else stop
-    return slice(x, axis, first, last, 1)
-
-
 def _gradient_even(x: Tensor, h: Any, axis: int, order: int) -> Tensor:
-    inner = (part(x, axis, 2, x.shape[axis]) - part(x, axis, 0, -2)) / (2 * h)
+    inner = (slice(x, axis, 2, x.shape[axis]) - slice(x, axis, 0, -2)) / (2 * h)
     n = x.shape[axis]
-    a, b, y, z = [part(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
+    a, b, y, z = [slice(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
     if order == 1:
         first, last = (b - a) / h, (z - y) / h
     else:
-        c, w = part(x, axis, 2, 3), part(x, axis, n - 3, n - 2)
+        c, w = slice(x, axis, 2, 3), slice(x, axis, n - 3, n - 2)
         first = (a * -1.5 + b * 2 - c * 0.5) / h
         last = (w * 0.5 - y * 2 + z * 1.5) / h
     return concat([first, inner, last], axis=axis)
@@ -121,11 +113,11 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     def step(k: int) -> Tensor:
         return select_index(steps, 0, k)
 
-    a, b, y, z = [part(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
+    a, b, y, z = [slice(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
     if order == 1:
         first, last = (b - a) / step(0), (z - y) / step(n - 2)
     else:
-        c, w = part(x, axis, 2, 3), part(x, axis, n - 3, n - 2)
+        c, w = slice(x, axis, 2, 3), slice(x, axis, n - 3, n - 2)
         h, k = step(0), step(1)
         first = a * (-(2 * h + k) / (h * (h + k))) + b * ((h + k) / (h * k)) - c * (h / (k * (h + k)))
         h, k = step(n - 3), step(n - 2)
@@ -134,9 +126,9 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     if n > 2:
         before = along_axis(slice(steps, 0, 0, n - 2, 1), axis, x.ndim)
         after = along_axis(slice(steps, 0, 1, n - 1, 1), axis, x.ndim)
-        lower = part(x, axis, 0, -2) * (-after / (before * (before + after)))
-        middle = part(x, axis, 1, -1) * ((after - before) / (before * after))
-        parts.append(lower + middle + part(x, axis, 2, n) * (before / (after * (before + after))))
+        lower = slice(x, axis, 0, -2) * (-after / (before * (before + after)))
+        middle = slice(x, axis, 1, -1) * ((after - before) / (before * after))
+        parts.append(lower + middle + slice(x, axis, 2, n) * (before / (after * (before + after))))
     parts.append(last)
     return concat(parts, axis=axis)
 
@@ -218,7 +210,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     y = floating(y)
 
     def inner(values: Tensor, axis: int, start: int) -> Tensor:
-        return part(values, axis, start, start + n - 1) if n > 1 else part(values, axis, 0, 0)
+        return slice(values, axis, start, start + n - 1) if n > 1 else slice(values, axis, 0, 0)
 
     both = inner(y, i, 1) + inner(y, i, 0)
     if x is None:
@@ -263,11 +255,11 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
     if n < 2:
         return clone(x)
     half = period / 2
-    step = part(x, i, 1, n) - part(x, i, 0, -1)
+    step = slice(x, i, 1, n) - slice(x, i, 0, -1)
     turned = step + half
     wrapped = turned - floor(turned / period) * period - half
     wrapped = where(equal(wrapped, -half) & greater(step, 0.0), half, wrapped)
     correction = wrapped - step
     correction = where(less(abs(step), half if discont is None else discont), 0.0, correction)
-    start = part(x, i, 0, 1)
-    return concat([start, part(x, i, 1, n) + cumulative_sum(correction, axis=i)], axis=i)
+    start = slice(x, i, 0, 1)
+    return concat([start, slice(x, i, 1, n) + cumulative_sum(correction, axis=i)], axis=i)
