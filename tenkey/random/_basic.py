@@ -28,18 +28,17 @@ from ._parameters import (
     Parameter,
     Plan,
     Shape,
-    draws_floats,
     make_plan,
     numbers,
     parameter,
+    public_draw,
     refuse_gradient,
     sizes_of,
     standard,
 )
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def uniform(
     shape: Shape = None, *, low: Parameter = 0.0, high: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -69,8 +68,7 @@ def uniform(
         )
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -197,8 +195,7 @@ def _family(kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any
     return _located(standard(kind, generator, plan, kind), plan.cast(loc), plan.cast(scale))
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def exponential(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -213,8 +210,7 @@ def exponential(
     return _family("exponential", shape, 0.0, scale, dtype, device, generator)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def laplace(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -227,8 +223,7 @@ def laplace(
     return _family("laplace", shape, loc, scale, dtype, device, generator)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def gumbel(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -241,8 +236,7 @@ def gumbel(
     return _family("gumbel", shape, loc, scale, dtype, device, generator)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def logistic(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -255,8 +249,7 @@ def logistic(
     return _family("logistic", shape, loc, scale, dtype, device, generator)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def cauchy(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -269,8 +262,7 @@ def cauchy(
     return _family("cauchy", shape, loc, scale, dtype, device, generator)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def rayleigh(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -286,8 +278,7 @@ def rayleigh(
     return _located(plan.cast(sqrt(drawn * 2.0)), 0.0, plan.cast(scale))
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def lognormal(
     shape: Shape = None, *, mean: Parameter = 0.0, sigma: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -305,8 +296,7 @@ def lognormal(
         return plan.cast(random_exp(_located(drawn, mean, sigma)))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def weibull(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -324,8 +314,7 @@ def weibull(
     return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def pareto(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -343,8 +332,7 @@ def pareto(
     return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def triangular(
     shape: Shape = None, *, left: Parameter = 0.0, mode: Parameter = 0.5, right: Parameter = 1.0, dtype: Any = None,
     device: Any = None, generator: Generator | None = None, requires_grad: bool = False,
@@ -371,8 +359,7 @@ def triangular(
     return plan.cast(where(rising, up, down))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def multivariate_normal(
     mean: Parameter, cov: Parameter = None, shape: Shape = None, *, scale_tril: Parameter = None, dtype: Any = None,
     device: Any = None, generator: Generator | None = None, requires_grad: bool = False,

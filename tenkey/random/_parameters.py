@@ -21,6 +21,7 @@ from ..core.device import to_device
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator, default_generator
 from ..core.tensor import Tensor
+from ..dispatch.calling.public import public
 from ..dispatch.errors import shown
 from ..functions.creation import asarray
 from ..ops.builtin.creation import full
@@ -76,6 +77,11 @@ def draws_floats(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]
         return as_leaf(function.__name__, function(*args, **kwargs).detach(), requires_grad)
 
     return draw
+
+
+def public_draw(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]:
+    """Implement ``requires_grad=`` of a function that explains arguments which do not fit it."""
+    return draws_floats(public(function, "tenkey.random"))
 
 
 def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:

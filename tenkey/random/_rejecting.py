@@ -8,7 +8,6 @@ from typing import Any, Final
 from ..core.random.generator import Generator
 from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
-from ..dispatch.calling.public import public_in
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.reductions.reduction import max, sum
 from ..ops.builtin.shape.copying import stack
@@ -21,10 +20,10 @@ from ._parameters import (
     Shape,
     addresses,
     as_tensor,
-    draws_floats,
     make_plan,
     numbers,
     parameter,
+    public_draw,
     refuse_gradient,
 )
 
@@ -36,8 +35,7 @@ def _reject(kind: str, plan: Plan, address: tuple[int, int, int], first: Any, se
     return random_rejection(as_tensor(first, plan), as_tensor(second, plan), places, address[0], kind=kind)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def gamma(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -57,8 +55,7 @@ def gamma(
         return _located(plan.cast(_reject("gamma", plan, address, a)), 0.0, plan.cast(scale))
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def chisquare(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -75,8 +72,7 @@ def chisquare(
         return plan.cast(_reject("gamma", plan, address, df * 0.5) * 2.0)  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def standard_t(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -93,8 +89,7 @@ def standard_t(
         return plan.cast(_reject("standard_t", plan, address, df))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def beta(
     shape: Shape = None, *, a: Parameter, b: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -121,8 +116,7 @@ def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
     return sizes / sum(sizes, axis=-1, keepdims=True)
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def dirichlet(
     alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -145,8 +139,7 @@ def dirichlet(
         return plan.cast(_shares(plan.move(alpha.detach()), plan, address))  # type: ignore[no-any-return]
 
 
-@draws_floats
-@public_in("tenkey.random")
+@public_draw
 def truncated_normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, low: Parameter = -math.inf,
     high: Parameter = math.inf, dtype: Any = None, device: Any = None, generator: Generator | None = None,
