@@ -115,9 +115,7 @@ def _extreme(name: str, kind: str, x: Tensor, mask: Tensor | None, options: dict
     if initial is not None:
         return _joined(kind, found, initial)
     if mask is not None:  # of nan alone the result is nan
-        found = where_true(
-            reduction.any(mask, **options), found, full((), float("nan"), dtype=x.dtype, device=x.device)
-        )
+        found = _chosen(reduction.any(mask, **options), found, float("nan"))
     return found
 
 

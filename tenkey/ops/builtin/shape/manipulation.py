@@ -244,24 +244,24 @@ def ravel(x: Tensor) -> Tensor:
     return reshape(x, (-1,))
 
 
-ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
+_ADDED: Final[dict[int, Any]] = {1: [(0,)], 2: [(0, 0), (0,)], 3: [(0, 0, 0), (0, 2), (2,)]}
 """By the least number of dimensions: the axes that arrays with 0, 1, ... dimensions lack."""
 
 
+def raised(x: Tensor, ndim: int) -> Tensor:
+    """Return a view with at least ``ndim`` dimensions."""
+    for i in _ADDED[ndim][x.ndim] if x.ndim < ndim else ():
+        x = expand_dims(x, i)
+    return x
+
+
 def _at_least(ndim: int, doc: str) -> Entry:
-    places = ADDED[ndim]
-
-    def function(x: Tensor) -> Tensor:
-        for i in places[x.ndim] if x.ndim < ndim else ():
-            x = expand_dims(x, i)
-        return x
-
     return composite(
         f"atleast_{ndim}d(Tensor x) -> Tensor",
         sample_inputs=normal([], [2], [2, 3], [1, 2, 3]),
         tags=(Tag.INTERNAL,),  # tk.atleast_1d and so on take several tensors
         doc=doc,
-    )(function)
+    )(lambda x: raised(x, ndim))
 
 
 atleast_1d = _at_least(

@@ -12,8 +12,8 @@ from ..creation import eye, zeros
 from ..elementwise.comparison import where
 from ..linalg.diagonals import diagonal as matrix_diagonal
 from .copying import clone, concat
-from .manipulation import ADDED
-from .views import broadcast_to, expand_dims, permute_dims, reshape, select_index, slice
+from .manipulation import raised
+from .views import broadcast_to, permute_dims, reshape, select_index, slice
 
 
 @composite(
@@ -49,17 +49,12 @@ def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor
 
 def _stacker(name: str, ndim: int, axes: tuple[int, int], doc: str) -> None:
     """Declare ``hstack`` and its relatives: raise all to ``ndim`` dimensions, then join along one of ``axes``."""
-    places = ADDED[ndim]
 
     def function(arrays: Sequence[Tensor]) -> Tensor:
         if not arrays:
             raise ValueError(f"[{name}] needs at least one tensor.")
-        raised = []
-        for x in arrays:
-            for i in places[x.ndim] if x.ndim < ndim else ():
-                x = expand_dims(x, i)
-            raised.append(x)
-        return concat(raised, axis=axes[0] if raised[0].ndim == 1 else axes[1])
+        parts = [raised(x, ndim) for x in arrays]
+        return concat(parts, axis=axes[0] if parts[0].ndim == 1 else axes[1])
 
     composite(
         f"{name}(Tensor[] arrays) -> Tensor",
