@@ -29,6 +29,7 @@ from .arrays import ARRAYS, TENSORS
 from .bessel import special_j0, special_j1, special_y0, special_y1
 from .gamma import special_gamma
 from .incomplete import no_derivative, to_one_shape
+from .series import power_series
 
 _TINY: Final = 1e-8  # below it the first term of the series is the function
 _HIGH: Final = 1e150
@@ -213,10 +214,7 @@ def _by_debye(m: Any, v: Any, x: Any) -> Any:
     exponent = v * (1.0 / (root + z) + m.log(z / (root + 1.0)))
     total = p * 0.0
     for u in reversed(_debye()):
-        value = p * 0.0
-        for c in reversed(u):
-            value = value * p + c
-        total = total / v + value
+        total = total / v + power_series(float, u, p)
     return m.exp(exponent) * total * m.sqrt(p / (v * (2.0 * math.pi)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import coefficients as c
 from .coefficients import STIRLING
-from .series import horner
+from .series import horner, power_series
 from .zeta import hurwitz_zeta
 
 # Note [Incomplete functions by quadrature]
@@ -22,7 +22,8 @@ from .zeta import hurwitz_zeta
 #     of the tail is raised by a recurrence with positive terms (DLMF 8.8.5, 8.17.20), so that the rule resolves it.
 #     Guarded by tests/ops/test_special.py::test_incomplete_functions.
 _RAISED: Final = 8
-_INVERSE_FACTORIALS: Final = [1 / math.factorial(k) for k in range(16, 1, -1)]
+_INVERSE_FACTORIALS: Final = [1 / math.factorial(k) for k in range(2, 17)]
+_INVERSES: Final = [1 / k for k in range(3, 38, 2)]
 
 
 @functools.cache
@@ -40,9 +41,7 @@ def _power_rest(m: Any, v: Any) -> Any:
     """Return ``exp(v) - 1 - v``."""
     near = m.abs(v) < 0.5
     small = m.where(near, v, 0.0)
-    series: Any = 0.0
-    for inverse in _INVERSE_FACTORIALS:
-        series = (series * small) + inverse
+    series = power_series(float, _INVERSE_FACTORIALS, small)
     return m.where(near, series * small * small, m.expm1(v) - v)
 
 
@@ -51,9 +50,7 @@ def _log_rest(m: Any, y: Any) -> Any:
     near = m.abs(y) < 0.5
     r = m.where(near, y / (2 + y), 0.0)
     square = r * r
-    series: Any = 0.0
-    for k in range(37, 2, -2):
-        series = series * square + 1 / k
+    series = power_series(float, _INVERSES, square)
     return m.where(near, r * (y - 2 * square * series), y - m.log1p(y))
 
 
@@ -73,15 +70,12 @@ def _scale(m: Any, a: Any) -> Any:
 
 def _lgamma1p(m: Any, a: Any) -> Any:
     """Return ``log(gamma(1 + a))`` for a in [0, 1], accurate near 0 (DLMF 5.7.3)."""
-    total: Any = 0.0
-    for coefficient in _zetas():
-        total = total * -a + coefficient
-    return total * a * a + a * (1 - np.euler_gamma) - m.log1p(a)
+    return power_series(float, _zetas(), -a) * a * a + a * (1 - np.euler_gamma) - m.log1p(a)
 
 
 @functools.cache
 def _zetas() -> list[float]:
-    return [float(hurwitz_zeta(float(k), 2.0)) / k for k in range(56, 1, -1)]
+    return [float(hurwitz_zeta(float(k), 2.0)) / k for k in range(2, 57)]
 
 
 def _lower_tail(m: Any, a: Any, x: Any) -> Any:
