@@ -6,6 +6,7 @@ Complex functions have the branch cuts and limits of the array API standard 2025
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,34 +16,29 @@ from ...declare import REAL_TO_FLOAT, elementwise, scalar_function, unary_functi
 
 _LOG2: Final = math.log(2)
 _CUT: Final = "The branch cut for complex numbers is the negative real axis."
+_logarithm: Final = partial(unary_function, autocast="float32", domain=(0.2, 5.0))
 
 exp = unary_function("exp", "Return the exponential function of each element.", {0.0: 1.0}, autocast="float32")
 exp2 = unary_function(
     "exp2", "Return 2 to the power ``x``; integers give floats.", {3.0: 8.0, -1.0: 0.5}, autocast="float32"
 )
 expm1 = unary_function("expm1", "Return ``exp(x) - 1``, accurate near 0.", {0.0: 0.0}, autocast="float32")
-log = unary_function(
+log = _logarithm(
     "log",
     "Return the natural logarithm; -inf at 0, nan for negative numbers.",
     {1.0: 0.0, 0.0: -math.inf},
-    autocast="float32",
-    domain=(0.2, 5.0),
 )
-log2 = unary_function(
+log2 = _logarithm(
     "log2",
     "Return the logarithm to base 2; -inf at 0, nan for negative numbers.",
     {8.0: 3.0, 0.0: -math.inf},
     _CUT,
-    autocast="float32",
-    domain=(0.2, 5.0),
 )
-log10 = unary_function(
+log10 = _logarithm(
     "log10",
     "Return the logarithm to base 10; -inf at 0, nan for negative numbers.",
     {1.0: 0.0, 0.0: -math.inf},
     _CUT,
-    autocast="float32",
-    domain=(0.2, 5.0),
 )
 log1p = unary_function(
     "log1p", "Return ``log(1 + x)``, accurate near 0.", {0.0: 0.0}, domain=(-0.5, 4.0), autocast="float32"

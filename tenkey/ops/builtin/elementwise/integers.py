@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ _BITS: Final = SAME._replace(
     name="BITS", accepts="biu", takes="integers and bools; compare first (x != 0), or use tk.logical_and"
 )
 _WHOLE: Final = SAME._replace(name="WHOLE", accepts="iu", takes="integers")
+_on_bits: Final = partial(pointwise, promote=_BITS, differentiable=False, tags=(Tag.INPLACE,))
+_shift: Final = partial(pointwise, promote=_WHOLE, domain=(0.0, 4.0), differentiable=False, tags=(Tag.INPLACE,))
 
 
 def _bitwise(name: str, sign: str, method: str, scalar: Callable[[Any], Callable[..., Any]]) -> Entry:
@@ -31,28 +34,17 @@ def _bitwise(name: str, sign: str, method: str, scalar: Callable[[Any], Callable
     >>> tk.{name}(tk.asarray([6, 3]), 5).tolist()
     {[eval(f"{value} {sign} 5") for value in (6, 3)]}
     """
-    return pointwise(
-        f"{name}(Tensor x1, Tensor x2) -> Tensor",
-        scalar=scalar,
-        promote=_BITS,
-        differentiable=False,
-        methods=(method, name),
-        tags=(Tag.INPLACE,),
-        doc=doc,
-    )
+    return _on_bits(f"{name}(Tensor x1, Tensor x2) -> Tensor", scalar=scalar, methods=(method, name), doc=doc)
 
 
 bitwise_and = _bitwise("bitwise_and", "&", "__and__", lambda T: lambda x1, x2: x1 & x2)
 bitwise_or = _bitwise("bitwise_or", "|", "__or__", lambda T: lambda x1, x2: x1 | x2)
 bitwise_xor = _bitwise("bitwise_xor", "^", "__xor__", lambda T: lambda x1, x2: x1 ^ x2)
 
-bitwise_invert = pointwise(
+bitwise_invert = _on_bits(
     "bitwise_invert(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: ~x,
-    promote=_BITS,
-    differentiable=False,
     methods=("__invert__", "bitwise_invert"),
-    tags=(Tag.INPLACE,),
     doc="""Return ``~x``, bit by bit, for integers and bools.
 
     >>> tk.bitwise_invert(tk.asarray([0, 5])).tolist(), (~tk.asarray([True, False])).tolist()
@@ -60,14 +52,10 @@ bitwise_invert = pointwise(
     """,
 )
 
-bitwise_left_shift = pointwise(
+bitwise_left_shift = _shift(
     "bitwise_left_shift(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: x1 << x2,
-    promote=_WHOLE,
-    domain=(0.0, 4.0),
-    differentiable=False,
     methods=("__lshift__", "bitwise_left_shift"),
-    tags=(Tag.INPLACE,),
     doc="""Shift the bits of ``x1`` to the left by ``x2``, for integers.
 
     A shift by the width of the dtype or more gives 0; a negative shift is undefined.
@@ -77,14 +65,10 @@ bitwise_left_shift = pointwise(
     """,
 )
 
-bitwise_right_shift = pointwise(
+bitwise_right_shift = _shift(
     "bitwise_right_shift(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: x1 >> x2,
-    promote=_WHOLE,
-    domain=(0.0, 4.0),
-    differentiable=False,
     methods=("__rshift__", "bitwise_right_shift"),
-    tags=(Tag.INPLACE,),
     doc="""Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative.
 
     A shift by the width of the dtype or more gives 0 or -1; a negative shift is undefined.
