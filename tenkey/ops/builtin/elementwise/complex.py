@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,14 +35,13 @@ def _complex_samples(rng: np.random.Generator) -> Any:
     return [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})]
 
 
-conj: Entry = structured(
+_of_elements: Final = partial(structured, jvp=linear("x"), sample_inputs=_complex_samples, batch=same_dim)
+
+conj: Entry = _of_elements(
     "conj(Tensor x) -> Tensor",
     decomposition=Decomposition(lambda x: complex_from(real(x), -imag(x)) if x.dtype.kind == "c" else real(x)),
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
-    jvp=linear("x"),
-    sample_inputs=_complex_samples,
-    batch=same_dim,
     methods=("conj",),
     doc="""Return the complex conjugate; a real tensor is copied.
 
@@ -50,13 +50,10 @@ conj: Entry = structured(
     """,
 )
 
-real: Entry = structured(
+real: Entry = _of_elements(
     "real(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
-    jvp=linear("x"),
-    sample_inputs=_complex_samples,
-    batch=same_dim,
     doc="""Return the real part, a real tensor.
 
     >>> tk.real(tk.asarray([1 + 2j])).tolist()
@@ -64,13 +61,10 @@ real: Entry = structured(
     """,
 )
 
-imag: Entry = structured(
+imag: Entry = _of_elements(
     "imag(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
-    jvp=linear("x"),
-    sample_inputs=_complex_samples,
-    batch=same_dim,
     doc="""Return the imaginary part, a real tensor; zeros for a real one.
 
     >>> tk.imag(tk.asarray([1 + 2j])).tolist()

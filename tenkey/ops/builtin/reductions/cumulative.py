@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,6 +53,7 @@ _cumulative_samples = normal(
     ([0, 3], {"axis": 0, "include_initial": True}),
     ([0, 3], {"axis": 1}),
 )
+_cumulative: Final = partial(scan, autocast="float32", promote=SUM, strict=True, sample_inputs=_cumulative_samples)
 
 
 def _to_input(g: Tensor, meta: Any) -> Tensor:
@@ -70,17 +72,13 @@ def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initia
     return _to_input(flip(cumulative_sum(rest, axis=i), axis=i), x_meta)
 
 
-cumulative_sum: Entry = scan(
+cumulative_sum: Entry = _cumulative(
     "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    autocast="float32",
     combine=lambda T: lambda a, b: a + b,
     identity=0,
-    promote=SUM,
     numpy=_cumulative_on_numpy(np.add.accumulate, 0),
-    strict=True,
     vjp={"x": _cumulative_sum_vjp},
     jvp=linear("x"),
-    sample_inputs=_cumulative_samples,
     doc="""Return the cumulative sums along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a zero comes first, and the axis is longer by one. Integers and bools are summed in 64 bits
@@ -209,16 +207,12 @@ def _cumulative_prod_vjp(
     return _to_input(before * rest, x)
 
 
-cumulative_prod: Entry = scan(
+cumulative_prod: Entry = _cumulative(
     "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    autocast="float32",
     combine=lambda T: lambda a, b: a * b,
     identity=1,
-    promote=SUM,
     numpy=_cumulative_on_numpy(np.multiply.accumulate, 1),
-    strict=True,
     vjp={"x": _cumulative_prod_vjp},
-    sample_inputs=_cumulative_samples,
     doc="""Return the cumulative products along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a one comes first, and the axis is longer by one. Integers and bools are multiplied in 64

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -148,12 +149,10 @@ unique_values: Entry = structured(
     """,
 )
 
+_unique: Final = partial(composite, sample_inputs=_samples, tags=(Tag.DATA_DEPENDENT_OUTPUT,))
 
-@composite(
-    "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
-    sample_inputs=_samples,
-    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
-)
+
+@_unique("unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)")
 def unique_all(x: Tensor) -> UniqueAllResult:
     """Return the distinct elements with the places of their first occurrence, inverse indices and counts.
 
@@ -168,11 +167,7 @@ def unique_all(x: Tensor) -> UniqueAllResult:
     return UniqueAllResult(unique_values(x), indices, inverse, counts)
 
 
-@composite(
-    "unique_counts(Tensor x) -> (Tensor values, Tensor counts)",
-    sample_inputs=_samples,
-    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
-)
+@_unique("unique_counts(Tensor x) -> (Tensor values, Tensor counts)")
 def unique_counts(x: Tensor) -> UniqueCountsResult:
     """Return the distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
 
@@ -183,11 +178,7 @@ def unique_counts(x: Tensor) -> UniqueCountsResult:
     return UniqueCountsResult(unique_values(x), unique_parts(x)[2])
 
 
-@composite(
-    "unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)",
-    sample_inputs=_samples,
-    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
-)
+@_unique("unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)")
 def unique_inverse(x: Tensor) -> UniqueInverseResult:
     """Return the distinct elements and the indices from which they reconstruct ``x``.
 
