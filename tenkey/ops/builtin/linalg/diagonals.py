@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.tensor import Tensor, strides_of
 from ...declare import Decomposition, Entry, TensorSpec, checked, core_dims, internal, linear, prepend, structured, view
-from ...declare.promotion import refuse_lost_part
+from ...declare.promotion import SUM, refuse_lost_part
 from ...declare.samples import normal
 from ..creation import zeros
 from ..reductions.reduction import sum
@@ -84,15 +84,11 @@ diagonal: Entry = view(
 )
 
 
-def _sum_dtype(dtype: np.dtype) -> Any:
-    return {"b": np.int64, "i": np.int64, "u": np.uint64}.get(dtype.kind, dtype)
-
-
 def _trace_meta(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> TensorSpec:
     _diagonal_place(x.shape, offset)
     if dtype is not None:
         refuse_lost_part("trace", x.dtype, dtype)
-    return TensorSpec(x.shape[:-2], dtype or np.dtype(_sum_dtype(x.dtype)))
+    return TensorSpec(x.shape[:-2], dtype or SUM.compute(x.dtype))
 
 
 def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
@@ -106,7 +102,7 @@ def _numpy_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = Non
         _trace_meta(x, offset=offset, dtype=dtype)  # type: ignore[arg-type]  # an array has a shape and a dtype, too
     if not -(1 << 31) < offset < 1 << 31:  # NumPy takes 32 bits; far outside of the matrix
         offset = x.shape[-1]
-    return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))
+    return x.trace(offset, -2, -1, dtype or SUM.compute(x.dtype))
 
 
 def _trace_parts(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> Tensor:
