@@ -21,6 +21,7 @@ _AXES: Final = (
     "pair of axes or of sequences of axes."
 )
 _SUBSCRIPTS: Final = "[einsum] got {given} as subscripts: {rule}."
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _STRATEGIES: Final = frozenset(
     [None, "greedy", "optimal", "auto", "auto-hq", "dp", "dynamic-programming", "eager", "opportunistic", "branch-all",
      "branch-1", "branch-2", "random-greedy", "random-greedy-128"]
@@ -100,12 +101,7 @@ def _check_strategy(optimize: Any) -> None:
 def _letters(labels: Any) -> str:
     """Return a term of the interleaved form as letters."""
     try:
-        return "".join(
-            "..."
-            if label is Ellipsis
-            else "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[operator.index(label)]
-            for label in labels
-        )
+        return "".join("..." if label is Ellipsis else _LETTERS[operator.index(label)] for label in labels)
     except (TypeError, IndexError):
         rule = "each operand is followed by a sequence of integers from 0 to 51, or of ..."
         raise ValueError(_SUBSCRIPTS.format(given=repr(labels), rule=rule)) from None

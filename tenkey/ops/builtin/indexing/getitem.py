@@ -144,11 +144,11 @@ def make_plan(x: Tensor, given: Any) -> Plan:
             axis += 1
         elif item is True or item is False:
             view.append(None)
-            arrays.append(_tensor_of([0] if item else [], device))
+            arrays.append(from_host(np.array([0] if item else [], np.int64), device))
             dim += 1
             end = dim
         else:
-            tensor = _tensor_of(item, device) if item.__class__ is int else item
+            tensor = from_host(np.array(item, np.int64), device) if item.__class__ is int else item
             depth = 1
             if tensor.dtype.kind == "b":
                 depth = tensor.ndim
@@ -181,10 +181,6 @@ def _separates(place: int, arrays: list[Tensor | None]) -> bool:
     """Return whether ``place`` divides tensors that are adjacent, but not at the front."""
     at = places_of(arrays)
     return bool(at) and 0 < at[0] < place <= at[-1] and adjacent(at)
-
-
-def _tensor_of(value: Any, device: Device) -> Tensor:
-    return from_host(np.array(value, np.int64), device)
 
 
 def _ascending(item: slice, length: int) -> slice:

@@ -29,14 +29,6 @@ def _has_mask(indices: Sequence[Any]) -> bool:
     return any(i is not None and i.dtype.kind == "b" for i in indices)
 
 
-def _contiguous(indices: Sequence[Any]) -> bool:
-    return adjacent(places_of(indices))
-
-
-def _first(indices: Sequence[Any]) -> int:
-    return places_of(indices)[0]
-
-
 def _depth(indices: Sequence[Any]) -> int:
     """Return the number of dimensions of the broadcast indices."""
     return len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in indices if i is not None]))
@@ -60,17 +52,17 @@ def index_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
     x, indices = args
     if not _is_batched(level, indices):
         found = operator.call(level.front(x), [None, *indices])
-        return level.batch(found, 0 if _contiguous(indices) else _depth(indices))
+        return level.batch(found, 0 if adjacent(places_of(indices)) else _depth(indices))
     if _has_mask(indices):
         return level.loop(operator, args, kwargs)  # type: ignore[no-any-return]
     level.check(operator, args, kwargs)
-    first, depth = _first(indices), _depth(indices)
+    first, depth = places_of(indices)[0], _depth(indices)
     value, dim = level.split(x)
     if dim is None:
         found = operator.call(value, [None if i is None else level.aligned(i, depth) for i in indices])
-        return level.batch(found, first if _contiguous(indices) else 0)
+        return level.batch(found, first if adjacent(places_of(indices)) else 0)
     found = operator.call(level.front(x), _with_samples(level, indices, x.device))
-    if first and _contiguous(indices):  # the common dimensions are first, but belong where the indices stand
+    if first and adjacent(places_of(indices)):  # the common dimensions are first, but belong where the indices stand
         found = _exchanged(found, depth, first)
     return level.batch(found)
 
@@ -82,13 +74,13 @@ def index_backward_batch(level: VmapLevel, operator: Operator, args: Any, kwargs
     target = (level.size, *shape)
     value = level.front(g)
     if not batched:
-        if not _contiguous(indices):
+        if not adjacent(places_of(indices)):
             value = level.move(value, 0, _depth(indices))
         return level.batch(operator.call(value, target, [None, *indices]))
     if _has_mask(indices):
         return level.loop(operator, args, kwargs)  # type: ignore[no-any-return]
-    if _first(indices) and _contiguous(indices):
-        value = _exchanged(value, _first(indices), _depth(indices))
+    if places_of(indices)[0] and adjacent(places_of(indices)):
+        value = _exchanged(value, places_of(indices)[0], _depth(indices))
     return level.batch(operator.call(value, target, _with_samples(level, indices, g.device)))
 
 
@@ -144,10 +136,10 @@ def index_reduce_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: 
 
 def _put_arguments(level: VmapLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:
     """Return the indices and the source for a value with the batch dimension first."""
-    depth, first = _depth(indices), _first(indices)
+    depth, first = _depth(indices), places_of(indices)[0]
     ndim = x.ndim - sum(i is not None for i in indices) + depth
     given = level.aligned(source, ndim)
-    if first and given.ndim and _contiguous(indices):  # the common dimensions come first
+    if first and given.ndim and adjacent(places_of(indices)):  # the common dimensions come first
         given = reshape(given, (*[1] * (ndim + 1 - given.ndim), *given.shape))
         given = _exchanged(given, first, depth)
     return _with_samples(level, indices, x.device), given

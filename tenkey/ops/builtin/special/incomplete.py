@@ -108,16 +108,12 @@ def broadcasting(parameters: int, domain: tuple[float, float], lowest: int = 1) 
     return lambda rng: [((*[rng.integers(lowest, 5, shape) for shape in shapes], rng.uniform(*domain, (4,))), {})]
 
 
-def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
-    return exp((a - 1) * log(x) - x - special_gammaln(a))
-
-
 gamma_tail = of_one_shape(
     "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
     gamma_tails,
     {
         "a": no_derivative("special_gammainc", "a", "x"),
-        "x": lambda g, a, x, upper: (-g if upper else g) * _gamma_density(a, x),
+        "x": lambda g, a, x, upper: (-g if upper else g) * exp((a - 1) * log(x) - x - special_gammaln(a)),
     },
     domain=(0.5, 6),
     doc="Compute the regularized incomplete gamma function, lower or upper.",
