@@ -23,7 +23,7 @@ from ..core.word import DTYPE_TRAIT, INFERENCE, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.local_state import current_state, get_state
 from ..dispatch.registry import registry
-from ..ops.declare.leaf import as_leaf
+from ..ops.declare.leaf import as_leaf, check_flag
 
 __all__ = ["asarray", "from_dlpack", "refuse_other", "tensor", "to_operand"]
 
@@ -65,10 +65,7 @@ def asarray(
     if requires_grad is not False:
         return as_leaf("asarray", asarray(obj, dtype, device=device, copy=copy).detach(), requires_grad)
     if copy is not None and copy.__class__ is not bool:
-        if not isinstance(copy, np.bool_):  # type: ignore[unreachable]
-            raise TypeError(
-                f"[asarray] the argument 'copy' must be a bool, got {shown(copy)} of type {type(copy).__name__}."
-            )
+        check_flag("asarray", copy, "copy")  # type: ignore[unreachable]
         copy = bool(copy)
     if dtype is None and device is None and not copy:
         made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)

@@ -16,12 +16,11 @@ from .facets import EntryOption
 __all__ = ["LEAF", "as_leaf", "check_flag"]
 
 
-def check_flag(function: str, requires_grad: Any) -> None:
-    """Raise TypeError unless ``requires_grad`` is a bool."""
-    if not isinstance(requires_grad, (bool, np.bool_)):
+def check_flag(function: str, value: Any, name: str = "requires_grad") -> None:
+    """Raise TypeError unless the argument ``name`` is a bool."""
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(
-            f"[{function}] the argument 'requires_grad' must be a bool, got {shown(requires_grad)} of type "
-            f"{type(requires_grad).__name__}."
+            f"[{function}] the argument {name!r} must be a bool, got {shown(value)} of type {type(value).__name__}."
         )
 
 
