@@ -142,12 +142,8 @@ class Expression:
     __index__ = _refused("indexing or range()")
     __complex__ = _refused("complex() or cmath function")
 
-    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
-        return _binary("equal", self, other)
-
-    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
-        return _binary("not_equal", self, other)
-
+    __eq__ = _operator("equal")[0]  # type: ignore[assignment]  # an expression, see Note [Interning]
+    __ne__ = _operator("not_equal")[0]  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:

@@ -195,9 +195,6 @@ class Writer(ABC):
 
     def helpers(self) -> str:
         """Return the source of the helpers that were called; those that others call come first."""
-        return "".join(f"{source}\n" for source in reversed(self._ordered()))
-
-    def _ordered(self) -> list[str]:
         names = list(self._used)
         depends = {
             key: [other for other in names if other != key and f"{self.name}_{other}(" in source]
@@ -208,4 +205,4 @@ class Writer(ABC):
             free = next(key for key in names if not any(key in depends[other] for other in names))
             names.remove(free)
             placed.append(free)
-        return [self._used[key] for key in placed]
+        return "".join(f"{self._used[key]}\n" for key in reversed(placed))
