@@ -154,8 +154,8 @@ def pointwise(
     _check_pointwise(parsed)
     check_promotion(parsed, promote)
     check_domain(parsed, domain, boolean)
-    replace = _earlier(parsed)
     every_tag = (Tag.LIBRARY, *tags_of(parsed.name, tags))
+    options: dict[str, Any] = {"autocast": autocast, "tags": every_tag, "doc": doc, "replace": _earlier(parsed)}
     if is_family(parsed):
         optional = any(isinstance(a.type, OptionalType) for a in parsed.arguments)
         if partials is not None and (optional or len(parsed.returns) > 1):
@@ -165,24 +165,17 @@ def pointwise(
             )
 
         def part(schema: FunctionSchema, scalar: Any, boolean: tuple[str, ...]) -> Callable[..., Tensor]:
-            return _single(schema, scalar, partials, promote, domain, boolean)
+            return _single(schema, scalar, partials, promote, domain, boolean, tags=(Tag.LIBRARY,))
 
-        made = declare_family(
-            parsed, scalar, declare_part=part, domain=domain, boolean=boolean, autocast=autocast, tags=every_tag,
-            doc=doc, replace=replace,
-        )  # fmt: skip
+        made = declare_family(parsed, scalar, declare_part=part, domain=domain, boolean=boolean, **options)
     else:
-        made = _single(
-            parsed, scalar, partials, promote, domain, boolean, autocast=autocast, tags=every_tag, doc=doc,
-            replace=replace,
-        )  # fmt: skip
+        made = _single(parsed, scalar, partials, promote, domain, boolean, **options)
     return _named(parsed, made)
 
 
 def _single(
     parsed: FunctionSchema, scalar: Any, partials: Any, promote: Promotion, domain: tuple[float, float],
-    boolean: tuple[str, ...], *, autocast: str | None = None, tags: tuple[Tag, ...] = (Tag.LIBRARY,),
-    doc: str | None = None, replace: list[str] | tuple[str, ...] = (),
+    boolean: tuple[str, ...], **options: Any,
 ) -> Callable[..., Tensor]:  # fmt: skip
     """Declare a pointwise operator with one result, whose arguments are all given by position."""
     parameters = tuple([a.name for a in parsed.arguments])
@@ -195,8 +188,8 @@ def _single(
         facet = Pointwise(parsed, scalar, promote, domain, boolean)
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
     return declare.pointwise(
-        parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-        traced=expression, autocast=autocast, tags=tags, replace=replace,
+        parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, traced=expression,
+        **options,
     )  # fmt: skip
 
 

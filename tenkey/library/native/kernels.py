@@ -387,6 +387,12 @@ class _Call:
                 made[i] = _pair(made[i])
         return made
 
+    def passed(self, values: list[Any], arrays: list[Any], outs: list[Any], form: Callable[..., Any]) -> list[Any]:
+        """Return what the function gets: the arguments and the results, with arrays in the form of the convention."""
+        for position, array in zip(self.native.tensors, arrays):
+            values[position] = None if array is None else form(array)
+        return [*values, *map(form, outs)]
+
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
         """Call the function and return its status."""
         raise NotImplementedError
@@ -405,20 +411,14 @@ class _Elements(_Call):
         return np.require(np.broadcast_to(array, shape), dtype, ["C", "A"])
 
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
-        passed = self.numbers(values)
-        for position, array in zip(self.native.tensors, arrays):
-            passed[position] = None if array is None else _slow_address(array)
-        return entry.call(*passed, *map(_slow_address, outs), math.prod(shape))
+        return entry.call(*self.passed(self.numbers(values), arrays, outs, _slow_address), math.prod(shape))
 
 
 class _DLPack(_Call):
     """A call in the convention "dlpack"."""
 
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
-        passed = self.numbers(values)
-        for position, array in zip(self.native.tensors, arrays):
-            passed[position] = None if array is None else ctypes.byref(describe(array))
-        return entry.call(*passed, *[ctypes.byref(describe(out)) for out in outs])
+        return entry.call(*self.passed(self.numbers(values), arrays, outs, lambda x: ctypes.byref(describe(x))))
 
 
 class _TVMFFI(_Call):
@@ -429,14 +429,11 @@ class _TVMFFI(_Call):
         return made if made.flags.writeable else made.copy()  # NumPy does not export read-only arrays
 
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
-        passed = list(values)
         try:
-            for position, array in zip(self.native.tensors, arrays):
-                passed[position] = None if array is None else from_dlpack(array)
-            results = [from_dlpack(out) for out in outs]
+            passed = self.passed(list(values), arrays, outs, from_dlpack)
         except BufferError as error:
             raise TypeError(f"[{self.native.name}] an argument cannot be exchanged by DLPack: {error}") from None
-        entry.call(*passed, *results)
+        entry.call(*passed)
         return 0
 
 
