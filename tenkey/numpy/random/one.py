@@ -23,14 +23,8 @@ __all__ = ["one_multinomial", "one_number"]
 _LARGEST: Final = 2.0**63 - 1024
 
 
-class _Rejected(NamedTuple):
-    addresses: int
-    is_valid: Callable[..., bool]
-    draw: Callable[..., Any]
-
-
-class _Computed(NamedTuple):
-    kind: str
+class _Row(NamedTuple):
+    source: int | str  # how many addresses a number has, or the kind of the number from which it is computed
     is_valid: Callable[..., bool]
     draw: Callable[..., Any]
 
@@ -63,41 +57,41 @@ def _counts(*numbers: float) -> bool:
     return all(0 <= n < 2**53 and n == int(n) for n in numbers)
 
 
-_ROWS: Final[dict[str, _Rejected | _Computed]] = {
-    "gamma": _Rejected(
+_ROWS: Final[dict[str, _Row]] = {
+    "gamma": _Row(
         1, lambda a, scale: 0.0 < a < math.inf and 0.0 <= scale < math.inf,
         lambda take, a, scale: take("gamma", 0, a, 0.0) * scale,
     ),
-    "chisquare": _Rejected(1, _positive, lambda take, df: take("gamma", 0, df * 0.5, 0.0) * 2.0),
-    "standard_t": _Rejected(1, _positive, lambda take, df: take("standard_t", 0, df, 0.0)),
-    "beta": _Rejected(2, _positive, _beta),
-    "f": _Rejected(2, _positive, _f),
-    "poisson": _Rejected(
+    "chisquare": _Row(1, _positive, lambda take, df: take("gamma", 0, df * 0.5, 0.0) * 2.0),
+    "standard_t": _Row(1, _positive, lambda take, df: take("standard_t", 0, df, 0.0)),
+    "beta": _Row(2, _positive, _beta),
+    "f": _Row(2, _positive, _f),
+    "poisson": _Row(
         1, lambda lam: 0.0 <= lam <= 2.0**62, lambda take, lam: _whole(take("poisson", 0, lam, 0.0))
     ),
-    "binomial": _Rejected(
+    "binomial": _Row(
         1, lambda n, p: 0 <= n < 2**53 and 0.0 <= p <= 1.0, lambda take, n, p: int(take("binomial", 0, int(n), p))
     ),
-    "negative_binomial": _Rejected(
+    "negative_binomial": _Row(
         2, lambda n, p: _positive(n) and 0.0 < p <= 1.0 and n * ((1.0 - p) / p) <= 2.0**62, _negative_binomial
     ),
-    "zipf": _Rejected(1, lambda a: 1.0 < a < math.inf, lambda take, a: _whole(take("zipf", 0, a, 0.0))),
-    "logseries": _Rejected(1, lambda p: 0.0 <= p < 1.0, lambda take, p: _whole(take("logseries", 0, p, 0.0))),
-    "hypergeometric": _Rejected(
+    "zipf": _Row(1, lambda a: 1.0 < a < math.inf, lambda take, a: _whole(take("zipf", 0, a, 0.0))),
+    "logseries": _Row(1, lambda p: 0.0 <= p < 1.0, lambda take, p: _whole(take("logseries", 0, p, 0.0))),
+    "hypergeometric": _Row(
         1, lambda good, bad, n: _counts(good, bad, n) and n <= good + bad,
         lambda take, good, bad, n: int(take("hypergeometric", 0, good, bad, n)),
     ),
-    "rayleigh": _Computed(
+    "rayleigh": _Row(
         "exponential", lambda scale: 0.0 <= scale < math.inf, lambda x, scale: math.sqrt(x * 2.0) * scale
     ),
-    "weibull": _Computed("gumbel", _positive, lambda x, a: exp_of_one(-x / a)),
-    "pareto": _Computed("exponential", _positive, lambda x, a: exp_of_one(x / a) - 1.0),
-    "power": _Computed("exponential", _positive, lambda x, a: exp_of_one(-x / a)),
-    "lognormal": _Computed(
+    "weibull": _Row("gumbel", _positive, lambda x, a: exp_of_one(-x / a)),
+    "pareto": _Row("exponential", _positive, lambda x, a: exp_of_one(x / a) - 1.0),
+    "power": _Row("exponential", _positive, lambda x, a: exp_of_one(-x / a)),
+    "lognormal": _Row(
         "normal", lambda mean, sigma: -math.inf < mean < math.inf and 0.0 <= sigma < math.inf,
         lambda x, mean, sigma: exp_of_one(x * sigma + mean),
     ),
-    "geometric": _Computed(
+    "geometric": _Row(
         "exponential", lambda p: 0.0 < p <= 1.0,
         lambda x, p: max(1, math.ceil(min(x / -log1p_of_one(-p), _LARGEST))),
     ),
@@ -124,30 +118,22 @@ def one_number(bits: BitGenerator, name: str, size: Any, *parameters: Any) -> An
     return _few_numbers(bits, row, size, [values_of(p) for p in parameters])
 
 
-def _drawn(bits: BitGenerator, row: _Rejected | _Computed, elements: Sequence[tuple[Any, ...]]) -> list[Any]:
+def _drawn(bits: BitGenerator, row: _Row, elements: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Draw a number for each tuple of parameters."""
-    if isinstance(row, _Computed):
-        noise = bits.ahead(row.kind, len(elements)).tolist()
+    if isinstance(row.source, str):
+        noise = bits.ahead(row.source, len(elements)).tolist()
         return [row.draw(x, *map(float, given)) for x, given in zip(noise, elements, strict=True)]
-    stride = BLOCKS_PER_ELEMENT * row.addresses
+    stride = BLOCKS_PER_ELEMENT * row.source
     key, start = bits.generator.next_key(stride * len(elements))
-    return [row.draw(_Taker(key, start + stride * i).take, *map(float, given)) for i, given in enumerate(elements)]
+
+    def taking(place: int) -> Callable[..., float]:
+        """Return the function that draws from the addresses of one number."""
+        return lambda kind, i, *given: rejection_of_one(kind, key, place + BLOCKS_PER_ELEMENT * i, *given)
+
+    return [row.draw(taking(start + stride * i), *map(float, given)) for i, given in enumerate(elements)]
 
 
-class _Taker:
-    """The addresses of one number."""
-
-    __slots__ = ("_key", "_start")
-
-    def __init__(self, key: tuple[int, int], start: int) -> None:
-        self._key = key
-        self._start = start
-
-    def take(self, kind: str, i: int, *parameters: float) -> float:
-        return rejection_of_one(kind, self._key, self._start + BLOCKS_PER_ELEMENT * i, *parameters)
-
-
-def _few_numbers(bits: BitGenerator, row: _Rejected | _Computed, size: Any, parameters: list[Any]) -> Any:
+def _few_numbers(bits: BitGenerator, row: _Row, size: Any, parameters: list[Any]) -> Any:
     if any(p is None for p in parameters):
         return None
     shape = shape_of_few(size, *parameters)
