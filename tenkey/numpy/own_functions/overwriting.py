@@ -22,13 +22,26 @@ from ..known import define
 __all__: list[str] = []
 
 
-def _on_arrays(name: str, args: tuple[Any, ...], **kwargs: Any) -> None:
-    """Let NumPy write into an array of its own."""
+def _on_array(name: str, *args: Any, **kwargs: Any) -> bool:
+    """Let NumPy write if the first argument is an array of its own; return whether it is."""
+    if not isinstance(args[0], np.ndarray):
+        return False
     given, options = map_tensors(lambda x: x._to_numpy(f"numpy.{name}"), (args, kwargs))
     getattr(np, name)(*given, **options)
+    return True
 
 
-def _values(name: str, a: Any, v: Any) -> Any:
+def _no_array(name: str, given: Any) -> TypeError:
+    return TypeError(f"[numpy.{name}] argument 1 must be an array, not {type(given).__name__}")
+
+
+def _no_cast(name: str, given: np.dtype, wanted: np.dtype, rule: Any = "safe") -> TypeError:
+    return TypeError(
+        f"[numpy.{name}] Cannot cast array data from {given!r} to {wanted!r} according to the rule {rule!r}"
+    )
+
+
+def _values(a: Any, v: Any) -> Any:
     """Return values in the dtype of the array."""
     made = array(v, copy=None, device=None if isinstance(v, Tensor) else a.device)
     return made if made.dtype == a.dtype else made.astype(a.dtype)
@@ -44,8 +57,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     >>> x
     array([1., 0., 3.])
     """
-    if isinstance(dst, np.ndarray):
-        _on_arrays("copyto", (dst, src), casting=casting, where=where)
+    if _on_array("copyto", dst, src, casting=casting, where=where):
         return
     if not isinstance(dst, Tensor):
         raise TypeError(f"[numpy.copyto] copyto() argument 1 must be an array, not {type(dst).__name__}")
@@ -56,20 +68,14 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     else:
         value = array(src, copy=None)
         if not np.can_cast(value.dtype, dst.dtype, casting):
-            raise TypeError(
-                f"[numpy.copyto] Cannot cast array data from {value.dtype!r} to {dst.dtype!r} according to the rule "
-                f"{casting!r}"
-            )
+            raise _no_cast("copyto", value.dtype, dst.dtype, casting)
         value = value if value.dtype == dst.dtype else value.astype(dst.dtype)
     if not isinstance(where, Tensor) and np.ndim(where) == 0 and not where:
         return
     if isinstance(where, Tensor) or np.ndim(where):
         chosen = array(where, copy=None)
         if chosen.dtype.kind != "b":
-            raise TypeError(
-                f"[numpy.copyto] Cannot cast array data from {chosen.dtype!r} to dtype('bool') according to the rule "
-                "'safe'"
-            )
+            raise _no_cast("copyto", chosen.dtype, np.dtype(bool))
         while value.ndim > dst.ndim and value.shape[0] == 1:
             value = value[0]
         np.broadcast_shapes(dst.shape, chosen.shape)
@@ -80,56 +86,47 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 @define
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Write values at indices of the flattened array, in place; they are repeated if there are fewer than indices."""
-    if isinstance(a, np.ndarray):
-        _on_arrays("put", (a, ind, v, mode))
+    if _on_array("put", a, ind, v, mode):
         return
     if not isinstance(a, Tensor):
-        raise TypeError(f"[numpy.put] argument 1 must be an array, not {type(a).__name__}")
+        raise _no_array("put", a)
     at = array(ind, copy=None)
     if isinstance(ind, (Tensor, np.ndarray)) and not np.can_cast(at.dtype, np.int64, "safe") and at.size:
-        raise TypeError(
-            f"[numpy.put] Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'"
-        )
+        raise _no_cast("put", at.dtype, np.dtype(np.int64))
     if not a.size and at.size:
         raise IndexError("cannot replace elements of an empty array")
-    writing.put(a, at.astype(np.int64), _values("put", a, v), mode)
+    writing.put(a, at.astype(np.int64), _values(a, v), mode)
 
 
 @define
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write the first values, in order, where a mask is true, in place; they are repeated if there are fewer."""
-    if isinstance(arr, np.ndarray):
-        _on_arrays("place", (arr, mask, vals))
+    if _on_array("place", arr, mask, vals):
         return
     if not isinstance(arr, Tensor):
-        raise TypeError(f"[numpy.place] argument 1 must be an array, not {type(arr).__name__}")
-    writing.place(arr, array(mask, copy=None), _values("place", arr, vals))
+        raise _no_array("place", arr)
+    writing.place(arr, array(mask, copy=None), _values(arr, vals))
 
 
 @define
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write, where a mask is true, the value at the same place, in place; values are repeated if there are fewer."""
-    if isinstance(a, np.ndarray):
-        _on_arrays("putmask", (a, mask, values))
+    if _on_array("putmask", a, mask, values):
         return
     if not isinstance(a, Tensor):
-        raise TypeError(f"[numpy.putmask] argument 1 must be an array, not {type(a).__name__}")
+        raise _no_array("putmask", a)
     if isinstance(values, Tensor):
         if not np.can_cast(values.dtype, a.dtype):
-            raise TypeError(
-                f"[numpy.putmask] Cannot cast array data from {values.dtype!r} to {a.dtype!r} according to the rule "
-                "'safe'"
-            )
+            raise _no_cast("putmask", values.dtype, a.dtype)
     elif not np.ndim(values):
         np.putmask(np.empty(1, a.dtype), [True], values)  # which refuses what does not fit
-    writing.putmask(a, array(mask, copy=None), _values("putmask", a, values))
+    writing.putmask(a, array(mask, copy=None), _values(a, values))
 
 
 @define
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Write a value, or values in order, on the main diagonal of an array of two or more dimensions, in place."""
-    if isinstance(a, np.ndarray):
-        _on_arrays("fill_diagonal", (a, val, wrap))
+    if _on_array("fill_diagonal", a, val, wrap):
         return
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
@@ -138,16 +135,15 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if a.ndim == 2 and isinstance(val, (bool, int, float)) and (not wrap or a.shape[0] <= a.shape[1]):
         a.diagonal()[...] = val  # a view
         return
-    a.copy_(grids.fill_diagonal(a, _values("fill_diagonal", a, val), wrap))
+    a.copy_(grids.fill_diagonal(a, _values(a, val), wrap))
 
 
 @define
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     """Write values at the indices along an axis, in place, as ``take_along_axis`` reads them."""
-    if isinstance(arr, np.ndarray):
-        _on_arrays("put_along_axis", (arr, indices, values, axis))
+    if _on_array("put_along_axis", arr, indices, values, axis):
         return
-    at, new = array(indices, copy=None), _values("put_along_axis", arr, values)
+    at, new = array(indices, copy=None), _values(arr, values)
     if at.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     if axis is None:
