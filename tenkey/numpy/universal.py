@@ -110,7 +110,7 @@ class ufunc(_Callable):  # NumPy's name for it
         self._plans = _Plans(self)
         self._shortcuts: dict[int, int] = {}
         if operator is not None:
-            operator.watchers.append(self._forget)
+            operator.watchers.append(self._shortcuts.clear)
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"Compute ``numpy.{name}`` element by element, with NumPy's arguments and result dtypes."
         for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature"):
@@ -175,10 +175,6 @@ class ufunc(_Callable):  # NumPy's name for it
         found = small_call(self._numpy, self._operator, word)
         self._shortcuts[word] = 0 if found is None else found.word
         return self._shortcuts[word]
-
-    def _forget(self) -> None:
-        """Forget what was found out about the kernels of the operator."""
-        self._shortcuts.clear()
 
     def _planned(self, word: int, *operands: Any) -> Any:
         """Compute for tensors with this union of words."""

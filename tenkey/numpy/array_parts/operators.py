@@ -78,23 +78,15 @@ def _short_power(x: Any, exponent: Any) -> str | None:
     return "reciprocal" if exponent.__class__ is int and exponent == -1 else None
 
 
-def _power(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``x**y``."""
+def _power(method: Callable[..., Any], *, in_place: bool) -> Callable[..., Any]:
+    """Return ``x**y``, or ``x **= y``."""
 
     def power(self: Any, other: Any) -> Any:
-        short = _short_power(self, other)
-        return method(self, other) if short is None else universal[short](self)
-
-    return power
-
-
-def _power_in_place(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``x **= y``."""
-
-    def power(self: Any, other: Any) -> Any:
-        changes = self._word & DTYPE_MASK in _INEXACT and (self._data.shape or is_scalar(self))
-        short = _short_power(self, other) if changes else None
-        return method(self, other) if short is None else universal[short](self, out=self)
+        fits = not in_place or (self._word & DTYPE_MASK in _INEXACT and (self._data.shape or is_scalar(self)))
+        short = _short_power(self, other) if fits else None
+        if short is None:
+            return method(self, other)
+        return universal[short](self, out=self) if in_place else universal[short](self)
 
     return power
 
@@ -167,7 +159,7 @@ def operators() -> dict[str, Any]:
         if name != "divmod":
             own = getattr(Tensor, f"{call}_") if name in _OWN_IN_PLACE else None
             found[f"__i{name}__"] = _in_place(call, own)
-    found["__pow__"], found["__ipow__"] = _power(found["__pow__"]), _power_in_place(found["__ipow__"])
+    found.update({name: _power(found[name], in_place=name == "__ipow__") for name in ("__pow__", "__ipow__")})
     found.update({f"__{name}__": _comparison(call) for name, call in _COMPARISONS.items()})
     found.update({f"__{name}__": _unary(call) for name, call in _UNARY.items()})
     names = {**BINARY, **_COMPARISONS, **_UNARY}

@@ -35,25 +35,24 @@ SMALL: Final = 1 << 12
 _PLAIN: Final = base_word("cpu")
 
 # The result word is 0 where the standard way is to be taken, and None where that is not known.
+_MADE: Final = """            else:
+                if data.__class__ is not array: return data
+                made = new(ndarray)
+                made._data = data
+                made._word = result
+                made._storage = None
+                made._autograd = None
+                return made
+"""
 _UNARY: Final = """    if x.__class__ is ndarray:
         word = x._word
         result = known(word)
         if result is None: result = find(word)
-        if result and out is None and not options and state() is None:
-            a = x._data
-            if a.size <= SMALL:
-                try:
-                    data = quietly(source, a)
-                except RuntimeError:  # Note [A context without warnings]
-                    pass
-                else:
-                    if data.__class__ is not array: return data
-                    made = new(ndarray)
-                    made._data = data
-                    made._word = result
-                    made._storage = None
-                    made._autograd = None
-                    return made
+        if result and out is None and not options and state() is None and (a := x._data).size <= SMALL:
+            try:
+                data = quietly(source, a)
+            except RuntimeError:  # Note [A context without warnings]
+                pass
 """
 _BINARY: Final = """    k1, k2 = x1.__class__, x2.__class__
     word = 0
@@ -80,14 +79,6 @@ _BINARY: Final = """    k1, k2 = x1.__class__, x2.__class__
                 data = quietly({call})
             except (RuntimeError, ValueError, OverflowError):
                 pass
-            else:
-                if data.__class__ is not array: return data
-                made = new(ndarray)
-                made._data = data
-                made._word = result
-                made._storage = None
-                made._autograd = None
-                return made
 """
 
 
@@ -96,11 +87,11 @@ def quick_entry(source: np.ufunc) -> str:
     if source.nout > 1 or source.nin > 2 or source.signature:
         return ""
     if source.nin == 1:
-        return _UNARY
+        return _UNARY + _MADE
     call = "source, a, b"
     if source is np.power:  # as NumPy's operator ** does
         call = "*((square, a) if b is x2 and b == 2 and a.dtype.kind in 'fc' else (source, a, b))"
-    return _BINARY.replace("{call}", call)
+    return _BINARY.replace("{call}", call) + _MADE
 
 
 def _is_generated(kernel: Kernel) -> bool:

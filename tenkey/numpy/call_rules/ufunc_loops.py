@@ -51,11 +51,7 @@ def _of_parts(name: str) -> Callable[..., Any]:
 
 def _of_signs(name: str, signed_first: bool) -> Callable[..., Any]:
     """Return a comparison of int64 with uint64: a negative number is less than all of those."""
-    below = (
-        name in ("less", "less_equal", "not_equal")
-        if signed_first
-        else name in ("greater", "greater_equal", "not_equal")
-    )
+    below = name.startswith("less" if signed_first else "greater") or name == "not_equal"
 
     def compute(x1: Any, x2: Any) -> Any:
         signed = x1 if signed_first else x2
