@@ -129,12 +129,7 @@ def _write(name: str, source: Any, row: Row, general: Callable[..., Any], direct
     names = "".join(f"{x}, " for x in operands)
     start = f"dict({others})" if others else "{}"
     text += f"    $given = {start}\n    $values = ({names})\n{late}{rest}    return $general($values, $given)\n"
-    taken = {p.name for p in parameters}
-    for word in {"target", "general", "direct", "finished", "given", "values", "word", "made", "one", "array"} & taken:
-        text = text.replace(f"${word}", f"${word}_")
-        if word in scope:
-            scope[f"{word}_"] = scope.pop(word)
-    return codegen.define(text, scope, f"<numpy.{name}>")  # type: ignore[return-value]
+    return codegen.define(text, scope, f"<numpy.{name}>", args=[p.name for p in parameters])  # type: ignore[return-value]
 
 
 def _parameters(source: Any) -> list[inspect.Parameter] | None:

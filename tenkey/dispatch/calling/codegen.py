@@ -14,7 +14,7 @@ from __future__ import annotations
 import builtins
 import linecache
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
@@ -53,11 +53,12 @@ def call(schema: FunctionSchema, value: Callable[[Argument], str] = lambda argum
 
 
 def define(
-    source: str, scope: Mapping[str, Any], filename: str, schema: FunctionSchema | None = None
+    source: str, scope: Mapping[str, Any], filename: str, schema: FunctionSchema | None = None, args: Iterable[str] = ()
 ) -> Callable[..., Any]:
     """Define the function in ``source``, whose text tracebacks and ``inspect`` find under ``filename``.
 
-    ``scope`` holds the globals of the function, by their names without ``$``; it is copied.
+    ``scope`` holds the globals of the function, by their names without ``$``; it is copied. Its parameters are the
+    arguments of the schema, or those that ``args`` lists.
 
     >>> schema = tk.dispatch.parse_schema("f(int a, int total) -> int")
     >>> define("def f(a, total): return $total([a, total])", {"total": sum}, "<f>", schema)(1, 2)
@@ -68,7 +69,7 @@ def define(
     if schema is not None:
         own |= {f"default_{a.name}": a.default for a in schema.arguments if a.has_default}
     marked = {*_MARKED.findall(source)}
-    taken = {argument.name for argument in schema.arguments} if schema is not None else set()
+    taken = {argument.name for argument in schema.arguments} if schema is not None else set(args)
     other: dict[str, str] = {}
     for name in sorted(marked & taken):
         new = f"{name}_"
