@@ -73,8 +73,8 @@ def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     inner = inner_call(operator, word)
     if formulas is None:
         return _unknown_gradient(operator, inner)
-    if all(formula is None for formula in formulas.values()):
-        return _zero_gradient(operator, inner)
+    if all(formula is None for formula in formulas.values()):  # a step function (floor, sign)
+        return _recording(inner, type(node_name(operator), (ZeroNode,), {"operator_name": operator.name}))
     return Writer(operator, formulas).kernel(inner, word)
 
 
@@ -93,13 +93,15 @@ def _zeros(edge: Any, device: Device) -> Tensor:
     return zeros(shape, dtype=dtype, device=device)
 
 
-def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the kernel of a step function (floor, sign): it is recorded, with a zero gradient."""
-    node_class = type(node_name(operator), (ZeroNode,), {"operator_name": operator.name})
+def _recording(inner: Callable[..., Any], make: Callable[[], Node]) -> Callable[..., Any]:
+    """Return the kernel that makes the floating results of ``inner`` outputs of a new node.
+
+    The node has edges to all tensors among the arguments.
+    """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         out = inner(*args, **kwargs)
-        _attach(node_class(), out, args, kwargs)
+        record_node(make(), tuple([edge_of(t) for t in tensors_in((args, kwargs))]), tensors_in(out))
         return out
 
     return kernel
@@ -113,19 +115,12 @@ def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable
         "differentiable=False."
     )
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        out = inner(*args, **kwargs)
+    def make() -> Node:
         node = DelayedError(NotImplementedError, message, "NotImplementedBackward")
         node.operator_name = name
-        _attach(node, out, args, kwargs)
-        return out
+        return node
 
-    return kernel
-
-
-def _attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
-    """Make the floating results of a call outputs of ``node``, with edges to all tensors among the arguments."""
-    record_node(node, tuple([edge_of(t) for t in tensors_in((args, kwargs))]), tensors_in(out))
+    return _recording(inner, make)
 
 
 def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
