@@ -175,9 +175,7 @@ def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) 
     lines: list[str] = []
     for key, stack in tuple(operator.kernels.items()):
         for kernel in reversed(stack):
-            if kernel in shown_above:
-                continue
-            if kernel.is_fallthrough:
+            if kernel in shown_above or kernel.is_fallthrough:
                 continue
             if key in here:
                 why = "hidden by the one above: explicit beats generated, then the newest wins"

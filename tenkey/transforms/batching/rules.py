@@ -12,7 +12,7 @@ from ...core.tensor import Tensor
 from ...core.tree import flatten, unflatten
 from ...core.wrapper import Wrapper
 from ...dispatch.operator import Operator
-from ...dispatch.schema import ListType, OptionalType
+from ...dispatch.schema import ListType
 from ...ops.builtin.shape.views import reshape
 from ...ops.shapes import broadcast_shapes, normalize_axes
 from ...ops.variants import write_out
@@ -77,7 +77,7 @@ def _front(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs:
 
 def _takes_several(operator: Operator, name: str) -> bool:
     kind = next(a.type for a in operator.schema.arguments if a.name == name)
-    return isinstance(kind.element if isinstance(kind, OptionalType) else kind, ListType)
+    return isinstance(kind.required, ListType)
 
 
 def _batched(level: BatchLevel, out: Any) -> Any:
