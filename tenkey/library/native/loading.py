@@ -113,11 +113,11 @@ def load_native(
     site = caller_site()
     parsed = _with_namespace(parse_schema(schema), namespace, library)
     name = parsed.name
-    if meta is not None and not callable(meta):
-        raise RegistrationError(
-            f"[{name}] meta= is a function of the arguments, got {shown(meta)} of type {type(meta).__name__}."
-        )
     if meta is not None:
+        if not callable(meta):
+            raise RegistrationError(
+                f"[{name}] meta= is a function of the arguments, got {shown(meta)} of type {type(meta).__name__}."
+            )
         positional = tuple([a.name for a in parsed.arguments if not a.kwarg_only])
         check_call(parsed, "meta", meta, positional, [a.name for a in parsed.arguments if a.kwarg_only])
     if not isinstance(status, (bool, Mapping)):
@@ -278,10 +278,8 @@ def _find_functions(
 ) -> dict[Any, Entry]:
     """Map dtypes (one for all tensors, a tuple of one for each, or None for any) to functions."""
     name = schema.name
-    if convention == "tvm-ffi":
-        source: Any = _tvm_module(name, library)
-    else:
-        source = _open(name, library) if isinstance(library, (str, Path)) else library
+    load, errors = (_tvm_loader(name), Exception) if convention == "tvm-ffi" else (ctypes.CDLL, OSError)
+    source = _opened(name, library, load, errors) if isinstance(library, (str, Path)) else library
     wanted: dict[Any, Any]
     default = symbol if symbol is not None else schema.base_name
     if isinstance(dtypes, Mapping):
@@ -318,15 +316,16 @@ def _dtype_key(schema: FunctionSchema, given: Any) -> Any:
     return made if len(made) == len(tensors) + results else (*made, *(made[:1] * results))
 
 
-def _open(name: str, path: str | Path) -> ctypes.CDLL:
+def _opened(name: str, path: str | Path, load: Callable[[str], Any], errors: type[Exception]) -> Any:
     found = Path(path)
     try:
-        return ctypes.CDLL(str(found.resolve() if found.exists() else path))
-    except OSError as error:
+        return load(str(found.resolve() if found.exists() else path))
+    except errors as error:
         raise RegistrationError(_NO_LIBRARY.format(name=name, path=str(path), reason=error)) from None
 
 
-def _tvm_module(name: str, library: Any) -> Any:
+def _tvm_loader(name: str) -> Callable[[str], Any]:
+    """Return the function that loads a module; its errors are of types of the package's own."""
     try:
         import tvm_ffi
     except ImportError as error:
@@ -334,12 +333,7 @@ def _tvm_module(name: str, library: Any) -> Any:
             f"[{name}] the convention 'tvm-ffi' needs the package apache-tvm-ffi: pip install 'tenkey[tvm-ffi]' "
             f"({error})."
         ) from None
-    if not isinstance(library, (str, Path)):
-        return library
-    try:
-        return tvm_ffi.load_module(str(Path(library).resolve() if Path(library).exists() else library))
-    except Exception as error:  # the package has its own exception types
-        raise RegistrationError(_NO_LIBRARY.format(name=name, path=str(library), reason=error)) from None
+    return tvm_ffi.load_module  # type: ignore[no-any-return]
 
 
 def _entry(schema: FunctionSchema, source: Any, target: Any, key: Any, convention: str, status: bool) -> Entry:
