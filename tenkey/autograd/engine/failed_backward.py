@@ -16,7 +16,7 @@ refused. All of this is the work of the failure: a backward that succeeds only m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 from ...core.tensor import Tensor
@@ -25,11 +25,6 @@ from .graph_task import STOPPED, GraphTask, mark_needed
 from .input_buffer import ADDED
 
 __all__ = ["abandon", "refuse_again"]
-
-_AGAIN: Final = (
-    "[{node}] Trying to backward through the graph a second time after an earlier backward through it failed, which "
-    "had already added gradients to .grad: they would be added again. {remedy}."
-)
 
 
 class _Change(NamedTuple):
@@ -115,5 +110,8 @@ def refuse_again(task: GraphTask, node: Node) -> None:
         remedy = "Reset them (x.grad = None) and compute the result again"
         if all(change.grad is not None for change in left):
             remedy = "Reset them (x.grad = None), or compute the result again"
-        raise RuntimeError(_AGAIN.format(node=node.name(), remedy=remedy))
+        raise RuntimeError(
+            f"[{node.name()}] Trying to backward through the graph a second time after an earlier backward through it "
+            f"failed, which had already added gradients to .grad: they would be added again. {remedy}."
+        )
     failure.allowed = ref(task)

@@ -55,10 +55,6 @@ batching_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
 function_rules: Final[dict[str, Callable[..., Any]]] = {}
 
-_VALUE: Final = (
-    "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) has a different value for every "
-    "sample. {remedy}"
-)
 _RANDOM: Final = (
     "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
     "numbers for each sample) or 'same' to vmap, or draw outside of it."
@@ -222,7 +218,10 @@ class BatchLevel(Level):
                 "tk.where(condition, x, y), and an index with tk.take."
             )
         )
-        raise RuntimeError(_VALUE.format(what=f".{call}", shape=wrapper.shape, size=self.size, remedy=remedy))
+        raise RuntimeError(
+            f"vmap: .{call} of a batched tensor (shape {wrapper.shape} for each of {self.size} samples) has a "
+            f"different value for every sample. {remedy}"
+        )
 
     def detach(self, wrapper: Wrapper) -> Tensor:
         """Return the batched tensor without history."""
