@@ -113,9 +113,9 @@ class Selections(Distributions):
             raise TypeError(f"[shuffle] x must be an array with at least one axis or a list, got {x!r}.")
 
     def _integers(self, name: str, low: Any, high: Any, size: Any, dtype: Any, endpoint: bool) -> Any:
+        if high is None:
+            low, high = 0, low
         if dtype is int or dtype is np.int64:
-            if high is None:
-                low, high = 0, low
             if endpoint and high.__class__ is int:
                 high, endpoint = high + 1, False
             made = None if endpoint else few_integers(self._bits, size, low, high, dtype)
@@ -125,8 +125,6 @@ class Selections(Distributions):
         if kind.kind not in "iub":
             raise TypeError(f"[{name}] got dtype {kind.name}: integers are drawn in an integer dtype or bool.")
         drawn_in = dtypes.uint8 if kind.kind == "b" else kind
-        if high is None:
-            low, high = 0, low
         low, high = _whole(low), _whole(high)
         if endpoint:
             high = high + 1
