@@ -22,12 +22,13 @@ from ..interop.numpy_fallback import op
 from .array_class import as_results, gives_scalars, ndarray
 
 __all__ = [
-    "cast", "from_numpy", "host_calls", "in_float64", "is_strict", "on_host", "operand", "operators_only", "write_out",
+    "NUMBERS", "cast", "from_numpy", "host_calls", "in_float64", "is_strict", "on_host", "operand", "operators_only",
+    "write_out",
 ]  # fmt: skip
 
 _can_cast: Final[Any] = np.can_cast
 
-_NUMBERS: Final = (bool, int, float, complex)
+NUMBERS: Final = (bool, int, float, complex)
 _DOUBLE: Final = dtypes.get_defaults()._replace(
     real_floating=dtypes.float64, complex_floating=dtypes.complex128, integral=dtypes.int64
 )
@@ -75,8 +76,8 @@ def operand(x: Any, *, weak: bool = False) -> Any:
     """Return an operand as a tensor; with ``weak`` a Python number stays one. Objects of NumPy's alone stay."""
     if isinstance(x, Tensor):
         return x if weak or not x._word & WEAK_MASK else asarray(np.asarray(x._data.item()))
-    if isinstance(x, _NUMBERS) and not isinstance(x, np.generic):
-        weak = weak and x.__class__ in _NUMBERS  # numbers of derived classes have a dtype, as in NumPy
+    if isinstance(x, NUMBERS) and not isinstance(x, np.generic):
+        weak = weak and x.__class__ in NUMBERS  # numbers of derived classes have a dtype, as in NumPy
         if not weak and isinstance(x, int) and not -(2**63) <= x < 2**64:
             raise OutOfRangeError("[asarray] a Python int without an array beside it must fit into 64 bits.")
         return weak_tensor(x) if weak else from_host(np.asarray(x))

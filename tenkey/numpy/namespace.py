@@ -51,7 +51,7 @@ from .call_rules.result_rules import (
     wanted_dtypes,
     wide,
 )
-from .converting import cast, in_float64, on_host, operand, write_out
+from .converting import NUMBERS, cast, in_float64, on_host, operand, write_out
 from .entries import OPERANDS, make_entry, words_of
 from .known import functions
 from .universal import ufunc, universal_functions
@@ -64,7 +64,6 @@ HOST: Final = (
 )  # fmt: skip
 """Names of functions that NumPy computes from the values: text and files."""
 
-_NUMBERS: Final = (bool, int, float, complex)
 _FIRST: Final = frozenset(["a", "x", "m", "z", "val", "p", "y", "f", "A", "ary", "ar", "arr", "element", "v"])
 _EXACT: Final = sum(DTYPE_TRAIT[np.dtype(t)] for t in "?bhilBHILe" if np.dtype(t) in DTYPE_TRAIT)
 _SAME: Final = frozenset([  # functions whose array operands have one common dtype
@@ -110,7 +109,7 @@ def _common(name: str, values: list[Any]) -> list[Any]:
         return [next(terms) if i in places else v for i, v in enumerate(values)]
     values = [_strong(v) for v in values]
     flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
-    numbers: list[Any] = [x for x in flat if isinstance(x, (bool, int, float, complex))]
+    numbers: list[Any] = [x for x in flat if isinstance(x, NUMBERS)]
     if name in _PRODUCTS:
         numbers = [np.asarray(x).dtype for x in numbers]
     found = {x.dtype for x in flat if isinstance(x, Tensor) and not x._word & WEAK_MASK}
@@ -123,14 +122,14 @@ def _common(name: str, values: list[Any]) -> list[Any]:
             return [convert(one) for one in x]
         if isinstance(x, Tensor):
             return cast(x, dtype)
-        return cast(operand(x), dtype) if isinstance(x, (bool, int, float, complex)) else x
+        return cast(operand(x), dtype) if isinstance(x, NUMBERS) else x
 
     return [convert(v) for v in values]
 
 
 def _numbers_as_arrays(row: Row, first: list[Any]) -> list[Any]:
     """Return the operands with a number in the place of the first one as an array."""
-    if first and isinstance(first[0], _NUMBERS) and row.names[:1] and row.names[0] in _FIRST:
+    if first and isinstance(first[0], NUMBERS) and row.names[:1] and row.names[0] in _FIRST:
         return [operand(first[0]), *first[1:]]
     return first
 

@@ -26,13 +26,13 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.table import steps
 
-__all__ = ["SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call", "weak_dtypes"]
+__all__ = ["PLAIN", "SMALL", "WEAK_FLOAT", "WEAK_INT", "is_ours", "quick_entry", "small_call", "weak_dtypes"]
 
 WEAK_FLOAT: Final = WEAK_TRAIT[float]
 WEAK_INT: Final = WEAK_TRAIT[int]
 SMALL: Final = 1 << 12
 """The product of the operands' sizes above which kernels take as long as the way to them."""
-_PLAIN: Final = base_word("cpu")
+PLAIN: Final = base_word("cpu")
 
 # The result word is 0 where the standard way is to be taken, and None where that is not known.
 _MADE: Final = """            else:
@@ -129,7 +129,7 @@ class SmallCall(NamedTuple):
 def small_call(source: np.ufunc, operator: Operator | None, word: int) -> SmallCall | None:
     """Return how NumPy computes a small call with this union of words; None for the standard way."""
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_dtypes(word)
-    if word & ~(DTYPE_MASK | WEAK_MASK) != _PLAIN or len(arrays) + len(weak) > source.nin:
+    if word & ~(DTYPE_MASK | WEAK_MASK) != PLAIN or len(arrays) + len(weak) > source.nin:
         return None
     if operator is None or not is_ours(operator, word & ~WEAK_MASK):
         return None

@@ -32,7 +32,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.compiled.loading import extension
-from ...core.device import base_word
 from ...core.storage import Storage
 from ...core.tensor import cpu_word
 from ...core.tensor_base import new_handle
@@ -44,11 +43,9 @@ from ...dispatch.registry import registry
 from ...interop.numpy_functions import numpys
 from ..array_class import ndarray
 from .native_calls import LARGE, NATIVE, SCALARS, only_numbers
-from .quick_calls import SMALL, is_ours
+from .quick_calls import PLAIN, SMALL, is_ours
 
 __all__ = ["Quick", "head_of", "lazily", "native_entry", "quick_function", "quick_lines", "quick_table"]
-
-_PLAIN: Final = base_word("cpu")
 
 # NumPy's names: the expression / the operators that compute it otherwise. The words before an expression:
 # view: the result shares the memory of the first operand where NumPy shares it; raw: it is not an array;
@@ -148,7 +145,7 @@ class _Known(dict[int, bool]):
                 for operator in self._operators:
                     operator.watchers.append(self._forget)
             self[word] = found = (
-                word & ~DTYPE_MASK == _PLAIN
+                word & ~DTYPE_MASK == PLAIN
                 and all(dtype.kind in self._kinds for dtype in dtypes_of(word & DTYPE_MASK))
                 and all(is_ours(operator, word) for operator in self._operators)
             )
@@ -216,7 +213,7 @@ def quick_lines(
     expression = _NAME.sub(written, quick.expression)
     arrays = [x for x, mark in marks.items() if mark == "a"]
     body = [f"$native_{x} = {x}._data" for x in arrays]
-    union = " | ".join(f"{x}._word" for x in arrays) or (str(_PLAIN) if "new" in quick.modes else "0")
+    union = " | ".join(f"{x}._word" for x in arrays) or (str(PLAIN) if "new" in quick.modes else "0")
     body.append(f"$word = {union}")
     sizes = [f"$native_{x}.size" for x in arrays]
     loose = [x for x, mark in marks.items() if mark in "~@" and mark]
@@ -283,7 +280,7 @@ def native_entry(
             function, "".join(kinds), "a" if further == "@" else further,
             _least(function if found[1] else None, parameters[: len(kinds)]),
             [p.name for p, kind in zip(parameters, kinds) if kind == "."],
-            known if quick.operators else None, _PLAIN if "new" in quick.modes else None,
+            known if quick.operators else None, PLAIN if "new" in quick.modes else None,
             sys.maxsize if "view" in quick.modes else SMALL, LARGE if "few" in quick.modes else 0,
             "view" in quick.modes,
         )  # fmt: skip
