@@ -34,18 +34,17 @@ from ..dispatch.registry import registry
 from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
 from ..ops.builtin import load
-from .array_class import as_ndarray, as_ndarrays, as_scalars, ndarray
+from .array_class import as_ndarrays, as_scalars, ndarray
 from .call_rules.native_calls import SCALARS
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
-from .converting import cast, is_strict, on_host, operand, write_out
+from .converting import NUMBERS, cast, is_strict, on_host, operand, write_out
 from .known import functions
 from .own_functions.accumulating import apply_at
 
 __all__ = ["ufunc", "universal_functions"]
 
-_NUMBERS: Final = (bool, int, float, complex)
-_COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *_NUMBERS)
+_COMMON: Final = (Tensor, np.ndarray, np.generic, list, tuple, *NUMBERS)
 _LOGICAL: Final = {"add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "fmax": "logical_or",
                    "minimum": "logical_and", "fmin": "logical_and", "absolute": "positive"}  # fmt: skip
 """The operators that compute a ufunc's loop of bools."""
@@ -216,7 +215,7 @@ class ufunc(_Callable):  # NumPy's name for it
                 )
                 if theirs is not NotImplemented:
                     return theirs
-        alone = all(isinstance(x, _NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
+        alone = all(isinstance(x, NUMBERS) or (isinstance(x, Tensor) and x._word & WEAK_MASK) for x in operands)
         values = tuple([operand(x, weak=not alone) for x in operands])
         if any(not isinstance(x, Tensor) for x in values):  # NumPy explains what it does not take
             return on_host(source, operands, options if out is None else {**options, "out": out})
@@ -291,7 +290,7 @@ class ufunc(_Callable):  # NumPy's name for it
             running = {"maximum": "cummax", "minimum": "cummin"}.get(self.__name__)
             records = isinstance(array, Tensor) and array.requires_grad
             if running is not None and dtype is None and out is None and records:
-                return as_ndarray(registry.find(f"tk::{running}").call(array, axis)[0])
+                return as_ndarrays(registry.find(f"tk::{running}").call(array, axis)[0])
             return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
         return functions[name](array, axis=axis, dtype=dtype, out=out)
 
@@ -300,7 +299,7 @@ class ufunc(_Callable):  # NumPy's name for it
         given = tensors_in((array,))
         if out is None and (is_strict() or any(x.requires_grad or x.device.type != "cpu" for x in given)):
             x, places = functions["asarray"](array), functions["asarray"](indices).tolist()
-            return as_ndarray(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
+            return as_ndarrays(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
