@@ -97,10 +97,6 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"
     setattr(poly1d, f"__{_name}__", _operator(f"__{_name}__"))
 
 
-def _coefficients(x: Any) -> Any:
-    return from_numpy(x._poly.coeffs) if isinstance(x, poly1d) else x
-
-
 def _of_polynomials(name: str) -> None:
     """Let a function of coefficients take polynomials too, and return one if an operand is one."""
     call: Any = functions[name]
@@ -111,7 +107,8 @@ def _of_polynomials(name: str) -> None:
             return call(*args, **kwargs)
         if name == "polyval" and isinstance(args[1], poly1d):
             return poly1d(np.polyval(_bare(args[0]), args[1]._poly))
-        made = call(*map(_coefficients, args), **kwargs)
+        given = [from_numpy(x._poly.coeffs) if isinstance(x, poly1d) else x for x in args]
+        made = call(*given, **kwargs)
         if name in ("polyval", "roots"):
             return made
         return tuple(map(poly1d, made)) if isinstance(made, tuple) else poly1d(made)

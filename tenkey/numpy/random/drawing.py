@@ -34,7 +34,6 @@ __all__ = [
     "plain",
     "shape_of",
     "size_of",
-    "to_public",
 ]
 
 _NAMES: Final = {
@@ -73,14 +72,6 @@ def size_of(size: Any) -> Any:
     return tuple(size.tolist()) if getattr(size, "ndim", 0) else size
 
 
-def to_public(error: Exception) -> Exception:
-    """Return an error of ``tk.random`` with NumPy's name of the argument."""
-    message = str(error)
-    for ours, theirs in _NAMES.items():
-        message = message.replace(ours, theirs)
-    return type(error)(message)
-
-
 def draw(function: Callable[..., Any], size: Any, dtype: Any, source: Any, parameters: dict[str, Any]) -> Any:
     """Call a function of ``tk.random`` and return its numbers: Note [Numbers and arrays drawn]."""
     scalar, size = size is None, size_of(size)
@@ -91,8 +82,11 @@ def draw(function: Callable[..., Any], size: Any, dtype: Any, source: Any, param
                 scalar = False
     try:
         drawn = function(size, dtype=dtype, generator=source, **parameters)
-    except (ValueError, TypeError) as error:
-        raise to_public(error) from None
+    except (ValueError, TypeError) as error:  # with NumPy's name of the argument
+        message = str(error)
+        for ours, theirs in _NAMES.items():
+            message = message.replace(ours, theirs)
+        raise type(error)(message) from None
     return as_drawn(drawn, scalar=scalar)
 
 
