@@ -189,10 +189,6 @@ def keep(value: Any, what: str) -> Any:
     return _Input(value, what) if isinstance(value, Tensor) and not isinstance(value, Wrapper) else value
 
 
-def _restore(value: Any) -> Any:
-    return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Input else value
-
-
 class _Turn:
     """A recomputation of a checkpoint for one backward, on which one thread works at a time."""
 
@@ -337,7 +333,9 @@ class Frame(Saver):
     def _call(self, turn: _Turn, run: _Run) -> None:
         """Call the function in the state of the forward pass."""
         _under_way.set((*_under_way.get(), turn))
-        args, kwargs = tree_map(_restore, self.arguments, bare=True)
+        args, kwargs = tree_map(
+            lambda x: unpack(x.saved, _INPUTS, x.what) if x.__class__ is _Input else x, self.arguments, bare=True
+        )
         set_state(_state_of_recomputation(self.state, get_state(), _Refilling(self, run)))
         if self.generators:
             replace_generators(self.generators)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...core.tensor import Tensor, shares_storage
@@ -37,11 +37,6 @@ def _template(value: Any) -> Any:
     Strings are kept, since they are the keys of user dicts; all other leaves are None.
     """
     return tree_map(lambda leaf: _SLOT if isinstance(leaf, Tensor) else leaf if isinstance(leaf, str) else None, value)
-
-
-def _filled(template: Any, values: Iterator[Any]) -> Any:
-    """Return the template with the next values in its slots."""
-    return tree_map(lambda leaf: next(values) if leaf is _SLOT else leaf, template)
 
 
 def _needs(value: Any) -> Any:
@@ -168,7 +163,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             grads = self.fill(grads)
             if structured:
                 values = iter(grads)
-                grads = tuple([_filled(template, values) for template in self.result_templates])
+                grads = tree_map(lambda leaf: next(values) if leaf is _SLOT else leaf, self.result_templates)
             results = run_recorded(self, backward, grads) if is_grad_enabled() else backward(self, *grads)
             if not isinstance(results, tuple) or (count == 1 and self.is_whole(results)):
                 results = (results,)

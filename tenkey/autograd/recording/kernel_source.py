@@ -354,7 +354,7 @@ class Writer:
         body["_kept_values"] = _kept_values
         for name in self.users:
             if name in saved:
-                body[f"_saved_{name}"] = property(_saved_reader(name))
+                body[f"_saved_{name}"] = property(functools.partial(_saved, name=name))
                 body[f"_raw_saved_{name}"] = property(functools.partial(raw_saved, name=name))
             elif name in self.by_role:  # numbers, axes, flags
                 body[f"_saved_{name}"] = property(attrgetter(f"saved_{name}"))
@@ -375,9 +375,8 @@ def node_name(operator: Operator) -> str:
     return "".join(part.capitalize() for part in operator.schema.base_name.split("_")) + "Backward"
 
 
-def _saved_reader(name: str) -> Callable[[Any], Any]:
-    field = f"saved_{name}"
-    return lambda node: unpack(getattr(node, field), node, name)
+def _saved(node: Node, name: str) -> Any:
+    return unpack(getattr(node, f"saved_{name}"), node, name)
 
 
 def _kept_values(node: Any) -> Iterator[tuple[str, Any]]:
