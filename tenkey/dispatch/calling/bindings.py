@@ -44,14 +44,10 @@ def _union(values: Any) -> int:
     return word
 
 
-def _union_optional(values: Any) -> int:
-    return _union([value for value in _plain(values) if value is not None])
-
-
 _SCOPE: Final[dict[str, Any]] = {
     "union": _union,
     "plain": _plain,
-    "union_optional": _union_optional,
+    "union_optional": lambda values: _union([value for value in _plain(values) if value is not None]),
     "union_nested": any_word,
     "get_state": get_state,
     "lift": lift,

@@ -19,6 +19,7 @@ from ...interop.numpy_fallback import op
 __all__ = ["composed", "moved_axes"]
 
 _EXTREMES: Final = ("maximum", "minimum", "fmax", "fmin")
+_ORDERS: Final = ("less", "less_equal", "greater", "greater_equal")
 _BYTES: Final = np.dtype(np.uint8)
 _UNSIGNED: Final = np.dtype(np.uint64)
 
@@ -68,11 +69,9 @@ def composed(name: str, ours: str, ins: tuple[np.dtype, ...]) -> Callable[..., A
     if len(ins) == 2 and ins[0].kind == "c":
         if name in _EXTREMES:
             return _extreme(name)
-        if name in ("less", "less_equal", "greater", "greater_equal"):
+        if name in _ORDERS:
             return _of_parts(name)
-    if len(ins) == 2 and {d.kind for d in ins} == {"i", "u"} and name in (
-        "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"
-    ):  # fmt: skip
+    if len(ins) == 2 and {d.kind for d in ins} == {"i", "u"} and name in (*_ORDERS, "equal", "not_equal"):
         return _of_signs(name, ins[0].kind == "i")
     if len(ins) == 1 and ins[0].kind == "b" and name in ("floor", "ceil", "trunc", "absolute", "positive"):
         return lambda x: x.clone()
