@@ -58,9 +58,6 @@ class TensorMeta:
     """Shape, dtype and device of a tensor, without its values."""
 
     __slots__ = ("device", "dtype", "shape")
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    device: Device
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> None:
         self.shape = shape
