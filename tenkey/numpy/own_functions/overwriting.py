@@ -22,17 +22,10 @@ from ..known import define
 __all__: list[str] = []
 
 
-def _on_array(name: str, *args: Any, **kwargs: Any) -> bool:
-    """Let NumPy write if the first argument is an array of its own; return whether it is."""
-    if not isinstance(args[0], np.ndarray):
-        return False
+def _on_arrays(name: str, *args: Any, **kwargs: Any) -> None:
+    """Let NumPy write into an array of its own."""
     given, options = map_tensors(lambda x: x._to_numpy(f"numpy.{name}"), (args, kwargs))
     getattr(np, name)(*given, **options)
-    return True
-
-
-def _no_array(name: str, given: Any) -> TypeError:
-    return TypeError(f"[numpy.{name}] argument 1 must be an array, not {type(given).__name__}")
 
 
 def _no_cast(name: str, given: np.dtype, wanted: np.dtype, rule: Any = "safe") -> TypeError:
@@ -57,7 +50,8 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     >>> x
     array([1., 0., 3.])
     """
-    if _on_array("copyto", dst, src, casting=casting, where=where):
+    if isinstance(dst, np.ndarray):
+        _on_arrays("copyto", dst, src, casting=casting, where=where)
         return
     if not isinstance(dst, Tensor):
         raise TypeError(f"[numpy.copyto] copyto() argument 1 must be an array, not {type(dst).__name__}")
@@ -86,10 +80,11 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 @define
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Write values at indices of the flattened array, in place; they are repeated if there are fewer than indices."""
-    if _on_array("put", a, ind, v, mode):
+    if isinstance(a, np.ndarray):
+        _on_arrays("put", a, ind, v, mode)
         return
     if not isinstance(a, Tensor):
-        raise _no_array("put", a)
+        raise TypeError(f"[numpy.put] argument 1 must be an array, not {type(a).__name__}")
     at = array(ind, copy=None)
     if isinstance(ind, (Tensor, np.ndarray)) and not np.can_cast(at.dtype, np.int64, "safe") and at.size:
         raise _no_cast("put", at.dtype, np.dtype(np.int64))
@@ -101,20 +96,22 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @define
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write the first values, in order, where a mask is true, in place; they are repeated if there are fewer."""
-    if _on_array("place", arr, mask, vals):
+    if isinstance(arr, np.ndarray):
+        _on_arrays("place", arr, mask, vals)
         return
     if not isinstance(arr, Tensor):
-        raise _no_array("place", arr)
+        raise TypeError(f"[numpy.place] argument 1 must be an array, not {type(arr).__name__}")
     writing.place(arr, array(mask, copy=None), _values(arr, vals))
 
 
 @define
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write, where a mask is true, the value at the same place, in place; values are repeated if there are fewer."""
-    if _on_array("putmask", a, mask, values):
+    if isinstance(a, np.ndarray):
+        _on_arrays("putmask", a, mask, values)
         return
     if not isinstance(a, Tensor):
-        raise _no_array("putmask", a)
+        raise TypeError(f"[numpy.putmask] argument 1 must be an array, not {type(a).__name__}")
     if isinstance(values, Tensor):
         if not np.can_cast(values.dtype, a.dtype):
             raise _no_cast("putmask", values.dtype, a.dtype)
@@ -126,7 +123,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @define
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Write a value, or values in order, on the main diagonal of an array of two or more dimensions, in place."""
-    if _on_array("fill_diagonal", a, val, wrap):
+    if isinstance(a, np.ndarray):
+        _on_arrays("fill_diagonal", a, val, wrap)
         return
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
@@ -141,7 +139,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 @define
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     """Write values at the indices along an axis, in place, as ``take_along_axis`` reads them."""
-    if _on_array("put_along_axis", arr, indices, values, axis):
+    if isinstance(arr, np.ndarray):
+        _on_arrays("put_along_axis", arr, indices, values, axis)
         return
     at, new = array(indices, copy=None), _values(arr, values)
     if at.dtype.kind not in "iu":
