@@ -70,13 +70,11 @@ from .functions.filling import full, full_like
 from .functions.indexing import nonzero, unravel_index
 from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .functions.inspection import array_namespace_info as __array_namespace_info__
-from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
 from .functions.piecewise import apply_along_axis, apply_over_axes, piecewise
 from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
-from .ops.builtin.indexing.scatter import put_along_axis
 from .ops.composite_kernels import install_composite_kernels as _install_composite_kernels
 from .ops.version_bump import install_version_bumps as _install_version_bumps
 from .serialization import load, save

@@ -88,6 +88,7 @@ from tenkey.functions.piecewise import (
     apply_over_axes as apply_over_axes,
     piecewise as piecewise,
 )
+from tenkey.functions.rearranging.along_axis import put_along_axis as put_along_axis
 from tenkey.functions.rearranging.bit_packing import packbits as packbits, unpackbits as unpackbits
 from tenkey.functions.rearranging.grids import (
     diag_indices as diag_indices,
@@ -133,7 +134,6 @@ from tenkey.functions.statistics import (
 )
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from tenkey.ops.builtin.elementwise.number_parts import DivmodResult, FrexpResult, ModfResult
-from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
 from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from tenkey.random import rand as rand, randint as randint, randn as randn

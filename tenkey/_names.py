@@ -18,7 +18,7 @@ from .dispatch.operator import Operator
 from .dispatch.tags import Tag
 from .interop import foreign_arguments as _foreign_arguments  # noqa: F401  # which explains foreign arguments
 from .interop.numpy_names import FUNCTIONS, counterpart
-from .ops.builtin import load
+from .ops.builtin import load_module, load_owner
 
 __all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
 
@@ -65,7 +65,7 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
     """Return the operators of a module of the namespace by name, as functions with the names they have there."""
     found: dict[str, Callable[..., Any]] = {}
     with registry.lock:  # each function is made once
-        load(module)
+        load_module(module)
         for operator in [*registry.operators.values()]:
             if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
                 continue
@@ -128,7 +128,7 @@ def _find(module: str, name: str) -> Callable[..., Any]:
     full = f"tk::{module}_{name}" if module else f"tk::{name}"
     operator = registry.operators.get(full)
     if operator is None and not name.startswith("_"):
-        load(module)
+        load_owner(full)
         operator = registry.operators.get(full)
     if operator is None or not _is_public(operator) or _place(operator) != (module, name):
         ours = "" if module else counterpart(name)
@@ -141,7 +141,7 @@ def _find(module: str, name: str) -> Callable[..., Any]:
 
 def fill_module(module: str, namespace: dict[str, Any]) -> Callable[[str], Any]:
     """Add the operators of a module to its globals and ``__all__``; return its ``__getattr__``, for later operators."""
-    load(module)
+    load_module(module)
     for name in namespace["__all__"]:  # operators of the namespace that the module has as well
         if hasattr(namespace[name], "operator"):
             namespace[name] = find_public("", name)

@@ -35,6 +35,7 @@ from tenkey.core.exchange.pickling import buffer
 from tenkey.core.plans import special_methods
 from tenkey.core.tensor import Tensor
 
+from .stubs.delayed import delayed_names
 from .stubs.numpy_stubs import numpy_stubs
 from .stubs.operators import BINARY, COMPARISONS, define_property, operator_of, operator_signature, result_module
 from .stubs.text import Stub, function_signature
@@ -43,6 +44,7 @@ __all__ = ["main", "make_stubs", "operator_signature"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 METHODS: Final = "tenkey/core/_tensor_methods.pyi"
+DELAYED: Final = "tenkey/ops/builtin/delayed.py"
 # Methods whose types are more precise than their annotations.
 _WRITTEN: Final = {
     "__getitem__": "(self, index: Index) -> Tensor",
@@ -154,10 +156,14 @@ def _split(signature: str) -> tuple[list[str], str]:
 
 def make_stubs() -> dict[str, str]:
     """Return the current text of every stub, by path."""
+    for kind in (Tensor, tk.numpy.ndarray):
+        for name in dir(kind):
+            getattr(kind, name, None)  # Note [Delayed methods]
     made = {"tenkey/__init__.pyi": _module_stub(tk)}
     for module in _names.MODULES:
         made[f"tenkey/{module}.pyi"] = _module_stub(getattr(tk, module))
     made[METHODS] = _methods_stub()
+    made[DELAYED] = delayed_names()
     return {**made, **numpy_stubs()}
 
 

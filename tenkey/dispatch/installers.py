@@ -7,7 +7,8 @@ that the package itself brings therefore do not run for all of them at once, but
 first read (``Operator.kernels``): by a call, a table, a registration, another installer. They run in the order in which
 they subscribed, before any caller sees a kernel; only the import time shows the difference. For operators that users
 define later, and for installers that subscribe later, installers run at once, so that a mistake in a declaration is
-reported where it is made. Guarded by ``tests/tiny/test_deferred_installers.py``.
+reported where it is made. Installers that are ``prompt`` never wait: methods are there as soon as their operator.
+Guarded by ``tests/tiny/test_deferred_installers.py``.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ class Installers:
         self._operators = operators
         self._installers: list[Installer] = []
         self.made: dict[tuple[int, str], list[Handle]] = {}  # by installer and name of the operator
+        self._prompt: list[Installer] = []
         self._waits = False
         self._settling: set[Operator] = set()
 
-    def subscribe(self, installer: Installer) -> Handle:
-        """Call ``installer`` for every operator defined so far and for every later one."""
+    def subscribe(self, installer: Installer, *, prompt: bool = False) -> Handle:
+        """Call ``installer`` for every operator defined so far and for every later one; at once if it is ``prompt``."""
         with self._lock:
             self._installers.append(installer)
+            if prompt:
+                self._prompt.append(installer)
             try:
                 for operator in self._operators():
-                    if self._waits:
+                    if self._waits and not prompt:
                         operator.outstanding = (*operator.outstanding, installer)
                     else:
                         self._run(installer, operator)
@@ -55,6 +59,8 @@ class Installers:
             for operator in self._operators():
                 operator.outstanding = tuple([other for other in operator.outstanding if other is not installer])
             self._installers.remove(installer)
+            if installer in self._prompt:
+                self._prompt.remove(installer)
             self._remove(lambda key: key[0] == id(installer))
 
     @contextmanager
@@ -86,11 +92,10 @@ class Installers:
 
     def install(self, operator: Operator) -> None:
         """Let all installers act on an operator."""
-        if self._waits:
-            operator.outstanding = tuple(self._installers)
-            return
-        for installer in self._installers:
+        for installer in self._prompt if self._waits else self._installers:
             self._run(installer, operator)
+        if self._waits:
+            operator.outstanding = tuple([one for one in self._installers if one not in self._prompt])
 
     def settle(self, operator: Operator) -> None:
         """Let those installers act that wait for this operator."""

@@ -37,7 +37,9 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     from .calculating.tensor_systems import tensorinv, tensorsolve
     from .calculating.windows import bartlett, blackman, hamming, hanning, kaiser
     from .configuration import show_config
+    from .linalg import einsum, tensordot
     from .matrix_norms import cond, matrix_norm, norm
+    from .rearranging.along_axis import put_along_axis
     from .rearranging.bit_packing import packbits, unpackbits
     from .rearranging.grids import (
         diag_indices,
@@ -59,13 +61,13 @@ if TYPE_CHECKING:  # Note [Delayed modules]
 
 __all__ = [
     "NAMES", "append", "array_equiv", "average", "bartlett", "blackman", "column_stack", "cond", "delete",
-    "diag_indices", "diag_indices_from", "diagflat", "dsplit", "fft2", "fill_diagonal", "fromfunction", "hamming",
-    "hanning", "histogram", "histogram_bin_edges", "histogramdd", "hsplit", "ifft2", "indices", "insert", "irfft2",
-    "iscomplex", "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "ix_", "kaiser", "lexsort",
+    "diag_indices", "diag_indices_from", "diagflat", "dsplit", "einsum", "fft2", "fill_diagonal", "fromfunction",
+    "hamming", "hanning", "histogram", "histogram_bin_edges", "histogramdd", "hsplit", "ifft2", "indices", "insert",
+    "irfft2", "iscomplex", "iscomplexobj", "isneginf", "isposinf", "isreal", "isrealobj", "ix_", "kaiser", "lexsort",
     "mask_indices", "matrix_norm", "norm", "packbits", "place", "poly", "polyadd", "polyder", "polydiv", "polyfit",
-    "polyint", "polymul", "polysub", "put", "putmask", "real_if_close", "resize", "rfft2", "roots", "show_config",
-    "sort_complex", "tensorinv", "tensorsolve", "tril_indices", "tril_indices_from", "trim_zeros", "triu_indices",
-    "triu_indices_from", "unpackbits", "vsplit",
+    "polyint", "polymul", "polysub", "put", "put_along_axis", "putmask", "real_if_close", "resize", "rfft2", "roots",
+    "show_config", "sort_complex", "tensordot", "tensorinv", "tensorsolve", "tril_indices", "tril_indices_from",
+    "trim_zeros", "triu_indices", "triu_indices_from", "unpackbits", "vsplit",
 ]  # fmt: skip
 NAMES: Final = frozenset(__all__) - {
     "NAMES", "cond", "fft2", "ifft2", "irfft2", "matrix_norm", "norm", "rfft2", "tensorinv", "tensorsolve",
@@ -87,7 +89,9 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "calculating.tensor_systems": ("tensorinv", "tensorsolve"),
             "calculating.windows": ("bartlett", "blackman", "hamming", "hanning", "kaiser"),
             "configuration": ("show_config",),
+            "linalg": ("einsum", "tensordot"),
             "matrix_norms": ("cond", "matrix_norm", "norm"),
+            "rearranging.along_axis": ("put_along_axis",),
             "rearranging.bit_packing": ("packbits", "unpackbits"),
             "rearranging.grids": (
                 "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "fromfunction", "indices", "ix_",

@@ -10,9 +10,13 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..dispatch.calling.public import public
-from ..ops.builtin.linalg.einsum import einsum_operator
-from ..ops.builtin.linalg.products import contract
+from ..ops.builtin import load
 from .creation import refuse_other, to_operand
+
+load("linalg.products")
+load("linalg.einsum")  # Note [Operators that are declared on first use]
+from ..ops.builtin.linalg.einsum import einsum_operator  # noqa: E402
+from ..ops.builtin.linalg.products import contract  # noqa: E402
 
 __all__ = ["einsum", "tensordot"]
 

@@ -13,15 +13,17 @@ from ..core.tensor import Tensor
 from ..dispatch.calling.public import public
 from ..ops.builtin import load
 from ..ops.builtin.elementwise.complex import refuse_complex
-from ..ops.builtin.reductions.statistics import average as _average
-from ..ops.builtin.reductions.statistics import average_and_weights as _average_and_weights
 from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import select_index
 from .creation import asarray
 
-load("")  # Note [Operators that are declared on first use]
+load("reductions.statistics")
+load("numeric.histogram_grids")
+load("numeric.histogram")  # Note [Operators that are declared on first use]
 from ..ops.builtin.numeric import histogram as _bins  # noqa: E402
 from ..ops.builtin.numeric import histogram_grids as _grids  # noqa: E402
+from ..ops.builtin.reductions.statistics import average as _average  # noqa: E402
+from ..ops.builtin.reductions.statistics import average_and_weights as _average_and_weights  # noqa: E402
 
 __all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
 

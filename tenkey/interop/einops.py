@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import functions
 from ..core.dtypes.names import is_inexact
 from ..core.tensor import Tensor
 from ..functions.creation import asarray
-from ..functions.linalg import einsum
 from ..ops.builtin.creation import arange
 from ..ops.builtin.shape.copying import concat, stack
 from ..ops.builtin.shape.manipulation import tile
@@ -43,7 +43,11 @@ class TenkeyBackend(AbstractBackend):  # type: ignore[misc]  # einops need not b
     arange = staticmethod(arange)
     stack_on_zeroth_dimension = staticmethod(stack)
     tile = staticmethod(tile)
-    einsum = staticmethod(einsum)
+
+    def einsum(self, pattern: str, *operands: Tensor) -> Tensor:
+        """Return the sums of products that a pattern names."""
+        found: Tensor = functions.einsum(pattern, *operands)
+        return found
 
     def is_appropriate_type(self, tensor: Any) -> bool:
         """Return whether einops should use this backend for an object."""

@@ -30,8 +30,7 @@ from ..core.tensor import Tensor, add_methods
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch import registry
-from ..functions import creation, indexing, linspace, splitting, statistics
-from ..functions import linalg as contractions
+from ..functions import creation, indexing, linspace, splitting
 from ..functions.creation import asarray
 from ..ops.builtin import load
 from .numpy_fallback import as_tensor, refuse_tensor, run_numpy, to_tensors
@@ -55,8 +54,9 @@ __all__ = [
 def _ours(name: str) -> Callable[..., Any]:
     """Return ``tk.<name>``: an operator, or a function of the namespace."""
     module, _, short = name.rpartition(".")
-    load(module)
-    for holder in (contractions, functions, indexing, creation, splitting, linspace, statistics):
+    if module:
+        load(module)
+    for holder in (functions, indexing, creation, splitting, linspace):
         if short in holder.__all__:
             return cast("Callable[..., Any]", getattr(holder, short))
     operator = registry.operators.get(f"tk::{module}_{short}") if module else None  # tk.linalg.matmul is tk.matmul

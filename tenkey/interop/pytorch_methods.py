@@ -22,7 +22,6 @@ from ..core.word import DTYPE_MASK, DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, tenso
 from ..core.wrapper import Wrapper
 from ..dispatch.calling.public import public_method
 from ..dispatch.errors import shown
-from ..dispatch.registry import registry
 from ..functions.creation import tensor
 from ..functions.splitting import split
 from ..ops.builtin.creation import empty, full, ones, zeros
@@ -31,7 +30,7 @@ from ..ops.builtin.indexing.advanced_indexing import take
 from ..ops.builtin.shape.copying import clone, to
 from ..ops.builtin.shape.splitting import unstack
 from ..ops.builtin.shape.views import broadcast_to, permute_dims, reshape
-from ..ops.declare.methods import method_of
+from ..ops.declare.methods import delay_methods
 from .numpy_fallback import by_name, op
 from .numpy_names import DTYPE_METHODS, INPLACE_METHODS, METHODS
 
@@ -402,10 +401,8 @@ def _detach_(self: Tensor) -> Tensor:
 
 
 def _in_place(name: str) -> Callable[..., Tensor]:
-    method = getattr(Tensor, name[:-1])
-
     def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        made: Tensor = self.copy_(method(self, *args, **kwargs))
+        made: Tensor = self.copy_(getattr(Tensor, name[:-1])(self, *args, **kwargs))
         return made
 
     change.__doc__ = f"Write the result of ``x.{name[:-1]}(...)`` into the tensor, which is returned."
@@ -436,13 +433,13 @@ _WRITTEN: Final[dict[str, Any]] = {
 
 
 def _add_methods() -> tuple[str, ...]:
-    for name, ours in METHODS.items():
-        setattr(Tensor, name, method_of(registry.operators[f"tk::{ours}"], name))
+    delay_methods(METHODS)
     for name, function in _WRITTEN.items():
         _name(name, function)
     setattr(Tensor, "is_cuda", property(_is_cuda, doc=_is_cuda.__doc__))  # noqa: B010
     replaceable.update(["cuda", "is_cuda"])  # by those of the backend when it is loaded
-    in_place = [name for name in INPLACE_METHODS if not hasattr(Tensor, name)]
+    known = {*dir(Tensor)}
+    in_place = [name for name in INPLACE_METHODS if name not in known]
     for name in in_place:
         _name(name, _in_place(name))
     return (*METHODS, *_WRITTEN, *in_place)

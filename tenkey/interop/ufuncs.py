@@ -22,7 +22,7 @@ from ..core.device import CPU
 from ..core.tensor import Tensor, add_methods
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
-from ..ops.builtin import load
+from ..ops.builtin import load_owner
 from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 
@@ -35,8 +35,9 @@ def _operator_of(ufunc: np.ufunc) -> Any:
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:  # a ufunc of another library may have the same name
         return None
-    load("")  # Note [Operators that are declared on first use]
-    return registry.operators.get(f"tk::{NUMPY_NAMES.get(name, name)}")
+    ours = f"tk::{NUMPY_NAMES.get(name, name)}"
+    load_owner(ours)  # Note [Operators that are declared on first use]
+    return registry.operators.get(ours)
 
 
 def _is_operand(x: Any) -> bool:

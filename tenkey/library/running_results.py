@@ -28,10 +28,10 @@ from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema
 from ..dispatch.tags import Tag
 from ..ops import declare
+from ..ops.builtin import load
 from ..ops.builtin.creation import arange, full, full_like
 from ..ops.builtin.indexing.advanced_indexing import check_integers
 from ..ops.builtin.indexing.advanced_indexing import index as select
-from ..ops.builtin.indexing.scatter import index_reduce, index_sum
 from ..ops.builtin.shape.copying import as_dtype, concatenate, flip, stack
 from ..ops.builtin.shape.views import broadcast_to, reshape, slice
 from ..ops.declare import scan_axis
@@ -51,6 +51,9 @@ from .declaration_checks import (
     without_complex,
 )
 from .declarations import _checked, _earlier, _named
+
+load("indexing.scatter")  # Note [Operators that are declared on first use]
+from ..ops.builtin.indexing.scatter import index_reduce, index_sum  # noqa: E402
 
 __all__ = ["gather", "scan", "scatter"]
 

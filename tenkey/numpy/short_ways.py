@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ..dispatch.registry import registry
-from ..ops.builtin.linalg.einsum import einsum_operator
 from .array_class import as_results, ndarray
 from .call_rules.quick_functions import quick_function
 from .namespace import functions  # which are filled from the table there
@@ -88,6 +87,8 @@ def einsum(subscripts: Any = None, *operands: Any, **options: Any) -> Any:
     if not options and operands and subscripts.__class__ is str:
         word = operands[0]._word & _MASK if operands[0].__class__ is ndarray else 0
         if word in _PRODUCTS and all(x.__class__ is ndarray and x._word & _MASK == word for x in operands):
+            from ..ops.builtin.linalg.einsum import einsum_operator
+
             try:
                 made = einsum_operator(subscripts, operands)
             except (TypeError, ValueError):  # which the general function explains

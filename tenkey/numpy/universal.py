@@ -31,9 +31,8 @@ from ..dispatch.calling import codegen
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
-from ..functions.calculating.weighted import reduced_slices
 from ..interop.numpy_names import NUMPY_NAMES
-from ..ops.builtin import load
+from ..ops.builtin import load_owner
 from .array_class import as_ndarrays, as_scalars, ndarray
 from .call_rules.native_calls import SCALARS
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
@@ -298,6 +297,8 @@ class ufunc(_Callable):  # NumPy's name for it
         """Combine the slices of ``axis`` that begin at ``indices``; without gradients from the values, by NumPy."""
         given = tensors_in((array,))
         if out is None and (is_strict() or any(x.requires_grad or x.device.type != "cpu" for x in given)):
+            from ..functions.calculating.weighted import reduced_slices
+
             x, places = functions["asarray"](array), functions["asarray"](indices).tolist()
             return as_ndarrays(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
@@ -418,7 +419,6 @@ def _finished(made: Any, values: tuple[Any, ...]) -> Any:
 
 def universal_functions() -> dict[str, ufunc]:
     """Return the ufuncs of the namespace by name."""
-    load("")  # Note [Operators that are declared on first use]
     made: dict[str, ufunc] = {}
     by_source: dict[np.ufunc, ufunc] = {}
     for name in sorted(vars(np)):
@@ -427,7 +427,8 @@ def universal_functions() -> dict[str, ufunc]:
             continue
         if source not in by_source:
             own = source.__name__
-            operator = registry.operators.get("tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}")
-            by_source[source] = ufunc(source, own, operator)
+            ours = "tk::abs" if own == "fabs" else f"tk::{NUMPY_NAMES.get(own, own)}"
+            load_owner(ours)  # Note [Operators that are declared on first use]
+            by_source[source] = ufunc(source, own, registry.operators.get(ours))
         made[name] = by_source[source]
     return made

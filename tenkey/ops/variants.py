@@ -270,7 +270,7 @@ def _install(operator: Operator) -> None:
             _derive_inplace_by_copy(operator)
 
 
-registry.subscribe(_install)
+registry.subscribe(_install, prompt=True)
 
 
 _copy_samples = normal(([3, 4], [3, 4]), ([3, 4], [4]), ([3, 4], []), ([], []), ([0, 2], [1, 2]))

@@ -9,10 +9,10 @@ from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
 from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
+from ..ops.builtin import load
 from ..ops.builtin.elementwise.comparison import where
 from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.elementwise.rounding import floor
-from ..ops.builtin.elementwise.trigonometry import asin
 from ._operators import random_exp, random_normal, random_rejection, random_uniform
 from ._parameters import (
     Parameter,
@@ -28,6 +28,9 @@ from ._parameters import (
     standard,
 )
 from ._rejecting import _reject
+
+load("elementwise.trigonometry")  # Note [Operators that are declared on first use]
+from ..ops.builtin.elementwise.trigonometry import asin  # noqa: E402
 
 _HALF: float = 0.5
 

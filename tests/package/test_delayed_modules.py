@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LATE = (
     "dataclasses", "fractions", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
     "tenkey.backends.cpu.kernel_choice", "tenkey.backends.generated_code", "tenkey.backends.llvm",
-    "tenkey.core.exchange.capsules", "tenkey.core.random.samplers", "tenkey.ops.builtin.numeric.histogram",
-    "tenkey.ops.builtin.random", "tenkey.ops.builtin.special.gamma",
+    "tenkey.core.exchange.capsules", "tenkey.core.random.samplers", "tenkey.ops.builtin.elementwise.trigonometry",
+    "tenkey.ops.builtin.nn", "tenkey.ops.builtin.numeric.histogram", "tenkey.ops.builtin.random",
+    "tenkey.ops.builtin.special.gamma",
     "tenkey.autograd.checkpointing.checkpoint", "tenkey.autograd.communication",
     "tenkey.autograd.gradcheck.check", "tenkey.autograd.function.custom_backward",
     "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...ops.builtin import load
 from ...ops.builtin.creation import zeros
 from ...ops.builtin.elementwise.arithmetic import multiply, subtract
-from ...ops.builtin.linalg.products import cross
 from ...ops.builtin.shape.copying import concat
 from ...ops.builtin.shape.manipulation import moveaxis
 from ...ops.shapes import checked_axis
 from ..creation import to_operand
+
+load("linalg.products")  # Note [Operators that are declared on first use]
+from ...ops.builtin.linalg.products import cross  # noqa: E402
 
 __all__ = ["cross_along"]
 

@@ -10,15 +10,18 @@ import numpy as np
 from ...core.dtypes.names import complex64, complex128, int64
 from ...core.tensor import Tensor
 from ...dispatch.calling.public import public
+from ...ops.builtin import load
 from ...ops.builtin.creation import arange
 from ...ops.builtin.elementwise.comparison import equal, isnan, less, less_equal, logical_and, logical_or, where
 from ...ops.builtin.elementwise.complex import imag, real
 from ...ops.builtin.indexing.advanced_indexing import take_along_axis
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import permute_dims, reshape
-from ...ops.builtin.sorting.sort import argsort
 from ...ops.shapes import checked_axis, refuse_empty
 from ..creation import to_operand
+
+load("sorting.sort")  # Note [Operators that are declared on first use]
+from ...ops.builtin.sorting.sort import argsort  # noqa: E402
 
 __all__ = ["complex_argsort", "complex_extreme", "complex_place", "larger_complex", "lexsort", "sort_complex"]
 

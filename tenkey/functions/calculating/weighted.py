@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.dtypes.names import float64, int64
 from ...core.tensor import Tensor
+from ...ops.builtin import load
 from ...ops.builtin.elementwise.comparison import equal, isnan, less, where
 from ...ops.builtin.elementwise.complex import refuse_complex
 from ...ops.builtin.elementwise.limiting import clip
@@ -20,9 +21,11 @@ from ...ops.builtin.shape.copying import cast, concat, floating
 from ...ops.builtin.shape.manipulation import moveaxis
 from ...ops.builtin.shape.views import broadcast_to, expand_dims, reshape
 from ...ops.builtin.shape.views import slice as slice_view
-from ...ops.builtin.sorting.sort import argsort
 from ...ops.shapes import checked_axes, checked_axis
 from ..creation import asarray, to_operand
+
+load("sorting.sort")  # Note [Operators that are declared on first use]
+from ...ops.builtin.sorting.sort import argsort  # noqa: E402
 
 __all__ = ["reduced_slices", "weighted_quantile"]
 

@@ -11,10 +11,13 @@ from ...core.dtypes.names import default_float
 from ...core.tensor import Tensor
 from ...dispatch.calling.public import public
 from ...dispatch.registry import registry
+from ...ops.builtin import load
 from ...ops.builtin.creation import arange, ones
 from ...ops.builtin.elementwise.arithmetic import abs, maximum
 from ...ops.builtin.elementwise.exponential import sqrt
-from ...ops.builtin.elementwise.trigonometry import cos
+
+load("elementwise.trigonometry")  # Note [Operators that are declared on first use]
+from ...ops.builtin.elementwise.trigonometry import cos  # noqa: E402
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 

@@ -17,6 +17,7 @@ from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD
 from ...interop.numpy_fallback import op, run_numpy
 from ...interop.numpy_functions import numpys
 from ...interop.numpy_order import in_order
+from ...ops.declare.methods import DelayedMethod, is_method
 from ..array_class import as_ndarrays, is_scalar, ndarray
 from ..call_rules.native_calls import SCALARS
 from ..call_rules.quick_functions import quick_function
@@ -293,8 +294,8 @@ def _grad(self: Any) -> Any:
 def install() -> None:
     """Give ``ndarray`` its operators and methods."""
     named: dict[str, Any] = {
-        **{name: _of_tensors(name) for name in dir(Tensor)
-           if not name.startswith("_") and name not in _PLAIN and callable(getattr(Tensor, name))},
+        **{name: DelayedMethod(ndarray, name, _of_tensors) for name in dir(Tensor)
+           if not name.startswith("_") and name not in _PLAIN and is_method(name)},
         **operators(), **element_methods(), **{name: _method(name) for name in _FUNCTIONS},
         **{name: _host_method(name) for name in ("tofile", "dump", "dumps", "byteswap")},
         **{name: _of_number(name) for name in ("as_integer_ratio", "bit_count", "is_integer")},

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ... import functions
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
 from ...functions.rearranging import grids, writing
 from ...interop.numpy_fallback import op
-from ...ops.builtin.indexing.scatter import put_along_axis as put_along
 from ..creating import array
 from ..known import define
 
@@ -149,9 +149,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
         if at.ndim != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
         flat = arr.reshape(-1)
-        put_along(flat, at, new, 0)
+        functions.put_along_axis(flat, at, new, 0)
         arr.copy_(flat.reshape(arr.shape))
         return
     if at.ndim != arr.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    put_along(arr, at, new, axis)
+    functions.put_along_axis(arr, at, new, axis)

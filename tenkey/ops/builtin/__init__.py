@@ -2,14 +2,14 @@
 
 Note [Operators that are declared on first use]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Programs that use neither ``tk.fft``, ``tk.linalg``, ``tk.random`` nor ``tk.special`` do not pay for their operators:
-modules that declare nothing else, and no method of Tensor, are not imported with the package. ``load`` imports those of
-one prefix; the public module of that name calls it. The prefix "" is that of rare operators without one, which the
-namespace loads when it lacks a name. Before the registry gives up the search for a name in ``tk``, it loads those of
-the name's prefix or of "", and then all, as it does before it lists all operators. The lock of the registry is held
-during these imports, and other modules call ``load`` before they import from one that waits, unless they are called by
-its operators, so that two threads cannot wait for each other. If an import fails, its operators are removed, and the
-next use begins again. Guarded by ``tests/ops/test_load.py``.
+A program uses few operators, and does not pay for the others: modules that declare nothing else are not imported with
+the package. ``load`` imports those of one prefix (``fft``, ``linalg``, ``random``, ``special``), or one of the
+FAMILIES, whose names are in ``delayed.py``; methods of Tensor stand for themselves until then (Note [Delayed methods]).
+A public module calls it with its prefix, the namespace when it lacks a name. Before the registry gives up the search
+for a name in ``tk``, it loads the modules that may have it, and then all, as it does before it lists all operators. The
+lock of the registry is held during these imports, and other modules call ``load`` before they import from one that
+waits, unless they are called by its operators, so that two threads cannot wait for each other. If an import fails, its
+operators are removed, and the next use begins again. Guarded by ``tests/ops/test_load.py``.
 """
 
 # ruff: noqa: F401
@@ -19,41 +19,49 @@ import sys
 from importlib import import_module
 from typing import Final
 
+from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .. import variants  # last: in-place variants of the operators above
-from . import creation, nn, primitives, tensor_methods
-from .elementwise import (
-    activations,
-    arithmetic,
-    closeness,
-    comparison,
-    complex,
-    exponential,
-    integers,
-    limiting,
-    rounding,
-    trigonometry,
-)
-from .indexing import advanced_indexing, basic_indexing, getitem, scatter, selection, setitem
-from .linalg import diagonals, einsum, matmul, products, triangular
+from ..declare.methods import DelayedMethod, delay_methods
+from . import creation, primitives, tensor_methods
+from .delayed import METHODS, MODULES
+from .elementwise import arithmetic, comparison, complex, exponential, integers, limiting, rounding
+from .indexing import advanced_indexing, basic_indexing, getitem, selection, setitem
+from .linalg import diagonals, matmul
 from .numeric import differences
-from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
-from .shape import copying, manipulation, padding, repetition, splitting, views
-from .sorting import search, sort
+from .reductions import cumulative, gradient_sum, reduction
+from .shape import copying, manipulation, splitting, views
 
-__all__ = ["load", "load_all"]
+__all__ = ["FAMILIES", "load", "load_all", "load_module", "load_owner"]
+
+FAMILIES: Final = (
+    "elementwise.activations",
+    "elementwise.closeness",
+    "elementwise.number_parts",
+    "elementwise.trigonometry",
+    "indexing.scatter",
+    "linalg.einsum",
+    "linalg.products",
+    "linalg.triangular",
+    "nn",
+    "numeric.data_dependent",
+    "numeric.histogram",
+    "numeric.histogram_grids",
+    "numeric.polynomials",
+    "numeric.signal",
+    "reductions.nan_reductions",
+    "reductions.quantiles",
+    "reductions.statistics",
+    "shape.padding",
+    "shape.repetition",
+    "sorting.search",
+    "sorting.sets",
+    "sorting.sort",
+)
+"""Modules that wait each by itself; ``delayed.py`` has their names."""
 
 _waiting: Final = {
-    "": (
-        "elementwise.number_parts",
-        "numeric.data_dependent",
-        "numeric.histogram",
-        "numeric.histogram_grids",
-        "numeric.polynomials",
-        "numeric.signal",
-        "sorting.sets",
-    ),
     "fft": ("numeric.fft",),
     "linalg": ("linalg.decompositions", "linalg.eigen", "linalg.lu", "linalg.norms", "linalg.solve"),
     "random": ("random",),
@@ -67,8 +75,9 @@ _waiting: Final = {
         "special.incomplete",
         "special.logarithmic",
     ),
+    **{module: (module,) for module in FAMILIES},
 }  # fmt: skip
-
+delay_methods({name: name.removesuffix("_") for name in METHODS})
 
 _FOLDER: Final = __file__.removesuffix("__init__.py")
 _loading: Final[list[str]] = []  # prefixes, by the holder of the registry's lock
@@ -80,6 +89,7 @@ def load(prefix: str) -> None:
         return
     with registry.lock:
         before, modules = set(registry.operators), set(sys.modules)
+        others = {name: value for name, value in vars(Tensor).items() if name in METHODS}
         _loading.append(prefix)
         try:
             with registry.deferred_installers():
@@ -94,7 +104,22 @@ def load(prefix: str) -> None:
             raise
         finally:
             _loading.pop()
+        for name, value in others.items():
+            if not isinstance(value, DelayedMethod):  # a program has put it there
+                setattr(Tensor, name, value)
         _waiting.pop(prefix, None)
+
+
+def load_module(prefix: str) -> None:
+    """Declare the operators of a public module, those of a prefix or without one, wherever they are declared."""
+    load(prefix)
+    for module in {module for name, module in MODULES.items() if not prefix or name.startswith(f"{prefix}_")}:
+        load(module)
+
+
+def load_owner(name: str) -> None:
+    """Declare the operators among which one of this name may be."""
+    load(_prefix_of(name))
 
 
 def load_all() -> None:
@@ -104,8 +129,9 @@ def load_all() -> None:
 
 
 def _prefix_of(name: str) -> str:
-    prefix = name.removeprefix("tk::").partition("_")[0]
-    return prefix if prefix in _waiting else ""
+    base = name.removeprefix("tk::").partition(".")[0]
+    prefix = MODULES.get(base) or MODULES.get(base.removesuffix("_")) or base.partition("_")[0]
+    return prefix if prefix in _waiting else ""  # which nothing has
 
 
 def _load_namesakes(name: str, site: str) -> None:

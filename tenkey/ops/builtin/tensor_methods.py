@@ -17,7 +17,7 @@ from ...core.word import tensor_dtype
 from ...dispatch.calling.public import public_method
 from ...dispatch.errors import shown
 from ..declare.declaration import Entry, operator_of
-from ..declare.methods import method_of
+from ..declare.methods import delay_methods, method_of
 from .creation import zeros_like
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
 from .elementwise.complex import imag, real_part
@@ -25,14 +25,12 @@ from .elementwise.limiting import clip
 from .elementwise.rounding import round as round_elements
 from .indexing.selection import nonzero_rows
 from .linalg.diagonals import trace
-from .nn import log_softmax, softmax
 from .reductions.cumulative import cumulative_prod, cumulative_sum
 from .shape.copying import clone, flip, to
 from .shape.copying import to_device as to_device_operator
 from .shape.manipulation import tile
 from .shape.splitting import diagonal
 from .shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
-from .sorting.search import argpartition
 
 if TYPE_CHECKING:
     from ...core.typing import DTypeLike
@@ -277,11 +275,11 @@ _methods: dict[str, Any] = {
 }  # fmt: skip
 _operators: Final[dict[str, Entry]] = {
     "clamp": clip, "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "logical_not": logical_not,
-    "diagonal": diagonal, "trace": trace, "tile": tile, "argpartition": argpartition, "softmax": softmax,
-    "log_softmax": log_softmax,
+    "diagonal": diagonal, "trace": trace, "tile": tile,
 }  # fmt: skip
 _methods |= {name: method_of(operator_of(entry), name) for name, entry in _operators.items()}
 for _name, _method in _methods.items():
     if _name not in _operators and not isinstance(_method, property):
         _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"  # with which Python's own errors begin
     setattr(Tensor, _name, _method)
+delay_methods({name: name for name in ("argpartition", "log_softmax", "softmax")})

@@ -1,8 +1,17 @@
-"""Operators as methods of the Tensor class, including Python's binary operators with their reflected forms."""
+"""Operators as methods of the Tensor class, including Python's binary operators with their reflected forms.
+
+Note [Delayed methods]
+~~~~~~~~~~~~~~~~~~~~~~
+A method of an operator that is declared on first use (Note [Operators that are declared on first use]) stands in the
+class from the start as a descriptor, which is replaced by the method when it is first read: the operator is looked up,
+which declares it and adds its methods. So does a method that is an operator under another name, which is made when it
+is read. Guarded by ``tests/ops/test_load.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from numpy import float64
@@ -14,7 +23,7 @@ from ...core.tensor_base import SLOT_NAMES
 from ...dispatch.calling import codegen
 from ...dispatch.calling.arguments import lift as lift_arguments
 from ...dispatch.calling.bindings import open_entry
-from ...dispatch.errors import ArgumentError
+from ...dispatch.errors import ArgumentError, OperatorNotFoundError
 from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state
 from ...dispatch.operator import Operator
@@ -22,7 +31,7 @@ from ...dispatch.registry import registry
 from ...dispatch.tags import Tag
 from .facets import Methods
 
-__all__ = ["attach_methods", "method_of"]
+__all__ = ["DelayedMethod", "attach_methods", "delay_methods", "is_method", "method_of"]
 
 _BINARY: Final = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
@@ -83,6 +92,42 @@ def method_of(operator: Operator, name: str) -> Callable[..., Any]:
     return open_entry(operator, name, "Tensor") if has_options else operator.call
 
 
+class DelayedMethod:
+    """Stands for a method of a class until it is read: ``make(name)`` makes it (Note [Delayed methods])."""
+
+    __slots__ = ("make", "name", "owner")
+
+    def __init__(self, owner: type, name: str, make: Callable[[str], Any]) -> None:
+        self.owner, self.name, self.make = owner, name, make
+
+    def __get__(self, instance: Any, kind: type | None = None) -> Any:
+        with registry.lock:
+            made = self.make(self.name)
+            if vars(self.owner).get(self.name) is self:
+                setattr(self.owner, self.name, made)
+        return vars(self.owner)[self.name].__get__(instance, kind)
+
+
+def _made(operator: str, name: str) -> Any:
+    try:
+        found = registry.find(f"tk::{operator}")  # which adds its methods when it is declared
+    except OperatorNotFoundError:  # it was removed
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name) from None
+    there = vars(Tensor).get(name)
+    return method_of(found, name) if isinstance(there, DelayedMethod) else there
+
+
+def is_method(name: str) -> bool:
+    """Return whether an attribute of ``Tensor`` is a method, which is not made for it."""
+    return isinstance(vars(Tensor).get(name), DelayedMethod) or callable(getattr(Tensor, name))
+
+
+def delay_methods(operators: Mapping[str, str]) -> None:
+    """Add operators to ``Tensor`` by the names of methods, which are made when they are read."""
+    for name, operator in operators.items():
+        setattr(Tensor, name, DelayedMethod(Tensor, name, partial(_made, operator)))
+
+
 def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
     """Make an operator a method of ``Tensor`` under these names; the handle removes it again."""
     made: dict[str, Callable[..., Any]] = {}
@@ -121,4 +166,4 @@ def _install(operator: Operator) -> list[Handle]:
     return [] if facet is None else [attach_methods(operator, facet.names)]
 
 
-registry.subscribe(_install)
+registry.subscribe(_install, prompt=True)

@@ -10,7 +10,6 @@ import numpy as np
 from ....core.random import draws
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
-from ....ops.builtin.reductions.quantiles import order_on_numpy
 from ...allocation.host import allocate
 from ...llvm.compiled import Case, UnavailableError, compiled_or_none, kernel
 from ...llvm.value_types import of_dtype
@@ -216,6 +215,8 @@ def _order_statistics(x: Tensor, k: Tensor, *, skip_nan: bool = False) -> Any:
     a = x._data
     if not a.ndim or not _takes(a, -1, SORTED_ELEMENTS) or k.dtype.kind not in "iu" or k.ndim != 1:
         return None
+    from ....ops.builtin.reductions.quantiles import order_on_numpy
+
     ordered = sorted_values(a, a.ndim - 1, False)
     return None if ordered is None else _contiguous(order_on_numpy(a, k._data, skip_nan=skip_nan, ordered=ordered))
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
+from ....ops.builtin import load
 from ....ops.builtin.creation import arange
 from ....ops.builtin.elementwise.arithmetic import abs as abs_
 from ....ops.builtin.elementwise.arithmetic import remainder
 from ....ops.builtin.elementwise.comparison import where
 from ....ops.builtin.elementwise.exponential import log
-from ....ops.builtin.linalg.triangular import tril, triu
 from ....ops.builtin.reductions.reduction import any as any_
 from ....ops.builtin.reductions.reduction import prod as product_of
 from ....ops.builtin.reductions.reduction import sum as sum_
@@ -35,6 +35,9 @@ from .matrix_tools import (
     turned,
 )
 from .site import Matrix, Site
+
+load("linalg.triangular")  # Note [Operators that are declared on first use]
+from ....ops.builtin.linalg.triangular import tril, triu  # noqa: E402
 
 __all__ = ["SINGULAR", "Factors", "cholesky", "det", "factorized", "inv", "lu_factors", "slogdet", "solve", "solved"]
 

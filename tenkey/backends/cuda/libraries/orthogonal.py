@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.tensor import Tensor
-from ....ops.builtin.linalg.triangular import triu
+from ....ops.builtin import load
 from ....ops.builtin.shape.views import reshape
 from . import cublas, cusolver
 from .matrix_tools import as_dtype, compute_dtype, filled, fresh, identity, move, pointers, stacked, status, turned
 from .site import Site
+
+load("linalg.triangular")  # Note [Operators that are declared on first use]
+from ....ops.builtin.linalg.triangular import triu  # noqa: E402
 
 __all__ = ["qr"]
 

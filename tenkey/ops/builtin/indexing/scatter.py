@@ -1,6 +1,6 @@
 """Gathers and scatters along an axis, as in PyTorch, and functions that write or add at given indices.
 
-All except ``put_along_axis`` are functional and return a new tensor; ``x[index] = value`` works in place.
+All are functional and return a new tensor; ``x[index] = value`` and ``put_along_axis`` work in place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ....dispatch.calling.public import public
 from ...declare import Decomposition, Entry, TensorSpec, composite, internal, normal
-from ...shapes import broadcast_shapes, checked_axis, normalize_axis
+from ...shapes import broadcast_shapes, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
 from ..elementwise.arithmetic import divide, multiply
 from ..elementwise.comparison import equal, where
@@ -26,7 +25,7 @@ from ..shape.views import broadcast_to, reshape
 from .advanced_indexing import check_integers, index, index_shape, scatter_add_zeros, take_along_axis
 from .basic_indexing import basic_index, basic_index_backward
 from .places import combine
-from .setitem import as_source, put, put_
+from .setitem import put
 from .vmap_rules import index_reduce_batch
 
 _REDUCTIONS: Final = {
@@ -39,7 +38,8 @@ _ADDED: Final = 1 << 12
 """Indices of a vector up to which NumPy adds sooner than a loop is prepared."""
 
 
-def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
+def check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
+    """Return the axis, counted from the first, along which indices select; raise where they do not fit."""
     given, whole = indices.shape, x.shape
     i = normalize_axis(operator, axis, len(whole))
     check_integers(operator, indices)
@@ -56,7 +56,7 @@ def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
     return i
 
 
-def _grid(indices: Tensor, axis: int) -> list[Tensor]:
+def grid_of(indices: Tensor, axis: int) -> list[Tensor]:
     """Return the argument of ``index`` that replaces, at each place of ``indices``, one coordinate by its element."""
     ndim = indices.ndim
     return [
@@ -65,7 +65,7 @@ def _grid(indices: Tensor, axis: int) -> list[Tensor]:
     ]
 
 
-def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -> Tensor:
+def fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the source with the dtype of ``x`` and a shape; one that is longer is truncated, as in PyTorch."""
     if source.shape == shape and source.dtype == x.dtype:
         return source
@@ -205,7 +205,7 @@ def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     >>> tk.gather(tk.asarray([[1, 2], [3, 4]]), tk.asarray([[0, 0], [1, 0]]), axis=1).tolist()
     [[1, 1], [4, 3]]
     """
-    i = _check_indices("gather", x, indices, axis)
+    i = check_indices("gather", x, indices, axis)
     reached = _reached(x, indices, i)
     return take_along_axis(basic_index(x, reached) if reached else x, indices, axis=i)
 
@@ -242,11 +242,11 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     >>> tk.scatter(tk.zeros(2), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0, reduce="add").tolist()
     [3.0, 0.0]
     """
-    i = _check_indices("scatter", x, indices, axis)
+    i = check_indices("scatter", x, indices, axis)
     if reduce not in _REDUCTIONS:
         raise ValueError(f"[scatter] reduce must be None, 'add', 'multiply', 'max' or 'min', got {reduce!r}.")
-    fitted = _fitting("scatter", x, source, indices.shape)
-    grid = _grid(indices, i)
+    fitted = fitting("scatter", x, source, indices.shape)
+    grid = grid_of(indices, i)
     name = _REDUCTIONS[reduce]
     if name is None:
         return put(x, grid, fitted)
@@ -282,13 +282,13 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> T
     >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
     [3.0, 0.0, 0.0]
     """
-    i = _check_indices("scatter_add", x, indices, axis)
+    i = check_indices("scatter_add", x, indices, axis)
     if source.dtype != x.dtype:
         word = x._word | source._word
         x = cast(x, result_dtype(dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)))
     reached = _reached(x, indices, i)
     shape = (*indices.shape[:i], x.shape[i], *indices.shape[i + 1 :]) if reached else x.shape
-    added = scatter_add_zeros(_fitting("scatter_add", x, source, indices.shape), indices, shape, i)
+    added = scatter_add_zeros(fitting("scatter_add", x, source, indices.shape), indices, shape, i)
     return x + (basic_index_backward(added, x.shape, reached) if reached else added)
 
 
@@ -327,7 +327,7 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     at, shape = _one_axis("index_add", x, indices, axis)
     if x.dtype.kind == "b":
         raise TypeError("[index_add] is not defined for dtype bool: it takes numeric dtypes. Use index_copy.")
-    fitted = _fitting("index_add", x, source, shape)
+    fitted = fitting("index_add", x, source, shape)
     return index_sum(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype))
 
 
@@ -345,7 +345,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
     """
     at, shape = _one_axis("index_copy", x, indices, axis)
-    return put(x, at, _fitting("index_copy", x, source, shape))
+    return put(x, at, fitting("index_copy", x, source, shape))
 
 
 @composite(
@@ -364,29 +364,4 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
     at, shape = _one_axis("index_fill", x, indices, axis)
     if value.ndim:
         raise ValueError(f"[index_fill] the value must be 0-d, got shape {value.shape}: use index_copy.")
-    return put(x, at, _fitting("index_fill", x, value, shape))
-
-
-@public
-def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:
-    """Write ``values`` into ``x`` where ``take_along_axis`` with the same indices reads, and return ``x``.
-
-    ``indices`` has the number of dimensions of ``x`` and broadcasts against it except along ``axis``; ``values``, a
-    tensor or a number, broadcasts to the selection. Works in place, as in NumPy; ``scatter`` returns a new tensor.
-    Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that requires a
-    gradient.
-
-    >>> x = tk.zeros((2, 3))
-    >>> _ = tk.put_along_axis(x, tk.asarray([[2], [0]]), 1.0, axis=1)
-    >>> x.tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
-    for given in (x, indices):
-        if not isinstance(given, Tensor):
-            raise TypeError(
-                f"[put_along_axis] takes tensors, got {type(given).__name__}: convert it with tk.asarray(...)."
-            )
-    i = _check_indices("put_along_axis", x, indices, checked_axis("put_along_axis", axis, x.ndim))
-    shape = (*x.shape[:i], indices.shape[i], *x.shape[i + 1 :])
-    spread = broadcast_to(indices, shape) if indices.shape != shape else indices
-    return put_(x, _grid(spread, i), _fitting("put_along_axis", x, as_source(values), shape))
+    return put(x, at, fitting("index_fill", x, value, shape))
