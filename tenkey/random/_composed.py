@@ -20,10 +20,10 @@ from ._parameters import (
     Shape,
     addresses,
     as_tensor,
-    draws_floats,
     make_plan,
     numbers,
     parameter,
+    public_draw,
     refuse_gradient,
     standard,
 )
@@ -41,7 +41,7 @@ def _part(kind: str, plan: Plan, places: Tensor, i: int, seed: int, first: Any) 
     return drawn
 
 
-@draws_floats
+@public_draw
 def power(
     shape: Shape = None, *, a: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None,
     requires_grad: bool = False,
@@ -59,7 +59,7 @@ def power(
     )
 
 
-@draws_floats
+@public_draw
 def f(
     shape: Shape = None, *, dfnum: Parameter, dfden: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -81,7 +81,7 @@ def f(
         return plan.cast(random_exp(above - below) * (dfden / dfnum))  # type: ignore[no-any-return]
 
 
-@draws_floats
+@public_draw
 def noncentral_chisquare(
     shape: Shape = None, *, df: Parameter, nonc: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -105,7 +105,7 @@ def noncentral_chisquare(
         return plan.cast(drawn * 2.0)  # type: ignore[no-any-return]
 
 
-@draws_floats
+@public_draw
 def noncentral_f(
     shape: Shape = None, *, dfnum: Parameter, dfden: Parameter, nonc: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -130,7 +130,7 @@ def noncentral_f(
         return plan.cast(random_exp(above - below) * (dfden / dfnum))  # type: ignore[no-any-return]
 
 
-@draws_floats
+@public_draw
 def wald(
     shape: Shape = None, *, mean: Parameter, scale: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,
@@ -155,7 +155,7 @@ def wald(
         return plan.cast(mean * where(unit * (ratio + 1.0) <= ratio, 1.0 / ratio, ratio))  # type: ignore[no-any-return]
 
 
-@draws_floats
+@public_draw
 def vonmises(
     shape: Shape = None, *, mu: Parameter, kappa: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None, requires_grad: bool = False,

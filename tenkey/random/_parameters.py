@@ -65,23 +65,19 @@ class Plan(NamedTuple):
         return parameter
 
 
-def draws_floats(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]:
-    """Implement ``requires_grad=``: the function has it in its signature, and is called without it."""
+def public_draw(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]:
+    """Explain arguments that do not fit, and implement ``requires_grad=``, which only the signature has."""
+    call = public(function, "tenkey.random")
 
-    @functools.wraps(function)
+    @functools.wraps(call)
     def draw(*args: _Given.args, **kwargs: _Given.kwargs) -> Tensor:
         requires_grad = kwargs.pop("requires_grad", False)
         if requires_grad is False:
-            return function(*args, **kwargs)
+            return call(*args, **kwargs)
         check_flag(function.__name__, requires_grad)  # before numbers are drawn
-        return as_leaf(function.__name__, function(*args, **kwargs).detach(), requires_grad)
+        return as_leaf(function.__name__, call(*args, **kwargs).detach(), requires_grad)
 
     return draw
-
-
-def public_draw(function: Callable[_Given, Tensor]) -> Callable[_Given, Tensor]:
-    """Implement ``requires_grad=`` of a function that explains arguments which do not fit it."""
-    return draws_floats(public(function, "tenkey.random"))
 
 
 def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:

@@ -93,6 +93,17 @@ def test_bad_input_leaves_the_generator_unchanged(case: int) -> None:
     assert _state(g) == before
 
 
+_DRAWS = sorted({*R.__all__} - {"Generator", "GeneratorState", "default_generator", "get_state", "seed", "set_state"})
+
+
+@pytest.mark.parametrize("name", _DRAWS)
+def test_unknown_arguments(name: str) -> None:
+    with pytest.raises(
+        tk.dispatch.errors.ArgumentError, match=rf"{name}\] has no argument 'scales': its arguments are "
+    ):
+        getattr(R, name)(scales=1)
+
+
 def test_wrong_generators_and_states() -> None:
     with pytest.raises(TypeError, match=r"must be a tk\.random\.Generator"):
         R.normal(3, generator=np.random.default_rng(0))  # type: ignore[arg-type]
