@@ -364,7 +364,7 @@ class _Plans(dict[int, Any]):
             other = source.resolve_dtypes((*reversed(given), *(None,) * source.nout))
         except TypeError:
             other = found = ()
-        if not found or other[source.nin :] != found[source.nin :]:  # the word does not tell the order, as in ldexp
+        if not found or other != found:  # the word does not tell the order: ldexp, comparisons of int64 with uint64
             return lambda *values: _of_several(function, values)
         if operator is not None and source.nout == 1 and _agrees(operator, arrays, weak, found):
             roots = source is np.power and weak == (float,) and found[0].char in "fd" and _TAKES_ROOTS

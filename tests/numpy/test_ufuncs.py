@@ -155,6 +155,23 @@ def test_numbers_of_derived_classes_are_not_weak(kind: type, dtype: str) -> None
         assert str(_outcome(call, [given, number])) == str(_outcome(own, [x, number]))
 
 
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
+@pytest.mark.parametrize("form", [tnp.array, np.array, np.ndarray.tolist], ids=["ours", "NumPy's", "lists"])
+def test_comparisons_of_signed_and_unsigned_integers(name: str, form: Any) -> None:
+    """NumPy's loops for int64 and uint64 are exact, and take the operands in their order."""
+    for kind in ("i1", "i4", "i8"):
+        limits = np.iinfo(kind)
+        few = np.array([limits.min, -1, 0, 1, limits.max], kind)
+        many = np.array([0, 1, 127, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], "u8")
+        x, y = (a.ravel() for a in np.meshgrid(many, few))
+        for one, other in ((x, y), (x.reshape(5, 7), y.reshape(5, 7)), (x[:1], y[:1])):
+            signed = form(other)
+            expected = other if isinstance(signed, tnp.ndarray) else signed
+            found = getattr(tnp, name)(tnp.array(one), signed), getattr(tnp, name)(signed, tnp.array(one))
+            wanted = getattr(np, name)(one, expected), getattr(np, name)(expected, one)
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_gradients_of_powers() -> None:
     for exponent in (2, -1, 0.5):
         x = tnp.array([1.0, 4.0, 9.0]).requires_grad_()

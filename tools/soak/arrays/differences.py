@@ -20,11 +20,9 @@ class Difference(NamedTuple):
 _OBJECTS = "there are no arrays of objects, to which NumPy converts such operands and values (docs/numpy.md)"
 _SEVERAL = "the call breaks several rules, and NumPy names another one first"
 _EMPTY = "NumPy takes an array of another library without elements for indices, a mask too"
-_SUBCLASSES = "fault: instances of classes derived from int and float are weak, and strong in NumPy"
 _ZEROS = r"[-+( ]0(\.0)?\D.* in NumPy; .*[-+( ]0(\.0)?\D.* here"
 _IMAGINARY, _NEGATIVE = r"\(-?[\d.e+]+j\)", r"\(-0[-+]"  # complex numbers with a real part of 0.0, -0.0
 _ZERO_PARTS = f"{_IMAGINARY} in NumPy; .*{_NEGATIVE}|{_NEGATIVE}.* in NumPy; .*{_IMAGINARY} here"
-_UNSIGNED = "fault: NumPy compares uint64 with signed integers exactly"
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\[.*\] = ", "wrong error", r"\[setitem\] an array of dtype \S+ takes numbers, got ", _OBJECTS),
@@ -78,9 +76,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     # Faults, which are to be corrected: remove the entry with the fault.
     Difference(r"(int|float)\(", "wrong error", r"^TypeError.*ValueError\('\[item\]", "fault: should be a TypeError"),
     Difference(r"\*\*", "wrong value", r"complex.*nan.*(in NumPy|here)", "fault: powers of complex infinities"),
-    Difference(r"(Int|Float)Number", "wrong dtype", "", _SUBCLASSES),
-    Difference(r"(Int|Float)Number", "wrong error", "(not supported for|Cannot cast).*no error here", _SUBCLASSES),
-    Difference(r"[<>]=? |[!=]= |np\.(less|greater|equal|not_e)", "wrong value", "np.True_|np.False_|uint64", _UNSIGNED),
     Difference(r"1j|complex64", "wrong error", "^no error.*complex number cannot be written", "fault: into bools"),
     Difference(r"1j|complex64", "wrong error", "^no error.*dtype complex.* cannot be written", "fault: into tensors"),
     Difference(r"numpy\.uint64", "wrong dtype", "", "fault: divmod takes NumPy's scalars for weak numbers"),
@@ -91,7 +86,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\] = ", "wrong error", "^TypeError.*boolean array indexing", "a ValueError here"),
     Difference(r"\] = ", "wrong error", r"^no error.*a mask selects the shape \(0,\)", "nothing is written"),
     Difference(r"\] = AsArray", "wrong error", "^TypeError.*AsArray['\"]+\\).*no error here", "elements take these"),
-    Difference(r"\] = ", "wrong error", r"^no error.*shape \(\d+, 0\) does not fit", "nothing is written"),
+    Difference(r"\] = ", "wrong error", r"^no error.*shape \([\d, ]*\b0[,)].*does not fit", "nothing is written"),
     Difference(r"\*\*= ", "wrong value", r"np\.u?int", "NumPy has written elements before it raises an error"),
     Difference(r"signbit|copysign", "wrong value", "", "the sign of nan"),
     Difference(r"\[v\d+ ", "wrong error", "^IndexError.*(boolean|too many indices).*no error here", _EMPTY),
