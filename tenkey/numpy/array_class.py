@@ -34,7 +34,7 @@ from ..core.word import DTYPE_TRAIT
 from ..core.wrapper import Wrapper, classed, stand_in, wrapper_classes
 from ..dispatch.local_state import SILENT, get_state
 
-__all__ = ["as_ndarrays", "as_results", "as_scalars", "gives_scalars", "is_scalar", "ndarray"]
+__all__ = ["as_ndarray", "as_ndarrays", "as_results", "as_scalars", "gives_scalars", "is_scalar", "ndarray"]
 
 
 if TYPE_CHECKING:
@@ -63,8 +63,15 @@ class ndarray(_Members, Tensor):  # NumPy's name for it
 use_array_class(ndarray)
 
 
+def as_ndarray(x: Any) -> Any:
+    """Return a plain tensor that a user may hold as an ``ndarray``: a view with the same history. Others stay."""
+    if x.__class__ is Wrapper:
+        return classed(stand_in(x), ndarray)
+    return x.as_subclass(ndarray) if x.__class__ is Tensor else x
+
+
 def as_ndarrays(result: Any, given: tuple[Any, ...] = ()) -> Any:
-    """Return a result with its plain tensors as ``ndarray``; in place of those among ``given`` there are views.
+    """Return a result with its plain tensors as ``ndarray``; those among ``given`` are not changed themselves.
 
     NumPy's scalars and arrays that NumPy computed stay what they are.
     """

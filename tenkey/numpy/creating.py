@@ -26,7 +26,7 @@ from ..functions.creation import from_dlpack as tensor_from_dlpack
 from ..functions.linspace import linspace as tensor_linspace
 from ..interop.numpy_fallback import op
 from ..interop.numpy_order import in_order
-from .array_class import as_ndarrays, as_results, ndarray
+from .array_class import as_ndarray, as_ndarrays, as_results, ndarray
 from .call_rules.quick_functions import quick_function
 from .converting import cast, in_float64, on_host, operand
 from .known import define, functions
@@ -270,7 +270,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
         return x.astype(dtype)
     if not isinstance(x, Tensor):
         raise TypeError(f"[numpy.astype] Input should be a NumPy array. It is of type {type(x)}.")
-    made = as_ndarrays(x, (x,)).astype(dtype, copy=copy)
+    made = as_ndarray(x).astype(dtype, copy=copy)
     return made if device is None else made.to_device(device)
 
 

@@ -33,7 +33,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..interop.numpy_names import NUMPY_NAMES
 from ..ops.builtin import load_owner
-from .array_class import as_ndarrays, as_scalars, ndarray
+from .array_class import as_ndarray, as_ndarrays, as_scalars, ndarray
 from .call_rules.native_calls import SCALARS
 from .call_rules.quick_calls import SMALL, WEAK_FLOAT, WEAK_INT, quick_entry, small_call, weak_dtypes
 from .call_rules.ufunc_loops import composed, moved_axes
@@ -289,7 +289,7 @@ class ufunc(_Callable):  # NumPy's name for it
             running = {"maximum": "cummax", "minimum": "cummin"}.get(self.__name__)
             records = isinstance(array, Tensor) and array.requires_grad
             if running is not None and dtype is None and out is None and records:
-                return as_ndarrays(registry.find(f"tk::{running}").call(array, axis)[0])
+                return as_ndarray(registry.find(f"tk::{running}").call(array, axis)[0])
             return on_host(self._numpy.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
         return functions[name](array, axis=axis, dtype=dtype, out=out)
 
@@ -300,7 +300,7 @@ class ufunc(_Callable):  # NumPy's name for it
             from ..functions.calculating.weighted import reduced_slices
 
             x, places = functions["asarray"](array), functions["asarray"](indices).tolist()
-            return as_ndarrays(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
+            return as_ndarray(reduced_slices(partial(self.reduce, dtype=dtype), x, places, axis))
         return on_host(self._numpy.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:

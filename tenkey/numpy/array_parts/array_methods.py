@@ -18,7 +18,7 @@ from ...interop.numpy_fallback import op, run_numpy
 from ...interop.numpy_functions import numpys
 from ...interop.numpy_order import in_order
 from ...ops.declare.methods import DelayedMethod, is_method
-from ..array_class import as_ndarrays, is_scalar, ndarray
+from ..array_class import as_ndarray, as_ndarrays, is_scalar, ndarray
 from ..call_rules.native_calls import SCALARS
 from ..call_rules.quick_functions import quick_function
 from ..converting import from_numpy, on_host, operand
@@ -164,7 +164,7 @@ def _astype(
 def _matrix_transpose(self: Any) -> Any:
     if self.ndim < 2:
         raise ValueError(f"matrix transpose with ndim < 2 is undefined: got shape {self.shape}")
-    return as_ndarrays(op("matrix_transpose")(self))
+    return as_ndarray(op("matrix_transpose")(self))
 
 
 def _conj(self: Any) -> Any:

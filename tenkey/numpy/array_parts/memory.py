@@ -21,7 +21,7 @@ from ...core.storage import is_contiguous
 from ...core.tensor import Tensor, cpu_word, fits, make_view, storage_of, with_class
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD
 from ...functions.creation import asarray
-from ..array_class import as_ndarrays, ndarray
+from ..array_class import as_ndarray, as_ndarrays, ndarray
 from ..converting import from_numpy
 from ..known import functions
 
@@ -102,7 +102,7 @@ class Flags:
 def base(self: Any) -> Any:
     """The array whose memory this one shares, or None."""
     root = self._storage
-    return as_ndarrays(root, (root,)) if isinstance(root, Tensor) else None
+    return as_ndarray(root) if isinstance(root, Tensor) else None
 
 
 def _refuse_gradient(self: Any, what: str, remedy: str) -> None:
