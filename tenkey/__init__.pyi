@@ -133,9 +133,17 @@ from tenkey.functions.statistics import (
     histogramdd as histogramdd,
 )
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
-from tenkey.ops.builtin.elementwise.number_parts import DivmodResult, FrexpResult, ModfResult
-from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
-from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
+from tenkey.ops.builtin.results import (
+    CummaxResult,
+    CumminResult,
+    DivmodResult,
+    FrexpResult,
+    ModfResult,
+    TopKResult,
+    UniqueAllResult,
+    UniqueCountsResult,
+    UniqueInverseResult,
+)
 from tenkey.random import rand as rand, randint as randint, randn as randn
 from tenkey.serialization import load as load, save as save
 from tenkey.transforms.batching.mapping import vmap as vmap

@@ -10,12 +10,12 @@ from ._names import fill_module
 from .functions.calculating.tensor_systems import tensorinv, tensorsolve
 from .functions.linalg import tensordot
 from .functions.matrix_norms import cond, matrix_norm, norm
-from .ops.builtin import load
+from .ops.builtin import load as _load
 from .ops.builtin.linalg.diagonals import trace
 from .ops.builtin.linalg.matmul import matmul
 from .ops.builtin.shape.views import matrix_transpose
 
-load("linalg.products")  # Note [Operators that are declared on first use]
+_load("linalg.products")  # Note [Operators that are declared on first use]
 from .ops.builtin.linalg.products import outer, vecdot  # noqa: E402
 
 __all__ = [

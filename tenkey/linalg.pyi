@@ -8,11 +8,7 @@ from tenkey.core.typing import ArrayLike, DTypeLike
 from tenkey.functions.calculating.tensor_systems import tensorinv as tensorinv, tensorsolve as tensorsolve
 from tenkey.functions.linalg import tensordot as tensordot
 from tenkey.functions.matrix_norms import cond as cond, matrix_norm as matrix_norm, norm as norm
-from tenkey.ops.builtin.linalg.decompositions import QRResult, SVDResult
-from tenkey.ops.builtin.linalg.eigen import EigResult, EighResult
-from tenkey.ops.builtin.linalg.lu import LUResult
-from tenkey.ops.builtin.linalg.norms import LstsqResult
-from tenkey.ops.builtin.linalg.solve import SlogdetResult
+from tenkey.ops.builtin.results import EigResult, EighResult, LUResult, LstsqResult, QRResult, SVDResult, SlogdetResult
 
 __all__ = [
     "LinAlgError",

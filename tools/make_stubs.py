@@ -34,6 +34,8 @@ from tenkey import _names
 from tenkey.core.exchange.pickling import buffer
 from tenkey.core.plans import special_methods
 from tenkey.core.tensor import Tensor
+from tenkey.dispatch.registry import registry
+from tenkey.ops.declare.methods import DelayedMethod
 
 from .stubs.delayed import delayed_names
 from .stubs.numpy_stubs import numpy_stubs
@@ -156,9 +158,11 @@ def _split(signature: str) -> tuple[list[str], str]:
 
 def make_stubs() -> dict[str, str]:
     """Return the current text of every stub, by path."""
+    registry.hooks.load_all()
     for kind in (Tensor, tk.numpy.ndarray):
-        for name in dir(kind):
-            getattr(kind, name, None)  # Note [Delayed methods]
+        for name, value in [*vars(kind).items()]:
+            if isinstance(value, DelayedMethod) and not hasattr(kind, name):  # its operator is gone
+                delattr(kind, name)
     made = {"tenkey/__init__.pyi": _module_stub(tk)}
     for module in _names.MODULES:
         made[f"tenkey/{module}.pyi"] = _module_stub(getattr(tk, module))

@@ -7,11 +7,11 @@ imported when one of their names is first read from the package (PEP 562); the p
 A package lists them with ``__getattr__, __dir__ = lazy_import(__name__, {module: (its names, ...)})`` and imports the
 same names once more under ``TYPE_CHECKING``, for type checkers and for the test of the layers. The call itself is
 hidden from type checkers, for which a module with a ``__getattr__`` has every name. A module listed without names is
-itself the attribute. Only modules that register nothing are delayed: keys, traits and installers must exist from the
-start. No module has the name of one of its attributes, because the import system would put the module in its place.
-A lock of its own is held during each import, so that a fork waits for the end (Note [Locks and forks]): the module's
-lock would stay locked in the child. Kernels are delayed likewise: the function that selects one imports its module. It
-runs under the lock of the registry, which the body of such a module must therefore not take. Guarded by
+itself the attribute. Only modules that register nothing of their own are delayed: keys, traits and installers must
+exist from the start. No module has the name of one of its attributes, because the import system would put the module in
+its place. A lock of its own is held during each import, so that a fork waits for the end (Note [Locks and forks]): the
+module's lock would stay locked in the child. Kernels are delayed likewise: the function that selects one imports its
+module. It runs under the lock of the registry, which the body of such a module must therefore not take. Guarded by
 ``tests/package/test_delayed_modules.py``.
 """
 

@@ -11,7 +11,7 @@ from tenkey.core.answers import Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index
-from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
+from tenkey.ops.builtin.results import CummaxResult, CumminResult, TopKResult
 
 
 class TensorMethods:

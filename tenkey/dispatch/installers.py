@@ -5,10 +5,11 @@ Note [Installers that wait]
 A process calls only a few of the hundreds of operators that are defined when the package is imported. The installers
 that the package itself brings therefore do not run for all of them at once, but for each operator when its kernels are
 first read (``Operator.kernels``): by a call, a table, a registration, another installer. They run in the order in which
-they subscribed, before any caller sees a kernel; only the import time shows the difference. For operators that users
-define later, and for installers that subscribe later, installers run at once, so that a mistake in a declaration is
-reported where it is made. Installers that are ``prompt`` never wait: methods are there as soon as their operator.
-Guarded by ``tests/tiny/test_deferred_installers.py``.
+they subscribed, those that are ``prompt`` first, before any caller sees a kernel; only the import time shows the
+difference. For operators that users define later, and for installers that subscribe later, installers run at once, so
+that a mistake in a declaration is reported where it is made. Those that are ``prompt`` never wait: methods are there as
+soon as their operator. Operators of the package that are declared on first use are as if they had been declared by the
+import. Guarded by ``tests/tiny/test_deferred_installers.py``.
 """
 
 from __future__ import annotations

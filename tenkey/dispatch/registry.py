@@ -119,7 +119,7 @@ class Registry:
         if parsed.namespace is None:
             raise RegistrationError(f"[{parsed.name}] needs a namespace: write it as 'namespace::{parsed.name}(...)'.")
         with self.lock:
-            if parsed.namespace == "tk" and not parsed.is_mutable and Tag.VARIANT not in tags:
+            if parsed.namespace == "tk" and Tag.VARIANT not in tags:
                 self.hooks.load_namesakes(parsed.name, site)
             operator = Operator(
                 self, parsed, facets=facets, tags=frozenset(map(Tag, tags)), positional=positional, site=site, doc=doc

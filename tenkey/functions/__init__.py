@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .._util.lazy_import import lazy_import
+from ..dispatch.registry import registry
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .calculating.number_tests import (
@@ -74,7 +75,7 @@ NAMES: Final = frozenset(__all__) - {
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = lazy_import(
+    _find, __dir__ = lazy_import(
         __name__,
         {
             "calculating.number_tests": (
@@ -104,3 +105,7 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
             "statistics": ("average", "histogram", "histogram_bin_edges", "histogramdd"),
         },
     )  # fmt: skip
+
+    def __getattr__(name: str) -> object:
+        with registry.lock:  # before that of the module, which may declare operators
+            return _find(name)

@@ -6,8 +6,8 @@ Every pointwise operator ``ns::name`` whose first argument is a tensor has an in
 writes into that tensor, and every pointwise operator and reduction has an overload ``ns::name.out``, which writes into
 the tensor ``out``. Variants are made at the first lookup of their name, so unused ones cost nothing; a definition of
 the same name replaces a derived variant, and a variant is removed with its operator. Variants of built-in operators
-with the tag ``inplace`` are made at once, because they are methods of Tensor. A result may be written into a tensor
-whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
+with the tag ``inplace`` are made with their operator, because they are methods of Tensor. A result may be written into
+a tensor whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
 ``tests/ops/test_variants.py``.
 """
 

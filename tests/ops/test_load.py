@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tenkey as tk
 from tests._programs import Programs
 
 _BEGIN = """
@@ -94,7 +95,7 @@ def test_modules_and_blocks_that_may_wait() -> None:
     from tenkey.ops.declare.methods import DelayedMethod
     delayed = {name for name, value in vars(tk.Tensor).items() if isinstance(value, DelayedMethod)}
     builtin.load_all()
-    helpers = {"linalg.common", "numeric.bin_rules", "random_bits", "random_decompositions", "sorting",
+    helpers = {"linalg.common", "numeric.bin_rules", "random_bits", "random_decompositions", "results", "sorting",
                "sorting.insertion", "special", "special.arrays", "special.coefficients", "special.quadrature",
                "special.series", "special.zeta"}  # nothing else imports these
     others = {"tenkey.core.random.draws", "fractions", "decimal", "_decimal"}  # do not take the lock of the registry
@@ -118,14 +119,69 @@ def test_methods_that_wait() -> None:
     x = tk.asarray([1.0, 3.0])
     assert x.as_subclass(Noisy).std().item() == 2
     Tensor.topk = lambda self: "mine"
+    del Tensor.cummin
     assert tk.searchsorted(x, x).tolist() == [0, 1] and x.topk() == "mine" and x.cummax()[0].tolist() == [1, 3]
+    assert not hasattr(x, "cummin")
+    sort = vars(Tensor)["sort"]
+    assert callable(sort) and sort(x).tolist() == [1, 3] and sort.__name__ == "sort"
     registry.undefine(registry.find("tk::relu"))
-    try:
-        x.relu()
-    except AttributeError as error:
-        assert "relu" in str(error)
-    else:
-        raise AssertionError("its operator was removed")
+    registry.undefine(registry.find("tk::cos_"))
+    for name in ("relu", "relu_", "cos_"):
+        assert not hasattr(x, name), "its operator was removed"
+    assert x.cos().shape == (2,)
+    """)
+
+
+def test_names_of_operators_that_wait_are_taken() -> None:
+    run("""
+    for name in ("relu", "relu_"):
+        try:
+            registry.define(f"tk::{name}(Tensor{'(a!)' if name[-1] == '_' else ''} x) -> Tensor"
+                            f"{'(a!)' if name[-1] == '_' else ''}")
+        except tk.dispatch.errors.RegistrationError as error:
+            assert "is defined already" in str(error)
+        else:
+            raise AssertionError(name)
+    """)
+
+
+def test_results_are_unpickled_without_their_operators() -> None:
+    import pickle
+
+    result = pickle.dumps(tk.topk(tk.asarray([1.0, 3.0, 2.0]), 2))
+    run(f"""
+    import pickle
+    result = pickle.loads({result!r})
+    assert type(result).__name__ == "TopKResult" and result.values.tolist() == [3, 2]
+    assert not waiting & set(sys.modules)
+    """)
+
+
+def test_a_family_that_fails_is_repeated() -> None:
+    """However far the load came, nothing of it remains: neither operators nor methods."""
+    run("""
+    methods = dict(vars(tk.Tensor))
+    real = registry.define
+    def define(*args, **options):
+        global left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+    stops = [(family, 1) for family in builtin.FAMILIES]
+    stops += [("elementwise.trigonometry", 7), ("elementwise.trigonometry", 20), ("nn", 9), ("sorting.sort", 3)]
+    for family, left in stops:
+        registry.define = define
+        try:
+            builtin.load(family)
+        except KeyboardInterrupt:
+            pass
+        registry.define = real
+        assert set(registry.operators) == names and not waiting & set(sys.modules), family
+        assert dict(vars(tk.Tensor)) == methods, family
+    for family in builtin.FAMILIES:
+        builtin.load(family)
+    assert tk.zeros(2).cos_().tolist() == [1, 1] and len(list(registry)) > 300
     """)
 
 

@@ -3,9 +3,10 @@
 Note [Delayed methods]
 ~~~~~~~~~~~~~~~~~~~~~~
 A method of an operator that is declared on first use (Note [Operators that are declared on first use]) stands in the
-class from the start as a descriptor, which is replaced by the method when it is first read: the operator is looked up,
-which declares it and adds its methods. So does a method that is an operator under another name, which is made when it
-is read. Guarded by ``tests/ops/test_load.py``.
+class from the start as a descriptor, which is replaced by the method when it is first read: the operator of that name
+is looked up, ``cos_`` for ``x.cos_``, which declares it and adds its methods. So does a method that is an operator
+under another name, which is made when it is read. What a program puts in the place of a descriptor, or deletes, stays
+so. Guarded by ``tests/ops/test_load.py``.
 """
 
 from __future__ import annotations
@@ -95,17 +96,32 @@ def method_of(operator: Operator, name: str) -> Callable[..., Any]:
 class DelayedMethod:
     """Stands for a method of a class until it is read: ``make(name)`` makes it (Note [Delayed methods])."""
 
-    __slots__ = ("make", "name", "owner")
-
     def __init__(self, owner: type, name: str, make: Callable[[str], Any]) -> None:
-        self.owner, self.name, self.make = owner, name, make
+        self._owner, self._name, self._make = owner, name, make
+
+    def _method(self) -> Any:
+        with registry.lock:
+            made = self._make(self._name)
+            if vars(self._owner).get(self._name) is self:
+                setattr(self._owner, self._name, made)
+        return made
 
     def __get__(self, instance: Any, kind: type | None = None) -> Any:
-        with registry.lock:
-            made = self.make(self.name)
-            if vars(self.owner).get(self.name) is self:
-                setattr(self.owner, self.name, made)
-        return vars(self.owner)[self.name].__get__(instance, kind)
+        made = self._method()
+        found = vars(self._owner).get(self._name, made)
+        return found.__get__(instance, kind) if hasattr(found, "__get__") else found
+
+    # What tools do with a function that they take out of ``vars(Tensor)``:
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method."""
+        return self._method()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"_owner", "_name", "_make"}:  # of a copy that is being made
+            raise AttributeError(name)
+        made = self._method()
+        return made if name == "__wrapped__" else getattr(made, name)
 
 
 def _made(operator: str, name: str) -> Any:
@@ -118,8 +134,8 @@ def _made(operator: str, name: str) -> Any:
 
 
 def is_method(name: str) -> bool:
-    """Return whether an attribute of ``Tensor`` is a method, which is not made for it."""
-    return isinstance(vars(Tensor).get(name), DelayedMethod) or callable(getattr(Tensor, name))
+    """Return whether an attribute of ``Tensor`` is a method, without making one that is delayed."""
+    return callable(vars(Tensor).get(name) or getattr(Tensor, name))
 
 
 def delay_methods(operators: Mapping[str, str]) -> None:
@@ -143,7 +159,7 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
     for name in [name for name in made if name.startswith("__") and name.strip("_") in SLOT_NAMES]:
         reflected = made.pop(f"__r{name.strip('_')}__", None)  # the slot of the compiled core has both
         restores.append(add_method(operator, name, made.pop(name), reflected))
-    before = {name: Tensor.__dict__[name] for name in made if name in Tensor.__dict__}
+    before = {name: there for name in made if not isinstance(there := vars(Tensor).get(name), DelayedMethod | None)}
     for name, function in made.items():
         setattr(Tensor, name, function)
 

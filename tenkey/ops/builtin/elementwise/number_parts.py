@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ... import scalar as s
 from ...declare import broadcast, composite, elementwise, normal, same_dim
 from ...shapes import broadcast_shapes
 from ..creation import concrete, zeros_like
+from ..results import DivmodResult, FrexpResult, ModfResult
 from ..shape.copying import cast, floating
 from .arithmetic import abs, floor_divide, multiply, negative, remainder
 from .comparison import equal, greater_equal, isfinite, isinf, less, logical_or, where
@@ -20,28 +21,6 @@ from .complex import refuse_complex
 from .exponential import exp2, log2
 from .limiting import clip
 from .rounding import copysign, floor, trunc
-
-
-class FrexpResult(NamedTuple):
-    """The result of ``frexp``."""
-
-    mantissa: Tensor
-    exponent: Tensor
-
-
-class ModfResult(NamedTuple):
-    """The result of ``modf``."""
-
-    fractional: Tensor
-    integral: Tensor
-
-
-class DivmodResult(NamedTuple):
-    """The result of ``divmod``."""
-
-    quotient: Tensor
-    remainder: Tensor
-
 
 _FACTORS: Final = 4  # the powers of two of the widest exponents are out of range, their fourth roots are not
 

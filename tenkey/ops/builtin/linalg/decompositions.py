@@ -16,7 +16,7 @@ Guarded by tests/ops/test_linalg_gradients.py.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ...declare import Entry, TensorSpec, composite
 from ..elementwise.arithmetic import negative
 from ..elementwise.comparison import where
 from ..elementwise.complex import imag, real
+from ..results import QRResult, SVDResult
 from ..shape.copying import cast, concatenate
 from ..shape.views import expand_dims, matrix_transpose
 from .common import (
@@ -41,22 +42,6 @@ from .common import (
 )
 from .matmul import matmul
 from .solve import solve
-
-
-class SVDResult(NamedTuple):
-    """``U @ diag(S) @ Vh``."""
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class QRResult(NamedTuple):
-    """``Q @ R``."""
-
-    Q: Tensor
-    R: Tensor
-
 
 # ---- singular values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ....core.tensor import Tensor
 from ...declare import Entry, TensorSpec, composite
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, like_operand, real
+from ..results import EighResult, EigResult
 from ..shape.copying import cast
 from ..shape.views import expand_dims
 from .common import (
@@ -26,21 +27,6 @@ from .common import (
 )
 from .matmul import matmul
 from .solve import solve
-
-
-class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class EigResult(NamedTuple):
-    """Eigenvalues in no particular order, and eigenvectors as columns."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
 
 # ---- Hermitian eigenproblems
 

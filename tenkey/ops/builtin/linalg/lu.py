@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ....dispatch.tags import Tag
 from ...declare import TensorSpec, composite
 from ..creation import arange
 from ..elementwise.comparison import equal
+from ..results import LUResult
 from ..shape.copying import cast, concatenate
 from ..shape.views import expand_dims
 from .common import adjoint, check_matrix, lapack, strictly_lower
@@ -20,14 +21,6 @@ from .matmul import matmul
 from .solve import solve
 
 _PANEL: Final = 32  # columns eliminated one by one, before one product updates the rest of the matrix
-
-
-class LUResult(NamedTuple):
-    """``P @ L @ U``."""
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
 
 
 def _eliminate(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

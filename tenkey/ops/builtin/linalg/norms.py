@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..reductions.reduction import max as max_
 from ..reductions.reduction import min as min_
 from ..reductions.reduction import restore_axes
 from ..reductions.reduction import sum as sum_
+from ..results import LstsqResult
 from ..shape.copying import as_dtype, cast, concatenate
 from ..shape.views import expand_dims, reshape, squeeze
 from .common import adjoint, check_matrix, inexact, inexact_array, lapack, matrix_samples, solve_batch
@@ -269,15 +270,6 @@ pinv: Entry = lapack(
     [[0.5, 0.0], [0.0, 0.0]]
     """,
 )
-
-
-class LstsqResult(NamedTuple):
-    """Solution, sums of squared residuals, rank, and singular values."""
-
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
 
 
 def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:

@@ -6,7 +6,7 @@ differentiation" (2008), extended to complex matrices; they consist of operators
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..creation import eye, zeros
 from ..elementwise.arithmetic import negative
 from ..elementwise.complex import conj, conjugated, imag, like_operand
 from ..reductions.reduction import sum as sum_
+from ..results import SlogdetResult
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
 from .common import adjoint, check_square, half_lower, hermitian, inexact, lapack, solve_batch, square_samples
@@ -194,13 +195,6 @@ det: Entry = lapack(
     8.0
     """,
 )
-
-
-class SlogdetResult(NamedTuple):
-    """Sign and logarithm of the absolute value of a determinant."""
-
-    sign: Tensor
-    logabsdet: Tensor
 
 
 def _slogdet_meta(x: Tensor) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,32 +32,12 @@ from ..creation import arange, concrete, zeros
 from ..elementwise.comparison import equal, logical_or, not_equal, where
 from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import along_gradient, take, take_along_axis
+from ..results import CummaxResult, CumminResult, TopKResult
 from ..shape.copying import as_dtype, clone, concat
 from ..shape.views import along_axis
 from ..shape.views import slice as slice_view
 from .insertion import insertion_places
 from .sort import argsort_rows, host_argsort, sorting_order, unsorted_gradient
-
-
-class TopKResult(NamedTuple):
-    """``values`` and their ``indices`` along the axis."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class CummaxResult(NamedTuple):
-    """``values`` and their ``indices`` along the axis."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class CumminResult(NamedTuple):
-    """``values`` and their ``indices`` along the axis."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _check_vector(x1: Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,34 +20,12 @@ from ..indexing.advanced_indexing import index, take
 from ..indexing.selection import flat_places
 from ..primitives import scatter_rows_
 from ..reductions.cumulative import cumulative_sum
+from ..results import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from ..shape.copying import cast, concatenate
 from ..shape.views import reshape
 from ..shape.views import slice as slice_view
 from .insertion import contained
 from .sort import sorted_rows, starts_of
-
-
-class UniqueAllResult(NamedTuple):
-    """The result of ``unique_all``."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCountsResult(NamedTuple):
-    """The result of ``unique_counts``."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverseResult(NamedTuple):
-    """The result of ``unique_inverse``."""
-
-    values: Tensor
-    inverse_indices: Tensor
 
 
 def _values(x: np.ndarray) -> np.ndarray:
