@@ -129,7 +129,8 @@ def load_module(prefix: str) -> None:
     """Declare the operators of a public module, those of a prefix or without one, wherever they are declared."""
     if prefix:
         load(prefix)
-    for module in {module for name, module in MODULES.items() if not prefix or name.startswith(f"{prefix}_")}:
+    found = [module for name, module in MODULES.items() if not prefix or name.startswith(f"{prefix}_")]
+    for module in dict.fromkeys(found):  # in the same order in every process
         load(module)
 
 
