@@ -1,4 +1,4 @@
-"""What commands that take minutes share: the choice of operators, and the progress."""
+"""Choose operators and show progress in commands that take minutes."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ Note [Delayed methods]
 A method of an operator that is declared on first use (Note [Operators that are declared on first use]) stands in the
 class from the start as a descriptor, which is replaced by the method when it is first read: the operator of that name
 is looked up, ``cos_`` for ``x.cos_``, which declares it and adds its methods. So does a method that is an operator
-under another name, which is made when it is read. What a program puts in the place of a descriptor, or deletes, stays
-so. Guarded by ``tests/ops/test_load.py``.
+under another name, which is made when it is read. If a program replaces or deletes a descriptor, loading
+the operator later does not undo it. Guarded by ``tests/ops/test_load.py``.
 """
 
 from __future__ import annotations
