@@ -32,6 +32,74 @@ cdef extern from *:
             && (PyArray_BASE((PyArrayObject*)data) == NULL || Py_REFCNT(PyArray_BASE((PyArrayObject*)data)) > 1);
     }
 
+    /* Note [Views are used again]
+       NumPy's object takes most of the time of a view: to find memory for it and for its shape, and to free both. So
+       some that nothing refers to any more, with up to four axes, are kept for the next views of as many axes. They
+       have one reference, no base, no buffer that is exported and no weak references, and no memory of their own. */
+    #define TENKEY_AXES 4
+    static PyObject* tenkey_views[TENKEY_AXES][TENKEY_KEPT];
+    static int tenkey_view_count[TENKEY_AXES] = {0};
+
+    /* Keep the array of a tensor that is a leaf (``tenkey_is_leaf``), or return 0. */
+    static CYTHON_INLINE int tenkey_keep_view(PyObject* data) {
+        if (Py_REFCNT(data) != 1 || !PyArray_CheckExact(data)) return 0;
+        PyArrayObject_fields* a = (PyArrayObject_fields*)data;
+        PyObject* base = a->base;
+        if (base == NULL || a->nd < 1 || a->nd > TENKEY_AXES || a->_buffer_info != NULL) return 0;
+        if (a->flags & (NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEBACKIFCOPY)) return 0;
+        int* count = &tenkey_view_count[a->nd - 1];
+        if (*count >= tenkey_kept_limit) return 0;
+        tenkey_views[a->nd - 1][(*count)++] = data;
+        a->base = NULL;
+        Py_DECREF(base); /* which has another reference */
+        return 1;
+    }
+
+    /* Let a new array share the memory of another one. NumPy's function looks for the owner: mostly this one, or its base. */
+    static CYTHON_INLINE int tenkey_share(PyObject* made, PyObject* a) {
+        PyObject* base = PyArray_BASE((PyArrayObject*)a);
+        PyObject* owner = a;
+        if (base != NULL && !(PyArray_FLAGS((PyArrayObject*)a) & NPY_ARRAY_OWNDATA) && PyArray_CheckExact(base)
+            && PyArray_BASE((PyArrayObject*)base) == NULL) {
+            owner = base;
+            base = NULL;
+        }
+        Py_INCREF(owner);
+        if (base != NULL) return PyArray_SetBaseObject((PyArrayObject*)made, owner);
+        ((PyArrayObject_fields*)made)->base = owner;
+        return 0;
+    }
+
+    /* A view of the memory of an array, from an offset in bytes. */
+    static PyObject* tenkey_view(PyObject* array, int ndim, npy_intp* dims, npy_intp* strides, Py_ssize_t offset) {
+        PyArrayObject* a = (PyArrayObject*)array;
+        PyArray_Descr* dtype = PyArray_DESCR(a);
+        int flags = PyArray_FLAGS(a) & NPY_ARRAY_WRITEABLE;
+        char* place = PyArray_BYTES(a) + offset;
+        PyObject* made;
+        Py_INCREF(dtype);
+        if (ndim >= 1 && ndim <= TENKEY_AXES && tenkey_view_count[ndim - 1] != 0) {
+            made = tenkey_views[ndim - 1][--tenkey_view_count[ndim - 1]];
+            PyArrayObject_fields* view = (PyArrayObject_fields*)made;
+            PyArray_Descr* old = view->descr;
+            view->descr = dtype;
+            view->data = place;
+            view->flags = flags;
+            for (int k = 0; k < ndim; k++) {
+                view->dimensions[k] = dims[k];
+                view->strides[k] = strides[k];
+            }
+            PyArray_UpdateFlags((PyArrayObject*)made, NPY_ARRAY_UPDATE_ALL);
+            Py_DECREF(old);
+        } else {
+            made = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, dims, strides, place, flags, NULL);
+            if (made == NULL) return NULL;
+        }
+        if (tenkey_share(made, array) == 0) return made;
+        Py_DECREF(made);
+        return NULL;
+    }
+
     /* Let go of the first fields of a tensor, and free or keep its memory. */
     static CYTHON_INLINE void tenkey_finish(PyObject* x, PyObject** fields, Py_ssize_t count, int is_own) {
         PyTypeObject* kind = Py_TYPE(x);
@@ -50,6 +118,7 @@ cdef extern from *:
         if (is_own && kind->tp_finalize != NULL && PyObject_CallFinalizerFromDealloc(x) < 0) return;
         PyObject_GC_UnTrack(x);
         if (tenkey_is_leaf(x, fields)) {
+            if (tenkey_keep_view(fields[0])) fields[0] = NULL;
             tenkey_finish(x, fields, 4, is_own);
             return;
         }
@@ -155,6 +224,7 @@ cdef extern from *:
     void tenkey_put(object x, int i, object value)
     int tenkey_member(object type, const char* name, int i) except -1
     int tenkey_own(type kind, int limit) noexcept
+    object tenkey_view(object array, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, Py_ssize_t offset)
 
 cdef extern from *:
     """
@@ -225,6 +295,7 @@ cdef inline cnp.ndarray native(Handle x):
     return <cnp.ndarray>data if cnp.PyArray_CheckExact(data) else None
 
 cdef Handle wrapped(type kind, data, word, storage)
+cdef view_of(a, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, Py_ssize_t offset)
 
 cdef class Table:
     cdef list plans

@@ -61,6 +61,18 @@ def wrapped(kind: type, data, word, storage) -> Handle:
     return cython.cast(Handle, tenkey_tensor(kind, data, word, storage))
 
 
+@cython.cfunc
+def view_of(
+    a,
+    ndim: cython.int,
+    dims: cython.pointer(cnp.npy_intp),
+    strides: cython.pointer(cnp.npy_intp),
+    offset: cython.Py_ssize_t,
+):
+    """Return a view of the memory of an array, from an offset in bytes."""
+    return tenkey_view(a, ndim, dims, strides, offset)
+
+
 @cython.final
 @cython.cclass
 class Recipe:

@@ -20,25 +20,6 @@ cdef extern from *:
 
 cdef extern from *:
     """
-    /* Let a new array share the memory of another one. NumPy's function looks for the owner: mostly this one, or its base. */
-    static CYTHON_INLINE int tenkey_share(PyObject* made, PyObject* a) {
-        PyObject* base = PyArray_BASE((PyArrayObject*)a);
-        PyObject* owner = a;
-        if (base != NULL && !(PyArray_FLAGS((PyArrayObject*)a) & NPY_ARRAY_OWNDATA) && PyArray_CheckExact(base)
-            && PyArray_BASE((PyArrayObject*)base) == NULL) {
-            owner = base;
-            base = NULL;
-        }
-        Py_INCREF(owner);
-        if (base != NULL) return PyArray_SetBaseObject((PyArrayObject*)made, owner);
-        ((PyArrayObject_fields*)made)->base = owner;
-        return 0;
-    }
-    """
-    int share "tenkey_share" (object made, object a) except -1
-
-cdef extern from *:
-    """
     /* ``a[index]``, or None where that raises one of the exceptions. */
     static PyObject* tenkey_item(PyObject* a, PyObject* index, PyObject* exceptions) {
         PyObject* result = PyObject_GetItem(a, index);
@@ -48,10 +29,6 @@ cdef extern from *:
     }
     """
     object item_or_none "tenkey_item" (object a, object index, object exceptions)
-
-cdef extern from "numpy/arrayobject.h":
-    object new_from_descr "PyArray_NewFromDescr" (
-        type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)
 
 cdef subscript(Table table, Table takes, Handle x, index, unsigned long long* missed)
 cdef bint assign(Table table, Table puts, Handle x, index, value, unsigned long long* missed) except -1

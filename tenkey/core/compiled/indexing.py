@@ -9,7 +9,6 @@ ints or bools: evaluating them runs no code of users. The functions follow the c
 import cython
 import numpy as np
 from cython.cimports import numpy as cnp
-from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.tenkey.core.compiled.handles import (
     ARRAY,
     NDARRAY,
@@ -22,6 +21,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     own_word,
     tenkey_get,
     usable,
+    view_of,
     word_of,
     wrapped,
 )
@@ -124,26 +124,7 @@ def view_at(a: cnp.ndarray, index) -> cnp.ndarray:
         dims[n], strides[n] = cnp.PyArray_DIMS(a)[d], cnp.PyArray_STRIDES(a)[d]
         n += 1
         d += 1
-    return window_of(a, n, dims, strides, offset)
-
-
-@cython.cfunc
-def window_of(
-    a: cnp.ndarray,
-    ndim: cython.int,
-    dims: cython.pointer(cnp.npy_intp),
-    strides: cython.pointer(cnp.npy_intp),
-    offset: cython.Py_ssize_t,
-) -> cnp.ndarray:
-    """Return a view of the memory of an array, from an offset in bytes."""
-    descr: cnp.dtype = a.descr
-    Py_INCREF(descr)  # PyArray_NewFromDescr steals the reference
-    flags: cython.int = cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_WRITEABLE
-    made: cnp.ndarray = new_from_descr(
-        NDARRAY, descr, ndim, dims, strides, cnp.PyArray_BYTES(a) + offset, flags, cython.NULL
-    )
-    share(made, a)
-    return made
+    return view_of(a, n, dims, strides, offset)
 
 
 @cython.cfunc
@@ -153,7 +134,7 @@ def row(a: cnp.ndarray, index) -> cnp.ndarray:
     if place < 0:
         return None
     start: cython.Py_ssize_t = place * cnp.PyArray_STRIDES(a)[0]
-    return window_of(a, cnp.PyArray_NDIM(a) - 1, cnp.PyArray_DIMS(a) + 1, cnp.PyArray_STRIDES(a) + 1, start)
+    return view_of(a, cnp.PyArray_NDIM(a) - 1, cnp.PyArray_DIMS(a) + 1, cnp.PyArray_STRIDES(a) + 1, start)
 
 
 @cython.cfunc
@@ -424,4 +405,4 @@ def reversed_axes(table: Table, kind: type, x, missed: cython.p_ulonglong):
     extras: tuple = None
     if plan.recipe is not None:
         extras = (tuple(range(ndim - 1, -1, -1)),)
-    return window(plan, kind, cython.cast(Handle, x), window_of(a, ndim, dims, strides, 0), extras)
+    return window(plan, kind, cython.cast(Handle, x), view_of(a, ndim, dims, strides, 0), extras)

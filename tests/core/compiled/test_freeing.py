@@ -47,6 +47,59 @@ def test_a_new_tensor_has_nothing_of_a_former_one(kind: type) -> None:
         assert weakref.getweakrefcount(x) == 0
 
 
+def test_a_new_view_has_nothing_of_a_former_one() -> None:
+    """Arrays of views are used again (Note [Views are used again]): NumPy makes each one anew."""
+    generator = np.random.default_rng(0)
+    odd = tnp.zeros(8 * 27 + 1, tnp.uint8)[1:].view(tnp.float64).reshape(3, 3, 3)  # not aligned
+    fixed = tnp.broadcast_to(tnp.float32(3), (4, 3, 3))  # cannot be written to
+    sources = [odd, fixed, tnp.zeros((2, 3, 4, 5, 3)), tnp.zeros((3, 4, 3), tnp.int8)[:, 1:], tnp.zeros((3, 3, 3), "F")]
+    indices: list[Any] = [1, -1, slice(1, 3), slice(None, None, 2), (slice(None), 1), (0, slice(1, 2), 1), None, ...]
+    alive: list[Any] = []
+    for _ in range(3000):
+        x = sources[generator.integers(len(sources))]
+        index = indices[generator.integers(len(indices))]
+        view, expected = (x.T, x._data.T) if generator.integers(4) == 0 else (x[index], x._data[index])
+        found = view._data
+        assert (found.shape, found.dtype, found.ctypes.data) == (expected.shape, expected.dtype, expected.ctypes.data)
+        steps = list(zip(found.shape, found.strides, expected.strides, strict=True))
+        assert all(step == other for length, step, other in steps if length > 1)
+        assert found.flags.num == expected.flags.num
+        assert found.base is not None
+        alive.append(view)
+        if len(alive) > 40:
+            del alive[:: generator.integers(1, 4)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_give_references_back(kind: type) -> None:
+    x = _made(kind)
+    data = x._data
+    count, of_dtype = sys.getrefcount(data), []
+    for _ in range(3):
+        views = [x[1:] for _ in range(100)]
+        assert sys.getrefcount(data) == count + 100
+        del views
+        assert sys.getrefcount(data) == count
+        of_dtype.append(sys.getrefcount(data.dtype))
+    assert of_dtype[0] == of_dtype[1] == of_dtype[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_in_use_are_not_used_again(kind: type) -> None:
+    x = _made(kind)
+    x[1:]
+    held, exported, watched = (x[1:] for _ in range(3))
+    array, buffer, reference = held._data, memoryview(exported._data), weakref.ref(watched._data)
+    del held, exported, watched
+    for _ in range(100):
+        x[:1]
+    assert (array.shape, buffer.shape, reference()) == ((2,), (2,), None)
+    assert array.__array_interface__["data"][0] == x._data[1:].__array_interface__["data"][0]
+    buffer.release()
+    for _ in range(100):
+        x[:1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_weak_references(kind: type) -> None:
     x = _made(kind)
