@@ -8,16 +8,16 @@ module that the import does not load, a dataclass is as good. Guarded by ``tests
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 __all__ = ["Record", "made", "replaced"]
 
 
-class _Made(NamedTuple):
+class _Made:
     """The default of a field that is made anew for each record."""
 
-    factory: Callable[[], Any]
-    shown: bool
+    def __init__(self, factory: Callable[[], Any], shown: bool) -> None:
+        self.factory, self.shown = factory, shown
 
 
 def made(*, default_factory: Callable[[], Any], repr: bool = True) -> Any:

@@ -12,10 +12,11 @@ description, and no plan is made. Guarded by ``tests/core/compiled/test_plans.py
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
+from .._util.record import Record
 from ..dispatch.local_state import SILENT, state_variable
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
@@ -45,13 +46,13 @@ _core: Final[Any] = extension
 _TABLE: Final = "table of plans"
 
 
-class Elementwise(NamedTuple):
+class Elementwise(Record, frozen=True):
     """A pointwise kernel: ``call`` is a ufunc for operands of one dtype, or will be one when it has been compiled."""
 
     program: Any
 
 
-class Reduction(NamedTuple):
+class Reduction(Record, frozen=True):
     """A reduction by a ufunc, from ``identity`` or the first element; ``option`` is SUM, MEAN or 0."""
 
     ufunc: np.ufunc
@@ -61,13 +62,13 @@ class Reduction(NamedTuple):
     limit: int
 
 
-class InPlace(NamedTuple):
+class InPlace(Record, frozen=True):
     """An in-place variant: ``program_of(key)`` is the program that computes it in one ufunc, or None."""
 
     program_of: Callable[[int], Any]
 
 
-class Simple(NamedTuple):
+class Simple(Record, frozen=True):
     """A kernel that needs no loop: a view, a product of matrices, a selection; up to ``limit`` elements."""
 
     dtype: np.dtype | None  # None: that of the operand
@@ -75,7 +76,7 @@ class Simple(NamedTuple):
     indexed: bool = False  # by arrays of ints or bools, whose dtype is among those of the call
 
 
-class Recorded(NamedTuple):
+class Recorded(Record, frozen=True):
     """The node and the saved values that an Autograd kernel records: see ``Recipe`` in the core.
 
     A source in ``saves`` is "out", "option NAME" (an argument that is not a tensor), "operand 0", "meta 0" (its shape,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from .._util.record import Record
 from .errors import ArgumentError
 from .kernel import Handle, Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
@@ -15,7 +16,7 @@ from .tags import Tag
 __all__ = ["Hooks", "Operator", "Slot", "Table", "any_word", "is_device"]
 
 
-class Slot(NamedTuple):
+class Slot(Record, frozen=True):
     """The kernel for one runtime key, and the rule of Note [Precedence] that selected it."""
 
     rule: str

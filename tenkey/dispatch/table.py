@@ -31,8 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from .._util.record import Record
 from .diagnostics.missing_kernel import ambiguous_backends, check_devices, has_kernel, missing_kernel, unhandled
 from .kernel import Kernel
 from .keys import AliasKey, DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, runtime_keys, word_below
@@ -114,7 +115,7 @@ def compute_table(operator: Operator) -> Table:
     return Table({key: compute_slot(operator, key) for key in all_runtime_keys()})
 
 
-class Step(NamedTuple):
+class Step(Record, frozen=True):
     """What a call does at one key."""
 
     key: DispatchKey

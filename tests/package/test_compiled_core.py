@@ -90,7 +90,7 @@ class TestTheLoader:
 
 class TestTheSources:
     def test_are_those_with_declarations(self) -> None:
-        assert tuple(sources.module_names(str(PLACE))) == NAMES == loading.Extension._fields
+        assert tuple(sources.module_names(str(PLACE))) == NAMES == loading.Extension._names
 
     @pytest.mark.parametrize("suffix", [".py", ".pxd"])
     @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +121,8 @@ def test_the_environment_chooses_python() -> None:
 def test_classes_in_python_inherit_the_slots() -> None:
     """The build hook removes Cython's METH_COEXIST methods: what is left in their place are wrappers of the slots."""
     assert loading.extension is not None
-    kinds = [value for module in loading.extension for value in vars(module).values() if isinstance(value, type)]
+    values = [value for module in vars(loading.extension).values() for value in vars(module).values()]
+    kinds = [value for value in values if isinstance(value, type)]
     ours = [kind for kind in kinds if kind.__module__.startswith("tenkey.core.compiled")]
     members = {(kind.__name__, name): value for kind in ours for name, value in vars(kind).items()}
     assert any(

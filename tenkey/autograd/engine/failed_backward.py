@@ -16,9 +16,10 @@ refused. All of this is the work of the failure: a backward that succeeds only m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
+from ..._util.record import Record
 from ...core.tensor import Tensor
 from ..tape.node import AccumulateGrad, Node
 from .graph_task import STOPPED, GraphTask, mark_needed
@@ -27,7 +28,7 @@ from .input_buffer import ADDED
 __all__ = ["abandon", "refuse_again"]
 
 
-class _Change(NamedTuple):
+class _Change(Record, frozen=True):
     """A change made by a failed backward."""
 
     node: ref[Node]

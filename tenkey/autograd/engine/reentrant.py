@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import ref
 
@@ -50,6 +49,8 @@ def _run_as_current(task: GraphTask, run: Callable[[GraphTask, Any], None], grad
 
 def _call_elsewhere(task: GraphTask, function: Callable[[], Any]) -> None:
     """Call a function in a new thread and wait for it; an exception is raised here with its traceback."""
+    from queue import Empty, SimpleQueue
+
     outcome: list[BaseException | None] = []
     job = partial(_call, [function], outcome)
     over: SimpleQueue[Any] = SimpleQueue()

@@ -178,7 +178,6 @@ def counts_of(backend: Any, device: int) -> Counts:
     return table.get(device) or table.setdefault(device, Counts())  # type: ignore[no-any-return]
 
 
-_NAME: Final = re.compile(r"\w+::\w+")
 _operators: Final[dict[str, str | None]] = {}  # by the file name of code: the operator that it calls
 
 
@@ -193,7 +192,7 @@ def calling_operator() -> str:
         try:
             name = _operators[file]
         except KeyError:
-            found = _NAME.search(file) if file[:1] == "<" else None
+            found = re.search(r"\w+::\w+", file) if file[:1] == "<" else None
             name = None if found is None else found[0]
             if len(_operators) >= 4096:
                 _operators.clear()

@@ -20,8 +20,9 @@ import os
 import sys
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from ..._util.record import Record
 from .sources import module_names, source_hash
 
 __all__ = ["Extension", "extension", "extension_file", "reason", "remedy"]
@@ -29,7 +30,7 @@ __all__ = ["Extension", "extension", "extension_file", "reason", "remedy"]
 _FOLDER: Final = os.path.dirname(__file__)
 
 
-class Extension(NamedTuple):
+class Extension(Record, frozen=True):
     """The modules of the compiled core."""
 
     backward: Any
@@ -53,12 +54,12 @@ def _load() -> tuple[Extension | None, str, str]:
         return None, "TENKEY_COMPILED=0", "Unset TENKEY_COMPILED, unless this is a test."
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None, "this interpreter runs without a global lock", ""
-    if not all(map(extension_file, Extension._fields)):
+    if not all(map(extension_file, Extension._names)):
         return None, f"it was not compiled for this interpreter ({EXTENSION_SUFFIXES[0]})", ""
     package = __name__.rpartition(".")[0]
     try:
         _refuse_stale(import_module(f"{package}.handles"))
-        return Extension(*(import_module(f"{package}.{name}") for name in Extension._fields)), "", ""
+        return Extension(*(import_module(f"{package}.{name}") for name in Extension._names)), "", ""
     except StaleError:
         raise
     except ImportError as error:  # NumPy's binary interface is an older one, for example

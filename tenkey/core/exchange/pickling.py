@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from typing import Any, NamedTuple
 
@@ -75,15 +74,17 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
     Raises RuntimeError for a tensor that was computed from others and requires a gradient.
     """
+    from copy import deepcopy
+
     refuse_non_leaf(self, "deepcopy", "support the deepcopy protocol")
     made = registry.find("tk::clone").call(self.detach())
     made = memo[id(self)] = with_class(self.__class__, made)
     if self.__class__ is not Tensor:
-        _attributes(made).update(copy.deepcopy(_attributes(self), memo))
+        _attributes(made).update(deepcopy(_attributes(self), memo))
     if self._word & REQUIRES_GRAD:
         made.requires_grad_()
     if self.grad is not None:
-        made.grad = copy.deepcopy(self.grad.detach(), memo)
+        made.grad = deepcopy(self.grad.detach(), memo)
     return made
 
 

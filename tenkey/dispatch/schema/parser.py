@@ -359,6 +359,9 @@ class Parser:
         return sign + value
 
     def _unescaped(self, source: str, index: int) -> str:
+        if "\\" not in source:
+            return source[1:-1]
+
         def character(match: re.Match[str]) -> str:
             code = match[0][1:]
             if code in _PLAIN_ESCAPES:

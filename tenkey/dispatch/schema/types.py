@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import re
 from typing import Final, TypeAlias
 
 from ..._util.record import Record
@@ -16,9 +15,12 @@ __all__ = [
 ]  # fmt: skip
 
 NAMED_TYPES: Final = ("DType", "Device")
-NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 CONSTANTS: Final[dict[str, bool | None]] = {"None": None, "True": True, "False": False}
 SPECIAL_NUMBERS: Final = ("inf", "nan", "infj", "nanj")
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier()
 
 
 class _Type(Record, frozen=True):
@@ -168,7 +170,7 @@ class FunctionSchema(Record, frozen=True):
         >>> str(tk.dispatch.parse_schema("f(Tensor x) -> Tensor").with_namespace("mine"))
         'mine::f(Tensor x) -> Tensor'
         """
-        if namespace is not None and (not NAME.fullmatch(namespace) or keyword.iskeyword(namespace)):
+        if namespace is not None and (not _is_name(namespace) or keyword.iskeyword(namespace)):
             rule = f"{quoted(namespace)} cannot be a namespace."
             raise SchemaError(rule, "Use an ASCII identifier that is not a Python keyword.", namespace)
         return FunctionSchema(namespace, self.base_name, self.overload_name, self.arguments, self.returns)
@@ -209,6 +211,6 @@ def _default_text(type_: SchemaType, value: object) -> str:
         return _tuple_text([_default_text(element, item) for element, item in zip(type_.elements, value, strict=True)])
     if isinstance(type_, BaseType) and type_.name in NAMED_TYPES:
         name = str(value)
-        is_bare = NAME.fullmatch(name) and name not in CONSTANTS and name not in SPECIAL_NUMBERS
+        is_bare = _is_name(name) and name not in CONSTANTS and name not in SPECIAL_NUMBERS
         return name if is_bare else repr(name)
     return repr(value).strip("()") if isinstance(value, complex) else repr(value)

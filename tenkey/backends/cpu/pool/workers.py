@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -80,6 +79,8 @@ class _System:
             at.SPIN: round(SPIN_SECONDS * 1e9),
             at.WORTH_WAKING: round(WORTH_WAKING_SECONDS * 1e9),
         }
+        import signal
+
         library.sigfillset(ctypes.c_void_p(STATE + 8 * at.BLOCKED))
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE):  # of faults in the worker itself
             block[at.BLOCKED] &= ~(1 << number - 1)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...._util.record import Record
 from ....core.device import Device
 from ....core.dtypes.names import int64, uint64
 from ....core.tensor import Tensor, from_host
@@ -72,7 +73,7 @@ def addition(dtype: np.dtype) -> str:
     return "maximum" if dtype.kind == "b" else "add"
 
 
-class Places(NamedTuple):
+class Places(Record, frozen=True):
     """What a list of tensors selects; see Note [Rows]."""
 
     order: tuple[int, ...] | None
