@@ -28,11 +28,10 @@ SQUARE: Final = np.square
 
 def common_shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     """Return the shape to which arrays broadcast; errors name the operator."""
-    shape = max([a.shape for a in arrays], key=len)
-    ndim = len(shape)
-    if all(a.shape == shape[ndim - a.ndim :] for a in arrays):
-        return shape
-    return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
+    try:
+        return np.broadcast(*arrays).shape
+    except ValueError:
+        return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
 
 
 def quiet_cast(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
