@@ -132,6 +132,12 @@ def test_rounding_ends_a_program() -> None:
     assert check(ArrayProgram("compared", lines)).kind == "rounding"
 
 
+def test_the_element_that_rounding_does_not_explain_is_named() -> None:
+    lines = ("v0 = np.array([1.0, 2.0] if np is numpy else [1.0000000000000002, np.nan])",)
+    outcome = check(ArrayProgram("compared", lines))
+    assert (outcome.kind, "at (1,), np.float64(2.0) in NumPy" in outcome.detail) == ("wrong value", True)
+
+
 @pytest.mark.parametrize("layout", [".T", ".T[::-1]", "[::-1].T"])
 def test_the_memory_of_results_may_be_in_another_order(layout: str) -> None:
     lines = (f"v0 = numbers((4, 3), 'f8', 1){layout}", "v1 = np.minimum(v0, v0)", "v2 = v1.ravel()", "v1 += 1")
