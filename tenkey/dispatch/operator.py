@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from .._util.record import Record
 from .errors import ArgumentError
 from .kernel import Handle, Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
@@ -16,7 +15,7 @@ from .tags import Tag
 __all__ = ["Hooks", "Operator", "Slot", "Table", "any_word", "is_device"]
 
 
-class Slot(Record, frozen=True):
+class Slot(NamedTuple):
     """The kernel for one runtime key, and the rule of Note [Precedence] that selected it."""
 
     rule: str

@@ -34,9 +34,8 @@ from os import sep
 from os.path import realpath
 from time import perf_counter_ns as now
 from time import thread_time_ns
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from .._util.record import Record
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import innermost
@@ -59,7 +58,7 @@ _event_ids: Final = itertools.count(1).__next__
 _thread: Final = threading.get_ident
 
 
-class TimeRange(Record, frozen=True):
+class TimeRange(NamedTuple):
     """``start`` and ``end`` in microseconds."""
 
     start: float

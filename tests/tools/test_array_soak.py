@@ -127,8 +127,9 @@ def test_every_kind_of_difference(line: str, kind: str) -> None:
     assert check(ArrayProgram("compared", (line,))).kind == kind
 
 
-def test_rounding_ends_a_program() -> None:
-    lines = ("v0 = np.array([0.1 + (0 if np is numpy else 1e-17 + 1.4e-17)])", "v1 = 0 if np is numpy else 1")
+@pytest.mark.parametrize("values", ["[0.1], [0.1 + 2.4e-17]", "2j, 1e-16 + 2j"])
+def test_rounding_ends_a_program(values: str) -> None:
+    lines = (f"v0 = np.array(({values})[np is not numpy])", "v1 = 0 if np is numpy else 1")
     assert check(ArrayProgram("compared", lines)).kind == "rounding"
 
 

@@ -35,10 +35,19 @@ cdef extern from *:
     /* Note [Views are used again]
        NumPy's object takes most of the time of a view: to find memory for it and for its shape, and to free both. So
        some that nothing refers to any more, with up to four axes, are kept for the next views of as many axes. They
-       have one reference, no base, no buffer that is exported and no weak references, and no memory of their own. */
+       have one reference, no base, no buffer that is exported and no weak references, and no memory of their own. Their
+       dtype is one that NumPy keeps for ever: another one can hold objects of users, and would run code when freed. */
     #define TENKEY_AXES 4
     static PyObject* tenkey_views[TENKEY_AXES][TENKEY_KEPT];
     static int tenkey_view_count[TENKEY_AXES] = {0};
+
+    static CYTHON_INLINE int tenkey_is_permanent(PyArray_Descr* dtype) {
+        int number = dtype->type_num;
+        if (number > NPY_CDOUBLE && number != NPY_HALF) return 0;
+        PyArray_Descr* permanent = PyArray_DescrFromType(number);
+        Py_XDECREF(permanent);
+        return permanent == dtype;
+    }
 
     /* Keep the array of a tensor that is a leaf (``tenkey_is_leaf``), or return 0. */
     static CYTHON_INLINE int tenkey_keep_view(PyObject* data) {
@@ -47,6 +56,7 @@ cdef extern from *:
         PyObject* base = a->base;
         if (base == NULL || a->nd < 1 || a->nd > TENKEY_AXES || a->_buffer_info != NULL) return 0;
         if (a->flags & (NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEBACKIFCOPY)) return 0;
+        if (!tenkey_is_permanent(a->descr)) return 0;
         int* count = &tenkey_view_count[a->nd - 1];
         if (*count >= tenkey_kept_limit) return 0;
         tenkey_views[a->nd - 1][(*count)++] = data;
@@ -81,7 +91,7 @@ cdef extern from *:
         if (ndim >= 1 && ndim <= TENKEY_AXES && tenkey_view_count[ndim - 1] != 0) {
             made = tenkey_views[ndim - 1][--tenkey_view_count[ndim - 1]];
             PyArrayObject_fields* view = (PyArrayObject_fields*)made;
-            PyArray_Descr* old = view->descr;
+            Py_DECREF(view->descr); /* which is permanent */
             view->descr = dtype;
             view->data = place;
             view->flags = flags;
@@ -90,7 +100,6 @@ cdef extern from *:
                 view->strides[k] = strides[k];
             }
             PyArray_UpdateFlags((PyArrayObject*)made, NPY_ARRAY_UPDATE_ALL);
-            Py_DECREF(old);
         } else {
             made = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, dims, strides, place, flags, NULL);
             if (made == NULL) return NULL;

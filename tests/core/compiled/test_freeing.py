@@ -100,6 +100,20 @@ def test_views_in_use_are_not_used_again(kind: type) -> None:
         x[:1]
 
 
+def test_views_with_dtypes_of_users_are_not_kept() -> None:
+    class Held:
+        """An object in the metadata of a dtype."""
+
+    held = Held()
+    reference = weakref.ref(held)
+    x = tnp.asarray(np.zeros((4, 5), np.dtype("f8", metadata={"held": held})))
+    assert x[1:]._data.dtype.metadata is not None
+    x[1]
+    del held, x
+    gc.collect()
+    assert reference() is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_weak_references(kind: type) -> None:
     x = _made(kind)

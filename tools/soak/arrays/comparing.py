@@ -74,25 +74,27 @@ def _arrays(expected: Any, found: Any) -> tuple[str, str]:
     if found.tobytes() == expected.tobytes():
         return "", ""
     parts = (lambda x: (x.real, x.imag)) if expected.dtype.kind == "c" else (lambda x: (x,))
+    near = _TOLERANCES.get(expected.dtype.char, 0) * max(map(_largest, parts(expected)))
     exact = True
     for one, other in zip(parts(expected), parts(found), strict=True):
         equal = (one == other) & (numpy.signbit(one) == numpy.signbit(other)) if one.dtype.kind == "f" else one == other
         differing = ~(equal | (numpy.isnan(one) & numpy.isnan(other))) if one.dtype.kind == "f" else ~equal
         if differing.any():
             exact = False
-            far = differing & ~_is_near(one, other, expected.dtype.char)
+            far = differing & ~_is_near(one, other, near) if near else differing
             if far.any():
                 place = tuple(int(i[0]) for i in numpy.nonzero(far)) if far.ndim else ()
                 return "wrong value", f"at {place}, {expected[place]!r} in NumPy; {found[place]!r} here"
     return ("", "") if exact else ("rounding", "")
 
 
-def _is_near(one: Any, other: Any, char: str) -> Any:
-    """Return where rounding explains a difference, relative to the largest finite element."""
-    if char not in _TOLERANCES:
-        return False
-    wide, close = one.astype("f8"), other.astype("f8")
-    finite = numpy.isfinite(wide) & numpy.isfinite(close)
-    largest = numpy.abs(wide[numpy.isfinite(wide)]).max(initial=0.0)
-    distance = numpy.abs(numpy.where(finite, wide, 0) - numpy.where(finite, close, 0))
-    return finite & (distance > 0) & (distance <= _TOLERANCES[char] * largest)
+def _largest(x: Any) -> float:
+    """Return the greatest absolute value of finite elements, of which rounding errors are small parts."""
+    return float(numpy.abs(x[numpy.isfinite(x)]).max(initial=0.0)) if x.dtype.kind == "f" else 0.0
+
+
+def _is_near(one: Any, other: Any, near: float) -> Any:
+    """Return where finite elements, not only the signs of zeros, differ by no more than ``near``."""
+    finite = numpy.isfinite(one) & numpy.isfinite(other)
+    wide, close = (numpy.where(finite, x, 0).astype("f8") for x in (one, other))
+    return finite & (wide != close) & (numpy.abs(wide - close) <= near)

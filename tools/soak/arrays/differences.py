@@ -90,7 +90,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(r"\*\*= ", "wrong value", r"np\.u?int", "NumPy has written elements before it raises an error"),
     Difference(r"signbit|copysign", "wrong value", "", "the sign of nan"),
     Difference(r"\[v\d+ ", "wrong error", "^IndexError.*(boolean|too many indices).*no error here", _EMPTY),
-    Difference(r"\[v\d+ ", "wrong shape", r"\(0,\) in NumPy; \(", _EMPTY),
+    Difference(r"\[v\d+ ", "wrong shape", r"\(0,[^)]*\) in NumPy; \(", _EMPTY),
     Difference(r"fill\(", "wrong error", "read-only.* no error here", "x.squeeze() can be x itself in NumPy"),
     Difference(r"where", "wrong error", "^OverflowError.*ValueError.*broadcast together", _SEVERAL),
     Difference(

@@ -15,11 +15,10 @@ value is not accessible: on the device ``meta`` and inside ``vmap``. Indices on 
 from __future__ import annotations
 
 import operator as _operator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...._util.record import Record
 from ....core.device import CPU, Device
 from ....core.exchange.interfaces import array_of
 from ....core.plans import add_method, add_table
@@ -46,7 +45,7 @@ from .basic_indexing import (
 )
 
 
-class Plan(Record, frozen=True):
+class Plan(NamedTuple):
     """The steps that carry out an index; see Note [Indexing]."""
 
     view: tuple[Any, ...]
