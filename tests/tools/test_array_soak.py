@@ -133,6 +133,11 @@ def test_rounding_ends_a_program(values: str) -> None:
     assert check(ArrayProgram("compared", lines)).kind == "rounding"
 
 
+def test_an_empty_array_stays_read_only() -> None:
+    lines = ("v0 = np.broadcast_to(np.zeros((0,)), (3, 0))", "v1 = np.transpose(v0)", "v1[...] = v1[None]")
+    assert check(ArrayProgram("compared", lines)).kind == "agrees"
+
+
 def test_the_element_that_rounding_does_not_explain_is_named() -> None:
     lines = ("v0 = np.array([1.0, 2.0] if np is numpy else [1.0000000000000002, np.nan])",)
     outcome = check(ArrayProgram("compared", lines))

@@ -110,7 +110,8 @@ def _ordered(value: Any, ours: Any) -> Any:
             writeable = value.flags.writeable
             return numpy.lib.stride_tricks.as_strided(once, value.shape, strides, writeable=writeable)
         same = numpy.asarray(ours.detach())
-        if _is_broadcast(value) and not _is_broadcast(same) and value.shape == same.shape:  # of a read-only array
+        is_copy = value.size and _is_broadcast(value) and not _is_broadcast(same)  # of a read-only array
+        if is_copy and value.shape == same.shape:
             laid_out = numpy.empty_like(same, value.dtype)
             laid_out[...] = value
             return laid_out
