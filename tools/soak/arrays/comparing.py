@@ -89,7 +89,7 @@ def _arrays(expected: Any, found: Any) -> tuple[str, str]:
 
 
 def _largest(x: Any) -> float:
-    """Return the greatest absolute value of finite elements, of which rounding errors are small parts."""
+    """Return the largest absolute value among the finite elements; rounding errors are relative to it."""
     return float(numpy.abs(x[numpy.isfinite(x)]).max(initial=0.0)) if x.dtype.kind == "f" else 0.0
 
 
