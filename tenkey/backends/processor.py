@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["description", "fuses", "has_feature", "host", "is_x86"]
+__all__ = ["description", "fuses", "has_feature", "host", "is_x86", "register_bytes"]
 
 _CPUINFO: Final = "/proc/cpuinfo"
 _FIELDS: Final = (b"vendor_id", b"cpu family", b"model", b"flags")
@@ -87,6 +87,11 @@ def has_feature(name: str) -> bool:
 def is_x86() -> bool:
     """Return whether the names of features are those of x86."""
     return platform.machine() in ("x86_64", "AMD64", "i686", "x86")
+
+
+def register_bytes() -> int:
+    """Return the bytes of the widest registers of kernels."""
+    return 64 if has_feature("avx512f") else 32 if has_feature("avx") else 16
 
 
 def fuses() -> bool:

@@ -4,11 +4,15 @@ Note [One copy of the arithmetic]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The arithmetic of an expression is compiled once, in ``_vectors``, which walks over whole vectors by pointers that move
 by a number of bytes for each operand. Everything else is brought into that form: an operand that is one repeated
-element becomes a vector that the pointer does not leave; the elements after the last whole vector and operands with
-other strides go through buffers of 512 elements on the stack. So compiling takes a fraction of the time that copies for
-each layout would, and results do not depend on the layout. The lanes of a buffer that hold no element are copies of
-one that does: they neither fault nor take a rare path alone. Measured on 2**20 float32: a strided operand costs 0.4 ns
-for each element.
+element becomes a vector that the pointer does not leave; fewer elements than a vector and operands with other strides
+go through buffers of 512 elements on the stack. So compiling takes a fraction of the time that copies for each layout
+would, and results do not depend on the layout. The lanes of a buffer that hold no element are copies of one that does:
+they neither fault nor take a rare path alone. Measured on 2**20 float32: a strided operand costs 0.4 ns for each
+element.
+
+The last vector of a row begins a vector before its end, and so computes some elements twice. It comes first, into a
+buffer, because the other vectors overwrite its operands where the result is one of them. Rows of 1,023 float32 then
+take as long as rows of 1,024; by masks, which AVX2 has for loads and stores alone, each takes 0.2 us more.
 
 With ``STREAM``, results bypass the caches. They must then be contiguous and begin with a cache line.
 Guarded by ``tests/backends/test_expressions.py``.
@@ -47,6 +51,7 @@ from ...llvm import (
     unroll,
     void,
 )
+from ...processor import register_bytes
 from .expressions import ScalarLoop
 
 __all__ = ["lanes_for", "pointwise"]
@@ -83,7 +88,13 @@ def _put(at: Value, value: Any, dtype: np.dtype, streaming: bool) -> None:
     if dtype.kind == "c":
         value = interleave(*value)
     value = convert(value, b8) if T is b8 else value
-    store(p, value, streaming=streaming, align=min(64, T.size * value.type.lanes) if streaming else None)
+    lanes = value.type.lanes
+    if streaming:
+        store(p, value, streaming=True, align=min(64, T.size * lanes))
+        return
+    part = min(register_bytes() // T.size, lanes)
+    for k in range(0, lanes, part):  # upwards, or stores that cross cache lines take twice as long
+        store(p + k, shuffle(value, value, range(k, k + part)) if part < lanes else value)
 
 
 def _step(
@@ -171,7 +182,11 @@ def pointwise(
         moves[k] = LANES * dtype.itemsize
         if steps[k] != dtype.itemsize:
             if k < len(INPUTS) and steps[k] == 0:
-                _read(buffers[k], args[k], dtype.itemsize, i64(1), i64(LANES), SIZE=dtype.itemsize, LANES=LANES)
+                if dtype.itemsize in _WORDS:
+                    W = _WORDS[dtype.itemsize]
+                    store(cast(buffers[k], pointer(W)), splat(cast(args[k], pointer(W))[0], LANES))
+                else:
+                    _copy(buffers[k], dtype.itemsize, args[k], 0, i64(LANES), SIZE=dtype.itemsize)
                 pointers[k] = buffers[k]
                 moves[k] = 0
             else:
@@ -179,8 +194,23 @@ def pointwise(
     done = 0
     if direct != 0:
         done = count // LANES * LANES
+        last = count - LANES
+        twice = (last > 0) & (done < count) & (not STREAM)
+        if twice:
+            for k, dtype in unroll(enumerate((*INPUTS, *OUTPUTS))):
+                if moves[k] != 0:
+                    pointers[k] = args[k] + last * dtype.itemsize if k < len(INPUTS) else buffers[k]
+            _vectors(pointers, moves, 1, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES)
+            for k in unroll(len(INPUTS) + len(OUTPUTS)):
+                if moves[k] != 0:
+                    pointers[k] = args[k]
         _vectors(pointers, moves, count // LANES, FUNCTION=FUNCTION, INPUTS=INPUTS, OUTPUTS=OUTPUTS, LANES=LANES,
                  STREAM=STREAM)  # fmt: skip
+        if twice:
+            for k, dtype in unroll(enumerate(OUTPUTS, len(INPUTS))):
+                to, computed = cast(args[k] + last * dtype.itemsize, pointer(i8)), cast(buffers[k], pointer(i8))
+                store(to, load(computed, LANES * dtype.itemsize))
+            done = count
     while done < count:
         some = minimum(_BLOCK, count - done)
         padded = (some + LANES - 1) // LANES * LANES
