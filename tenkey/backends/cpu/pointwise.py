@@ -327,7 +327,8 @@ def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ..
     out = _allocated(arrays, shape, program.result)
     if loop is not None:
         if not all(a.flags.c_contiguous and (a.shape == shape or not a.ndim) for a in arrays):
-            if not loop.run((*[_along(a, out) for a in arrays], out)):
+            rows = program.loop_of_rows(dtypes_, out)
+            if rows is not None and not rows.run((*[_along(a, out) for a in arrays], out)):
                 return out
         else:
             stream = program.streaming_loop(dtypes_) if out.nbytes >= STREAMED else None

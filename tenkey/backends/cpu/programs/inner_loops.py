@@ -19,7 +19,7 @@ from ..pool import STATE
 from ..thresholds import HEAVY_CHUNK, HEAVY_LIMIT, LIGHT_CHUNK_BYTES, LIGHT_LIMIT_BYTES
 from .by_numpy import LIGHT
 
-__all__ = ["WorkLoop", "cast_loop", "cast_statics", "find_loop", "find_streaming_loop", "loop_statics"]
+__all__ = ["WorkLoop", "cast_loop", "cast_statics", "find_loop", "find_own_loop", "loop_statics"]
 
 
 class _Program(Protocol):
@@ -61,12 +61,15 @@ def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | Non
     return _driven(found, dtypes, program.result, HEAVY_CHUNK, HEAVY_LIMIT)
 
 
-def find_streaming_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
-    """Return a loop whose results bypass the caches, or None if it might compute other numbers than `find_loop`'s."""
+def find_own_loop(program: _Program, dtypes: tuple[np.dtype, ...], stream: bool) -> WorkLoop | None:
+    """Return a loop of ours, or None if it might compute other numbers than `find_loop`'s.
+
+    The results of one that is to ``stream`` bypass the caches.
+    """
     if program.left_to_numpy and program.expression.operation not in LIGHT:
         return None
-    found = _compiled(program, dtypes, STREAM=True)
-    return None if found is None else _light(found, dtypes, program.result, limit=1)
+    found = _compiled(program, dtypes, **({"STREAM": True} if stream else {}))
+    return None if found is None else _light(found, dtypes, program.result, limit=1 if stream else None)
 
 
 @cache

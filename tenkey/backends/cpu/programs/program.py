@@ -8,7 +8,9 @@ to an inner loop; so do small calls of an expression that no single ufunc comput
 NumPy's ufunc takes several times as long (`is_slow`), after 64 calls for which that matters. As ufuncs, such loops
 serve calls for which the driver and a second thread do not pay:
 
-- NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`_NUMPYS`).
+- NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`is_left_to_numpy`).
+  Where rows are apart and are no whole vectors, ours is better: of 1,024 x 1,023 float32, ``x[:, 1:] + x[:, :-1]``
+  takes 230 us in NumPy's and 160 in ours.
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
   operands of other dtypes need no pass of their own, and it rounds once: results may differ in the last digits from
   those of a NumPy function of several steps, and those of complex functions where a part is infinite or NaN, or in the
@@ -31,11 +33,12 @@ from ....ops.scalar.traversal import operations
 from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
 from .by_numpy import BY_ELEMENT, LIGHT, is_left_to_numpy, is_slow, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
-from .inner_loops import WorkLoop, find_loop, find_streaming_loop
+from .inner_loops import WorkLoop, find_loop, find_own_loop
 
 __all__ = ["Program", "compute_into", "program_of"]
 
 _CALLS_BEFORE_COMPILING: Final = 64
+_VECTOR: Final = 64  # bytes
 _COUNTED: Final = 256  # elements from which calls of a slow ufunc are counted
 _SILENT: Final = frozenset([
     "variable", "maximum", "minimum", "negative", "abs", "copysign", "signbit", "equal", "not_equal", "less",
@@ -68,7 +71,7 @@ class Program:
         self.expression: Expression = facet.expression
         by_element = not operations(self.expression).isdisjoint(BY_ELEMENT)
         self._calls = _CALLS_BEFORE_COMPILING - 1 if by_element else 0
-        self.loops: dict[tuple[np.dtype | None, ...], WorkLoop | None] = {}  # with None last: those that stream
+        self.loops: dict[tuple[np.dtype | bool, ...], WorkLoop | None] = {}  # with a bool last: see `_own_loop`
         self.compiled = False
         ufunc = facet.ufunc
         if ufunc is None:
@@ -123,9 +126,17 @@ class Program:
 
     def streaming_loop(self, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
         """Return the loop for a new result beyond the caches, or None: Note [Results beyond the caches]."""
-        key = (*dtypes, None)
+        return self._own_loop(dtypes, True)
+
+    def loop_of_rows(self, dtypes: tuple[np.dtype, ...], out: np.ndarray) -> WorkLoop | None:
+        """Return the loop for a result whose rows lie apart: Note [Which loop computes]."""
+        whole = not self.left_to_numpy or not out.ndim or out.shape[-1] * out.itemsize % _VECTOR == 0
+        return self.loop(dtypes) if whole else self._own_loop(dtypes, False) or self.loop(dtypes)
+
+    def _own_loop(self, dtypes: tuple[np.dtype, ...], stream: bool) -> WorkLoop | None:
+        key: tuple[np.dtype | bool, ...] = (*dtypes, stream)
         if key not in self.loops:
-            self.loops[key] = None if self.loop(dtypes) is None else find_streaming_loop(self, dtypes)
+            self.loops[key] = None if self.loop(dtypes) is None else find_own_loop(self, dtypes, stream)
         return self.loops[key]
 
     def count(self, size: int) -> None:
