@@ -68,9 +68,8 @@ def test_tiles_of_other_processors(tile: tuple[int, int], monkeypatch: pytest.Mo
 
 
 def _check_products(dtype: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matmul, "LEAST", 0)
-    monkeypatch.setattr(matmul, "LEAST_OF_ONE", 0)
-    monkeypatch.setattr(matmul, "LEAST_OF_NARROW", 0)
+    monkeypatch.setattr(matmul, "LEAST", -1)
+    monkeypatch.setattr(matmul, "MOST_OF_BLAS", -1)
     monkeypatch.setattr(matmul, "THIN", 0)
     failures = []
     for in_cache in (1 << 30, -1):  # read where it is, packed

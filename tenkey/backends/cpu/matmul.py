@@ -2,11 +2,12 @@
 
 Note [Which products are our own]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A small product is one call of BLAS. NumPy computes a batch matrix by matrix on one core, and products of integers
-without BLAS; ours share a batch among the cores (Note [A tile of registers]). A single large product takes as long as
-OpenBLAS's, measured in CPU time, and is ours too: the threads of OpenBLAS go on spinning after a call, which slows down
-the next operator by a factor of 1.5 to 3 on as many cores, and stall when another process holds a core. Products with
-a vector and of complex numbers stay with NumPy.
+A small product is one call of BLAS: OpenBLAS computes up to 2^18 multiply-adds in the thread of the call. A batch NumPy
+computes matrix by matrix on one core, and products of integers without BLAS; ours share a batch among the cores
+(Note [A tile of registers]). A single large product takes as long as OpenBLAS's, measured in CPU time, and is ours too:
+the threads of OpenBLAS go on spinning after a call, which slows down the next operator by a factor of 1.5 to 3 on as
+many cores, and stall when another thread holds a core. With them, products of 128 x 512 x 10 made every fourth step of
+a training wait for 4 to 25 ms, on two cores. Products with a vector and of complex numbers stay with NumPy.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 
@@ -44,9 +45,7 @@ __all__ = ["KERNELS", "matmul_kernel"]
 SMALL: Final = 1 << 10  # elements of the first matrix up to which BLAS is called at once
 IN_CACHE: Final = 1 << 18  # bytes of the second matrix up to which it is read where it is
 LEAST: Final = 1 << 15  # multiply-adds of a whole batch, or of integers, that are worth our loops
-LEAST_OF_ONE: Final = 1 << 19  # of one product of floats: 7 us of BLAS for 64 x 128 x 64 are 9 of one of our threads
-LEAST_OF_NARROW: Final = 1 << 20  # the same with few columns or a short inner axis: 128 x 10 x 512, 15 us of BLAS, 18
-NARROW: Final = 16  # up to which they are few
+MOST_OF_BLAS: Final = 1 << 18  # of one product of floats, for which OpenBLAS wakes no thread
 THIN: Final = 4  # rows or columns up to which BLAS treats a product as one with a vector
 FEW: Final = 256  # rows of the first matrix up to which a larger second one is read where it is
 FEWER: Final = 24  # the same where rows of the second one lie whole pages apart: they displace each other from caches
@@ -64,23 +63,26 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     same = len(found) == 1 and dtype != dtypes.float16
     computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
     own = computed.name in ("float32", "float64") or computed.kind in "iu"
-    small, least = (SMALL, LEAST_OF_ONE) if computed.kind == "f" else (64, LEAST)
-    plain = computed is dtype
+    small, most = (SMALL, MOST_OF_BLAS) if computed.kind == "f" else (64, LEAST)
+
+    def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if a.ndim == 2 == b.ndim and a.size * b.shape[1] <= most:
+            try:
+                data: np.ndarray = quietly(a.dot, b)
+            except RuntimeError:  # Note [A context without warnings]
+                data = silenced(a.dot, b)
+            return data
+        return silenced(any_product, a, b, own and a.size > small)  # type: ignore[no-any-return]
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a, b = x1._data, x2._data
-        if not same:
-            a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
         try:
-            if a.ndim == 2 == b.ndim and plain and (a.size <= small or a.size * b.shape[1] < least):
-                try:
-                    data = quietly(a.dot, b)
-                except RuntimeError:  # Note [A context without warnings]
-                    data = silenced(a.dot, b)
+            if same:
+                data = multiply(a, b)
             else:
-                data = silenced(any_product, a, b, own and a.size > small)
-                if computed is not dtype:
-                    data = silenced(data.astype, dtype, copy=False)
+                data = multiply(a.astype(computed, copy=False), b.astype(computed, copy=False))
+            if computed is not dtype:
+                data = silenced(data.astype, dtype, copy=False)
         except ValueError:
             check("matmul", x1, x2)
             raise
@@ -91,7 +93,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         made._autograd = None
         return made
 
-    if same and plain:
+    if same and computed is dtype:
         described: Any = kernel
         described.small = Simple(dtype, 64 if computed.kind != "f" else SMALL)
     return kernel
@@ -120,8 +122,7 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         return None
     shape: tuple[int, ...] = ()
     if a.ndim == 2 == b.ndim:
-        least = LEAST if a.dtype.kind != "f" else LEAST_OF_ONE if min(inner, columns) > NARROW else LEAST_OF_NARROW
-        if a.size * columns < least:
+        if a.size * columns <= (MOST_OF_BLAS if a.dtype.kind == "f" else LEAST):
             return None
     elif b.ndim == 2 and a.flags.c_contiguous:  # one product of all rows
         made = large(a.reshape(-1, inner), b)
