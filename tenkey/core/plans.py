@@ -12,6 +12,7 @@ description, and no plan is made. Guarded by ``tests/core/compiled/test_plans.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..dispatch.registry import registry
 from .compiled.loading import extension
 from .device import CPU, base_word
 from .lift import weak_tensor
-from .storage import Storage
+from .storage import HostMemory, Storage
 from .tensor import Tensor, cpu_word, storage_of, version_of
 from .tensor_base import SLOT_NAMES
 from .word import DTYPE_MASK, DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK, WEAK_TRAIT, dtypes_of
@@ -47,9 +48,13 @@ _TABLE: Final = "table of plans"
 
 
 class Elementwise(Record, frozen=True):
-    """A pointwise kernel: ``call`` is a ufunc for operands of one dtype, or will be one when it has been compiled."""
+    """A pointwise kernel: ``call`` is a ufunc for operands of one dtype, or will be one when it has been compiled.
+
+    ``large(*arrays)`` computes more elements than the plan's limit.
+    """
 
     program: Any
+    large: Callable[..., Any] | None = None
 
 
 class Reduction(Record, frozen=True):
@@ -63,17 +68,25 @@ class Reduction(Record, frozen=True):
 
 
 class InPlace(Record, frozen=True):
-    """An in-place variant: ``program_of(key)`` is the program that computes it in one ufunc, or None."""
+    """An in-place variant: ``program_of(key)`` is the program that computes it in one ufunc, or None.
+
+    ``large(program, target, other)`` computes more elements than the plan's limit, and tells whether it did.
+    """
 
     program_of: Callable[[int], Any]
+    large: Callable[..., bool] | None = None
 
 
 class Simple(Record, frozen=True):
-    """A kernel that needs no loop: a view, a product of matrices, a selection; up to ``limit`` elements."""
+    """A kernel that needs no loop: a view, a product of matrices, a selection; up to ``limit`` elements.
+
+    ``large(*arrays)`` computes more.
+    """
 
     dtype: np.dtype | None  # None: that of the operand
     limit: int
     indexed: bool = False  # by arrays of ints or bools, whose dtype is among those of the call
+    large: Callable[..., Any] | None = None
 
 
 class Recorded(Record, frozen=True):
@@ -100,11 +113,13 @@ def refuse(waits: int = 0) -> Any:
 
 def new_plan(
     word: int, ufunc: np.ufunc | None, types: str, dtype: np.dtype, *, limit: int = SMALL, recipe: Any = None,
-    call: Any = None, zero: bytes | None = None, option: int = 0,
+    call: Any = None, zero: bytes | None = None, option: int = 0, large: Callable[..., Any] | None = None,
+    driver: Callable[[], Any] | None = None,
 ) -> Any:  # fmt: skip
     """Return a plan for a loop of a ufunc, or for what needs none."""
     limit = min(limit, SMALL, (_BYTES - 1) // dtype.itemsize)
-    return _core.handles.make_plan(_ELEMENTWISE, word, ufunc, types, dtype, limit, call, recipe, zero, option)
+    form = _ELEMENTWISE
+    return _core.handles.make_plan(form, word, ufunc, types, dtype, limit, call, recipe, zero, option, large, driver)
 
 
 def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
@@ -123,7 +138,7 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
         program = small.program_of(key)
         if program is None:
             return refuse()
-        small = Elementwise(program)
+        small = Elementwise(program, None if small.large is None else partial(small.large, program))
     recipe = None
     if recorded is not None:
         try:
@@ -141,7 +156,7 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
         types = "".join([dtype.char for dtype in (*program.signature, program.result)])
         made = new_plan(
             cpu_word(program.result) | bits, program.call, types, program.result, limit=program.limit - 1,
-            recipe=recipe, call=program.call,
+            recipe=recipe, call=program.call, large=small.large, driver=program.driver,
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     if isinstance(small, Reduction):
@@ -160,7 +175,9 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
         return refuse()
     if small.indexed and (recipe is not None or not any(dtype.char in "?il" for dtype in dtypes)):
         return refuse()
-    return new_plan(cpu_word(dtypes[0]) | bits, None, "", dtypes[0], limit=small.limit, recipe=recipe)
+    return new_plan(
+        cpu_word(dtypes[0]) | bits, None, "", dtypes[0], limit=small.limit, recipe=recipe, large=small.large
+    )
 
 
 def _source(source: str) -> int:
@@ -344,8 +361,11 @@ def install_recording(**given: Any) -> None:
         _core.recording.configure_recording(**given)
 
 
-def install_calls(quietly: Callable[..., Any]) -> None:
-    """Connect the core: called once by the CPU backend, which calls ufuncs without warnings by ``quietly``."""
+def install_calls(quietly: Callable[..., Any], allocate: Callable[..., Any], aligned: int, counted: int) -> None:
+    """Connect the core: called once by the CPU backend, which calls ufuncs without warnings by ``quietly``.
+
+    It allocates results by ``allocate``: with a cache line from ``aligned`` bytes on, and counted from ``counted``.
+    """
     if _core is None:
         return
     known = {dtype: cpu_word(dtype) for dtype in DTYPE_TRAIT if dtype.kind in "biufc"}
@@ -359,6 +379,7 @@ def install_calls(quietly: Callable[..., Any]) -> None:
         WEAK_TRAIT[float],
         WEAK_TRAIT[int],
     )
+    _core.large.configure(HostMemory, allocate, aligned, counted)
     _core.operations.configure(quietly, storage_of, known)
     _core.recording.configure(weak_tensor, version_of, CPU)
     _core.slots.configure(known)

@@ -20,7 +20,7 @@ from tenkey.core.compiled import loading, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "tenkey" / "core" / "compiled"
-NAMES = ("backward", "handles", "indexing", "natives", "operations", "recording", "reductions", "slots")
+NAMES = ("backward", "handles", "indexing", "large", "natives", "operations", "recording", "reductions", "slots")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="compiles with cc")
 needs_extension = pytest.mark.skipif(loading.extension is None, reason=f"the core is not loaded: {loading.reason}")
 

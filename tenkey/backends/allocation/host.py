@@ -209,10 +209,10 @@ def _end(nbytes: int, operator: str, give: Any, counts: Counts = _counts, ended:
         give()
 
 
-def allocate_like(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def allocate_like(a: np.ndarray, dtype: np.dtype, operator: str | None = None) -> np.ndarray:
     """Return memory for a result of an array's shape, whose axes are in the same order, as in NumPy."""
     if a.flags.c_contiguous or a.ndim < 2:
-        return allocate(a.shape, dtype)
+        return allocate(a.shape, dtype, operator)
     order, inverse = memory_order(a.strides)
     shape = a.shape
-    return allocate(tuple([shape[i] for i in order]), dtype).transpose(inverse)
+    return allocate(tuple([shape[i] for i in order]), dtype, operator).transpose(inverse)

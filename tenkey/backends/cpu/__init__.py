@@ -16,6 +16,7 @@ from ...dispatch.calling import codegen
 from ...dispatch.kernel import Handle
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
+from ..allocation.host import ALIGNED, COUNTED, allocate
 from .fp_warnings import quietly
 from .pool import get_num_threads, set_num_threads
 
@@ -26,7 +27,7 @@ def install(registry: Registry) -> None:
     """Subscribe the CPU backend to all operators, present and future."""
     registry.subscribe(_install_kernel)
     codegen.compilers.append(_compiled)
-    install_calls(quietly)
+    install_calls(quietly, allocate, ALIGNED, COUNTED)
 
 
 def _install_kernel(operator: Operator) -> list[Handle]:

@@ -60,7 +60,7 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
         return x
 
     described: Any = kernel
-    described.small = InPlace(lambda key: _plan(functional, key & _TRAITS, 2))
+    described.small = InPlace(lambda key: _plan(functional, key & _TRAITS, 2), _large)
     return kernel
 
 
@@ -81,6 +81,14 @@ def _plan(functional: Operator, bits: int, count: int) -> Program | None:
         return None
     program = program_of(functional.name, facet, compute, result)
     return program if isinstance(program.call, np.ufunc) else None
+
+
+def _large(program: Program, target: np.ndarray, other: np.ndarray) -> bool:
+    """Compute into a contiguous target, which shares no memory with the other operand; tell whether it was done."""
+    if target.size >= program.limit:
+        return compute_into(program, (target, other), target)
+    silenced(program.call, target, other, out=target)
+    return True
 
 
 def _fits(a: np.ndarray, target: np.ndarray) -> bool:

@@ -95,7 +95,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 
     if same and computed is dtype:
         described: Any = kernel
-        described.small = Simple(dtype, 64 if computed.kind != "f" else SMALL)
+        described.small = Simple(dtype, 64 if computed.kind != "f" else SMALL, large=multiply)
     return kernel
 
 

@@ -78,44 +78,52 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., Tensor]:
     """Return a kernel for operands that all have the compute dtype."""
-    word, name = cpu_word(program.result), operator.name
-
-    loops, signature, result = program.loops, program.signature, program.result
-    streamed = STREAMED // result.itemsize
+    word, compute = cpu_word(program.result), _of_arrays(operator, program)
 
     def general(*operands: Tensor) -> Tensor:
-        arrays = tuple([x._data for x in operands])
-        first = arrays[0]
+        return make_tensor(compute(*[x._data for x in operands]), word)
+
+    kernel: Any = small_kernel(form_of(program), "t" * count, operator, program, general)
+    kernel.small = Elementwise(program, compute)
+    return kernel  # type: ignore[no-any-return]
+
+
+def _of_arrays(operator: Operator, program: Program) -> Callable[..., np.ndarray]:
+    """Return the function that computes a program of one or two arrays of its dtypes, of any size."""
+    loops, signature, result, name = program.loops, program.signature, program.result, operator.name
+    limit, streamed = program.limit, STREAMED // program.result.itemsize
+
+    def compute(*arrays: np.ndarray) -> np.ndarray:
+        whole, other = arrays[0], arrays[-1]
+        if not whole.ndim:
+            whole, other = other, whole
         loop = loops.get(signature)
         # Every step of Python costs 1 us here, because large arrays displace its code from the cache.
         if (
             loop is not None
-            and first.size < streamed
-            and first.flags.c_contiguous
-            and (count == 1 or (arrays[1].flags.c_contiguous and arrays[1].shape == first.shape))
+            and limit <= whole.size < streamed
+            and whole.flags.c_contiguous
+            and (not other.ndim or other is whole or (other.flags.c_contiguous and other.shape == whole.shape))
         ):
-            out = allocate(first.shape, result, name)
+            out = allocate(whole.shape, result, name)
             if not loop.run((*arrays, out)):
-                return make_tensor(out, word)
+                return out
         shape = common_shape(name, arrays)
-        if not is_large(program, shape):  # repeated along one axis, joined along another
-            data = np.asarray(silenced(program.call, *arrays))
-            return make_tensor(data if data.dtype is result else data.astype(result), word)
-        return make_tensor(large(program, arrays, shape), word)
+        if is_large(program, shape):
+            return large(program, arrays, shape, name)
+        data = np.asarray(silenced(program.call, *arrays))  # repeated along one axis, joined along another
+        return data if data.dtype is result else data.astype(result)
 
-    kernel: Any = small_kernel(form_of(program), "t" * count, operator, program, general)
-    kernel.small = Elementwise(program)
-    return kernel  # type: ignore[no-any-return]
+    return compute
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a kernel for a tensor and a Python scalar, which is converted once and then remembered."""
     word = cpu_word(program.result)
-    name, dtype = operator.name, program.dtype
+    name, dtype, compute = operator.name, program.dtype, _of_arrays(operator, program)
     # By the identity of a scalar's tensor: the function to call, the converted scalar, and the tensor to keep it alive;
     # None in place of a function leaves the call to ``general``.
     converted: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
-    loops, signature, streamed = program.loops, program.signature, STREAMED // program.result.itemsize
     is_power = program.call is np.power and dtype.kind in "fc"
 
     def convert(weak: Tensor) -> np.ndarray:
@@ -142,12 +150,8 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         whole = a if x2._word & WEAK_MASK else b
         if is_power and whole is a and b == 2 and dtype.kind == "f" and a.size >= program.limit:
             return operator.registry.find("tk::square").cache[cpu_word(dtype)](x1)  # type: ignore[no-any-return]
-        if not is_power and program.limit <= whole.size < streamed and whole.flags.c_contiguous:
-            loop = loops.get(signature)
-            if loop is not None:  # as in ``_uniform``, where every step of Python counts
-                out = allocate(whole.shape, program.result, name)
-                if not loop.run((a, b, out)):
-                    return make_tensor(out, word)
+        if not is_power and whole.size >= program.limit:
+            return make_tensor(compute(a, b), word)
         special = power_program(dtype, float(b)) if is_power and dtype.kind == "f" and x2._word & WEAK_MASK else None
         if special is not None:
             if a.size >= special.limit:
@@ -162,7 +166,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
 
     kernel: Any = small_kernel("weak", "tt", operator, program, general, converted=converted)
     if not is_power:  # which chooses a function by the exponent
-        kernel.small = Elementwise(program)
+        kernel.small = Elementwise(program, compute)
     return kernel  # type: ignore[no-any-return]
 
 
@@ -317,14 +321,16 @@ def _overlap(arrays: Sequence[np.ndarray], out: np.ndarray) -> bool:
     return False
 
 
-def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
+def large(
+    program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...], name: str | None = None
+) -> np.ndarray:
     """Run a program over many elements, on several threads."""
     dtypes_ = tuple([a.dtype for a in arrays])
     loop = program.loop(dtypes_)
     if loop is None and prod(shape) <= _PART:
         data = np.asarray(silenced(program.call, *_of_signature(program, arrays)))
         return data if data.dtype == program.result else data.astype(program.result)
-    out = _allocated(arrays, shape, program.result)
+    out = _allocated(arrays, shape, program.result, name)
     if loop is not None:
         if not all(a.flags.c_contiguous and (a.shape == shape or not a.ndim) for a in arrays):
             rows = program.loop_of_rows(dtypes_, out)
@@ -354,12 +360,12 @@ def _along(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     return copied(a)
 
 
-def _allocated(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def _allocated(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype: np.dtype, name: str | None) -> np.ndarray:
     """Return memory for a result whose axes are in the order of those of the first whole operand, as in NumPy."""
     for a in arrays:
         if a.shape == shape:
-            return allocate_like(a, dtype)
-    return allocate(shape, dtype)
+            return allocate_like(a, dtype, name)
+    return allocate(shape, dtype, name)
 
 
 def assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:

@@ -289,7 +289,7 @@ cdef class Recipe:
 
 cdef class Plan:
     cdef unsigned long long key
-    cdef object word, call, zero
+    cdef object word, call, zero, large, source, name
     cdef Recipe recipe
     cdef cnp.dtype dtype
     cdef int number, kind, option, type
@@ -297,6 +297,9 @@ cdef class Plan:
     cdef cnp.PyUFuncGenericFunction loop
     cdef void* context
     cdef long waits
+    cdef long long driver, pool, inner, data, widths, chunk, threads_from
+    cdef Py_ssize_t least, most
+    cdef bint whole_vectors
 
 cdef inline cnp.ndarray native(Handle x):
     """Return the array of a CPU tensor, or None. Compare its dtype with that of the plan before a loop runs."""

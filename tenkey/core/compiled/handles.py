@@ -198,12 +198,14 @@ def refusal(waits: cython.long) -> Plan:
 
 
 def make_plan(
-    kind, word, source, types, dtype: cnp.dtype, limit, call=None, recipe: Recipe = None, zero=None, option=0
-):
+    kind, word, source, types, dtype: cnp.dtype, limit, call=None, recipe: Recipe = None, zero=None, option=0,
+    large=None, source_of_driver=None
+):  # fmt: skip
     """Return a plan.
 
     ``source`` is the ufunc whose inner loop for ``types`` (characters of dtypes, operands first) computes, or None;
-    ``call`` computes the layouts that the loop does not.
+    ``call`` computes the layouts that the loop does not, and ``large`` more elements than the limit
+    (Note [Large calls in the core]).
     """
     plan: Plan = Plan()
     plan.kind = kind
@@ -217,6 +219,8 @@ def make_plan(
     plan.call = call
     plan.recipe = recipe
     plan.zero = zero
+    plan.large = large
+    plan.source = source_of_driver
     plan.option = option
     if source is not None:
         if not isinstance(source, np.ufunc):

@@ -36,6 +36,7 @@ class Extension(Record, frozen=True):
     backward: Any
     handles: Any
     indexing: Any
+    large: Any
     natives: Any
     operations: Any
     recording: Any

@@ -20,5 +20,3 @@ cdef bint may_change(Handle x) except -1
 
 cdef extern from "numpy/arrayobject.h":
     object new_scalar "PyArray_Scalar" (void* data, cnp.dtype dtype, object base)
-    object new_from_descr "PyArray_NewFromDescr" (
-        type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* dims, cnp.npy_intp* strides, void* data, int flags, void* x)

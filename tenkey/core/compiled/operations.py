@@ -31,6 +31,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     word_of,
     wrapped,
 )
+from cython.cimports.tenkey.core.compiled.large import compute, compute_into, fits, new_from_descr
 from cython.cimports.tenkey.core.compiled.recording import record
 
 cnp.import_array()
@@ -208,6 +209,31 @@ def called(plan: Plan, a, b) -> cnp.ndarray:
 
 
 @cython.cfunc
+def number_array(plan: Plan, number) -> cnp.ndarray:
+    """Return a Python number as an array of the dtype of the loop, or None if that is not possible without a loss."""
+    room: cython.double[2]
+    if plan.loop == cython.NULL or not is_number(number) or not store_number(plan, number, room):
+        return None
+    made: cnp.ndarray = empty(cnp.PyArray_DescrFromType(plan.type), 0, cython.NULL)
+    memcpy(cnp.PyArray_BYTES(made), room, plan.size)
+    return made
+
+
+@cython.cfunc
+def large_pair(plan: Plan, x, y, a, b) -> cnp.ndarray:
+    """Return the array of an elementwise result beyond the limit; the array of a number is None."""
+    if plan.large is None:
+        return None
+    if a is None:
+        a = number_array(plan, x)
+    if b is None:
+        b = number_array(plan, y)
+    if a is None or b is None or not fits(a, plan) or not fits(b, plan):
+        return None
+    return compute(plan, a, b)
+
+
+@cython.cfunc
 def result_of(kind: type, plan: Plan, data: cnp.ndarray, operands: tuple):
     """Return a result and record it; for a 0-d one of arrays NumPy's scalar (Note [Scalars and 0-d arrays])."""
     if kind is ARRAY and plan.recipe is None and cnp.PyArray_NDIM(data) == 0:
@@ -232,13 +258,17 @@ def unary(table: Table, kind: type, x, missed: cython.p_ulonglong):
         return None
     missed[0] = NO_WORD
     a: cnp.ndarray = native(cython.cast(Handle, x))
-    if a is None or cnp.PyArray_SIZE(a) > plan.limit:
+    if a is None:
         return None
     step: cython.Py_ssize_t = -1
     if plan.loop != cython.NULL:
         step = step_of(a, plan)
     out: cnp.ndarray
-    if step < 0:
+    if cnp.PyArray_SIZE(a) > plan.limit:
+        out = compute(plan, a, None) if fits(a, plan) else None
+        if out is None:
+            return None
+    elif step < 0:
         out = called(plan, a, None)
         if out is None:
             return None
@@ -308,8 +338,10 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
         c2 = cnp.PyArray_SIZE(b)
         s2 = step_of(b, plan)
         s2 = 0 if s2 > 0 and cnp.PyArray_NDIM(b) == 0 else s2
-    if c1 > plan.limit or c2 > plan.limit or (a is None and b is None):
+    if a is None and b is None:
         return None
+    if c1 > plan.limit or c2 > plan.limit:
+        return large_pair(plan, x, y, a, b)
     if plan.loop == cython.NULL:
         s1 = -1
     shaped: cnp.ndarray = a if a is not None else b
@@ -331,7 +363,7 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
         else:
             s1 = -1
         if s1 < 0 or s2 < 0:
-            return called(plan, a, b) if c1 * c2 <= plan.limit else None
+            return called(plan, a, b) if c1 * c2 <= plan.limit else large_pair(plan, x, y, a, b)
         p1, p2 = cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(b)
     out: cnp.ndarray = new_like(plan, shaped)
     try:
@@ -373,8 +405,10 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
         return False
     missed[0] = NO_WORD
     a: cnp.ndarray = native(x)
-    if a is None or cnp.PyArray_SIZE(a) > plan.limit or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
+    if a is None or not cnp.PyArray_ISWRITEABLE(a) or not may_change(x):
         return False
+    if cnp.PyArray_SIZE(a) > plan.limit:
+        return large_update(plan, x, y, a)
     s1: cython.Py_ssize_t = step_of(a, plan)
     s2: cython.Py_ssize_t = 0
     p2: cython.p_char
@@ -399,6 +433,44 @@ def update(table: Table, x: Handle, y, missed: cython.p_ulonglong) -> cython.bin
     run(plan, cnp.PyArray_SIZE(a), cnp.PyArray_BYTES(a), s1, p2, s2, cnp.PyArray_BYTES(a), s1)
     changed(x)
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def large_update(plan: Plan, x: Handle, y, a: cnp.ndarray) -> cython.bint:
+    """Carry out ``x += y`` and its like beyond the limit; return False where nothing was done."""
+    if plan.large is None or not fits(a, plan) or not cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_C_CONTIGUOUS:
+        return False
+    b: cnp.ndarray = native(cython.cast(Handle, y)) if isinstance(y, Handle) else number_array(plan, y)
+    if b is None or not fits(b, plan) or (cnp.PyArray_NDIM(b) != 0 and not same_shape(a, b)) or may_meet(a, b):
+        return False
+    try:
+        if not compute_into(plan, a, b):
+            return False
+    except REFUSED:  # before anything is computed
+        return False
+    except BaseException:  # an interrupt, perhaps after it
+        changed(x)
+        raise
+    changed(x)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def may_meet(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether a contiguous array and another one may share memory: strides of that may be negative."""
+    first: cython.p_char = cnp.PyArray_BYTES(b)
+    last: cython.p_char = first + cnp.PyArray_ITEMSIZE(b)
+    k: cython.int
+    way: cython.Py_ssize_t
+    for k in range(cnp.PyArray_NDIM(b)):
+        way = (cnp.PyArray_DIMS(b)[k] - 1) * cnp.PyArray_STRIDES(b)[k]
+        if way < 0:
+            first += way
+        else:
+            last += way
+    return first < cnp.PyArray_BYTES(a) + cnp.PyArray_NBYTES(a) and cnp.PyArray_BYTES(a) < last
 
 
 @cython.cfunc
@@ -516,14 +588,15 @@ def product(table: Table, kind: type, x, y, missed: cython.p_ulonglong):
     b: cnp.ndarray = native(cython.cast(Handle, y))
     if a is None or b is None or cnp.PyArray_NDIM(a) != 2 or cnp.PyArray_NDIM(b) != 2:
         return None
-    if cnp.PyArray_DIMS(a)[1] != cnp.PyArray_DIMS(b)[0] or cnp.PyArray_SIZE(a) > plan.limit:
+    if cnp.PyArray_DIMS(a)[1] != cnp.PyArray_DIMS(b)[0] or not fits(a, plan) or not fits(b, plan):
         return None
-    if cnp.PyArray_SIZE(b) > plan.limit or cnp.PyArray_TYPE(a) != plan.type or cnp.PyArray_TYPE(b) != plan.type:
-        return None
-    try:
-        data = QUIETLY(a.dot, b)
-    except REFUSED:
-        return None
+    if cnp.PyArray_SIZE(a) > plan.limit or cnp.PyArray_SIZE(b) > plan.limit:
+        data = compute(plan, a, b)
+    else:
+        try:
+            data = QUIETLY(a.dot, b)
+        except REFUSED:
+            return None
     if type(data) is not NDARRAY:
         return None
     result: Handle = wrapped(kind, data, plan.word, None)

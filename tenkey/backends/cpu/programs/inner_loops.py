@@ -36,10 +36,14 @@ class _Program(Protocol):
 
 
 class WorkLoop(NamedTuple):
-    """An inner loop, and the driver that runs it: ``run(arrays)``, the result last, returns 1 if it declines."""
+    """An inner loop, and the driver that runs it: ``run(arrays)``, the result last, returns 1 if it declines.
+
+    ``driver`` has the address of the driver and its arguments before the arrays.
+    """
 
     address: int
     run: Callable[[tuple[np.ndarray, ...]], int]
+    driver: tuple[int, ...]
 
 
 def find_loop(program: _Program, dtypes: tuple[np.dtype, ...]) -> WorkLoop | None:
@@ -89,8 +93,8 @@ def _light(loop: Loop, inputs: tuple[np.dtype, ...], result: np.dtype, limit: in
 
 
 def _driven(loop: Loop, inputs: tuple[np.dtype, ...], result: np.dtype, chunk: int, limit: int) -> WorkLoop:
-    run = partial(kernel(elementwise), STATE, *loop, widths_of(inputs, (result,)), chunk, limit)
-    return WorkLoop(loop.address, run)
+    given = (STATE, *loop, widths_of(inputs, (result,)), chunk, limit)
+    return WorkLoop(loop.address, partial(kernel(elementwise), *given), (address_of(elementwise), *given))
 
 
 def cast_statics(given: np.dtype, wanted: np.dtype) -> dict[str, Any]:

@@ -30,7 +30,7 @@ import numpy as np
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import Expression
 from ....ops.scalar.traversal import operations
-from ..thresholds import LARGE, LIGHT_LIMIT_BYTES
+from ..thresholds import LARGE, LIGHT_LIMIT_BYTES, STREAMED
 from .by_numpy import BY_ELEMENT, LIGHT, is_left_to_numpy, is_slow, numpy_function, single_ufunc, whole_power
 from .compiled_ufuncs import as_ufunc
 from .inner_loops import WorkLoop, find_loop, find_own_loop
@@ -138,6 +138,13 @@ class Program:
         if key not in self.loops:
             self.loops[key] = None if self.loop(dtypes) is None else find_own_loop(self, dtypes, stream)
         return self.loops[key]
+
+    def driver(self) -> tuple[Any, ...] | None:
+        """Return what the core needs to run the loop, if there is one: Note [Large calls in the core]."""
+        loop = self.loops.get(self.signature)
+        if loop is None:
+            return None
+        return (*loop.driver, self.limit, STREAMED // self.result.itemsize, self.left_to_numpy, self.name)
 
     def count(self, size: int) -> None:
         """Count a small call of a program that has no ufunc, or a slow one; after many, or a longer one, compile it."""

@@ -1,0 +1,186 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=False
+# cython: auto_pickle=False, cdivision=True
+"""Compute elementwise operations on more elements than a plan's limit.
+
+Note [Large calls in the core]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Large operands displace Python's code from the caches: the few steps that allocate a result and call the driver of
+compiled loops then take 30 us in Python, as long as the addition of 2^17 numbers, and 2 here. So the backend tells the
+plan where its driver and its loop are, once they are compiled: ``plan.source()`` returns
+
+    the addresses of the driver, the pool, the loop and its data; the widths of the elements, the chunk and the limit of
+    the driver; the least number of elements for it, and the first that is too large; whether rows that are no whole
+    vectors are left to the backend; the operator's name
+
+or None. The driver takes a tuple of arrays, reads their fields without the GIL, and returns 0, or 1 if it has done
+nothing. All other calls go to ``plan.large``, a function in Python. Guarded by ``tests/core/compiled/test_large.py``.
+"""
+
+import cython
+import numpy as np
+from cython.cimports import numpy as cnp
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.tenkey.core.compiled.handles import NDARRAY, Plan
+
+cnp.import_array()
+
+LINE: cython.Py_ssize_t = 64
+ALIGNED: cython.Py_ssize_t = 1 << 16  # bytes from which a result begins with a cache line
+COUNTED: cython.Py_ssize_t = 1 << 20  # bytes from which the backend counts a result
+REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError, MemoryError))
+UINT8 = cython.declare(object, np.dtype(np.uint8))
+HOST_MEMORY = cython.declare(type, None)
+ALLOCATE = cython.declare(object, None)
+
+
+def configure(host_memory, allocate, aligned, counted):
+    """Receive the class of the memory of results, the function that allocates them, and the sizes where it differs."""
+    global HOST_MEMORY, ALLOCATE, ALIGNED, COUNTED
+    HOST_MEMORY, ALLOCATE, ALIGNED, COUNTED = host_memory, allocate, aligned, counted
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def fits(a: cnp.ndarray, plan: Plan) -> cython.bint:
+    """Return whether the backend takes an array as it is."""
+    return cnp.PyArray_TYPE(a) == plan.type and cnp.PyArray_ISBEHAVED_RO(a)
+
+
+@cython.cfunc
+def compute(plan: Plan, a, b) -> cnp.ndarray:
+    """Return what the backend computes of one or two arrays that fit; None where it refuses."""
+    if plan.large is None:
+        return None
+    out: cnp.ndarray = None
+    if plan.driver != 0:
+        out = driven(plan, a, b)
+        if out is not None:
+            return out
+    try:
+        data = plan.large(a) if b is None else plan.large(a, b)
+        if type(data) is NDARRAY:
+            out = data
+            learn(plan)
+    except REFUSED:  # the call in Python explains it
+        return None
+    return out if out is not None and cnp.PyArray_TYPE(out) == plan.dtype.type_num else None
+
+
+@cython.cfunc
+def learn(plan: Plan):
+    """Ask the backend, once, for the driver of a plan."""
+    if plan.source is None:
+        return
+    source, plan.source = plan.source, None
+    found = source()
+    if found is not None:
+        (driver, plan.pool, plan.inner, plan.data, plan.widths, plan.chunk, plan.threads_from, plan.least, plan.most,
+         plan.whole_vectors, plan.name) = found  # fmt: skip
+        plan.driver = driver
+
+
+@cython.cfunc
+def driven(plan: Plan, a: cnp.ndarray, b) -> cnp.ndarray:
+    """Return the result of contiguous arrays, which may be repeated; None where the backend has to look."""
+    if not cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_C_CONTIGUOUS:
+        return None
+    if b is not None and not cnp.PyArray_FLAGS(cython.cast(cnp.ndarray, b)) & cnp.NPY_ARRAY_C_CONTIGUOUS:
+        return None
+    dims: cnp.npy_intp[64]
+    n: cython.int = cnp.PyArray_NDIM(a)
+    if b is not None and cnp.PyArray_NDIM(cython.cast(cnp.ndarray, b)) > n:
+        n = cnp.PyArray_NDIM(cython.cast(cnp.ndarray, b))
+    if n > 64:
+        return None
+    total: cython.Py_ssize_t = 1
+    k: cython.int
+    for k in range(n):
+        d: cython.Py_ssize_t = length(a, n - k)
+        other: cython.Py_ssize_t = d if b is None else length(cython.cast(cnp.ndarray, b), n - k)
+        if d != other and d != 1:
+            if other != 1:
+                return None
+        elif d != other:
+            d = other
+        if d <= 0 or d >= plan.most or total * d >= plan.most:
+            return None
+        dims[k] = d
+        total *= d
+    if total < plan.least:
+        return None
+    if plan.whole_vectors and not (is_whole(a, total) and (b is None or is_whole(cython.cast(cnp.ndarray, b), total))):
+        if dims[n - 1] * plan.result_size % LINE != 0:
+            return None
+    out: cnp.ndarray = memory_of(plan, n, dims, total)
+    if out is None:
+        return None
+    return out if run(plan, (a, out) if b is None else (a, b, out)) else None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def length(a: cnp.ndarray, place: cython.int) -> cython.Py_ssize_t:
+    """Return the length of an axis, counted from 1 for the last."""
+    n: cython.int = cnp.PyArray_NDIM(a)
+    return cnp.PyArray_DIMS(a)[n - place] if place <= n else 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_whole(a: cnp.ndarray, total: cython.Py_ssize_t) -> cython.bint:
+    """Return whether an operand has an element for each of the result, or one for all."""
+    return cnp.PyArray_SIZE(a) == total or cnp.PyArray_SIZE(a) == 1
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run(plan: Plan, operands: tuple) -> cython.bint:
+    """Run the driver; return whether it has computed the result."""
+    refused: cython.longlong
+    arrays: cython.p_void = cython.cast(cython.p_void, operands)
+    driver, pool, inner, data = plan.driver, plan.pool, plan.inner, plan.data
+    widths, chunk, threads_from = plan.widths, plan.chunk, plan.threads_from
+    with cython.nogil:
+        refused = drive(driver, pool, inner, data, widths, chunk, threads_from, arrays)
+    return refused == 0
+
+
+@cython.cfunc
+def memory_of(plan: Plan, n: cython.int, dims: cython.pointer(cnp.npy_intp), total: cython.Py_ssize_t) -> cnp.ndarray:
+    """Return a new array in C order for a result, as the backend allocates it; None where that fails."""
+    nbytes: cython.Py_ssize_t = total * plan.result_size
+    if nbytes >= COUNTED:
+        try:
+            return ALLOCATE(tuple([dims[k] for k in range(n)]), plan.dtype, plan.name)
+        except MemoryError:
+            return None
+    no = cython.NULL
+    if nbytes < ALIGNED:
+        Py_INCREF(plan.dtype)  # PyArray_NewFromDescr steals the reference
+        return new_from_descr(NDARRAY, plan.dtype, n, dims, no, no, 0, no)
+    room: cnp.npy_intp = nbytes + LINE
+    Py_INCREF(UINT8)
+    memory: cnp.ndarray = new_from_descr(HOST_MEMORY, UINT8, 1, cython.address(room), no, no, 0, no)
+    start: cython.p_char = cnp.PyArray_BYTES(memory)
+    start += (LINE - cython.cast(cython.size_t, start) % LINE) % LINE
+    Py_INCREF(plan.dtype)
+    out: cnp.ndarray = new_from_descr(NDARRAY, plan.dtype, n, dims, no, start, cnp.NPY_ARRAY_CARRAY, no)
+    cnp.set_array_base(out, memory)
+    return out
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def compute_into(plan: Plan, a: cnp.ndarray, b) -> cython.bint:
+    """Compute into the first array, which is contiguous; ``b`` has its shape or one element, and its own memory."""
+    if plan.large is None:
+        return False
+    size: cython.Py_ssize_t = cnp.PyArray_SIZE(a)
+    if plan.driver != 0 and plan.least <= size:
+        return run(plan, (a, b, a))
+    done: cython.bint = plan.large(a, b)
+    if done:
+        learn(plan)
+    return done
