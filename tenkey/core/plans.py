@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 SMALL: Final = 1 << 12
-"""The number of elements above which kernels take as long as the way to them."""
+"""The number of elements above which most kernels take as long as the way to them."""
 _BYTES: Final = 1 << 16  # results from here on are allocated by the backend
 _WAITS: Final = 64  # calls after which a program may have been compiled
 _PLANNED: Final = base_word("cpu") | DTYPE_MASK | WEAK_MASK | REQUIRES_GRAD
@@ -117,7 +117,7 @@ def new_plan(
     driver: Callable[[], Any] | None = None,
 ) -> Any:  # fmt: skip
     """Return a plan for a loop of a ufunc, or for what needs none."""
-    limit = min(limit, SMALL, (_BYTES - 1) // dtype.itemsize)
+    limit = min(limit, (_BYTES - 1) // dtype.itemsize)
     form = _ELEMENTWISE
     return _core.handles.make_plan(form, word, ufunc, types, dtype, limit, call, recipe, zero, option, large, driver)
 
@@ -134,6 +134,7 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
     small: Any = getattr(kernel if recorded is None else recorded.inner, "small", None)
     if small is None:
         return refuse()
+    in_place = isinstance(small, InPlace)
     if isinstance(small, InPlace):
         program = small.program_of(key)
         if program is None:
@@ -156,7 +157,7 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
         types = "".join([dtype.char for dtype in (*program.signature, program.result)])
         made = new_plan(
             cpu_word(program.result) | bits, program.call, types, program.result, limit=program.limit - 1,
-            recipe=recipe, call=program.call, large=small.large, driver=program.driver,
+            recipe=recipe, call=program.call, large=small.large, driver=partial(program.driver, in_place=in_place),
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     if isinstance(small, Reduction):
@@ -166,8 +167,8 @@ def plan_of(operator: Operator, key: int, *, of_arrays: bool = False) -> Any:
             return refuse()
         zero = None if small.identity is None else _start(small.ufunc, small.identity, dtype)
         made = new_plan(
-            cpu_word(dtype) | bits, small.ufunc, dtype.char * 3, dtype, limit=small.limit, recipe=recipe, zero=zero,
-            option=0 if of_arrays and small.option == SUM and recorded is None else small.option,
+            cpu_word(dtype) | bits, small.ufunc, dtype.char * 3, dtype, limit=min(small.limit, SMALL), recipe=recipe,
+            zero=zero, option=0 if of_arrays and small.option == SUM and recorded is None else small.option,
         )  # fmt: skip
         return made if made is not None and _core.handles.has_loop(made) else refuse()
     dtypes = dtypes_of(key & DTYPE_MASK) if small.dtype is None else (small.dtype,)

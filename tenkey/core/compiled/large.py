@@ -68,11 +68,8 @@ def compute(plan: Plan, a, b) -> cnp.ndarray:
 
 @cython.cfunc
 def learn(plan: Plan):
-    """Ask the backend, once, for the driver of a plan."""
-    if plan.source is None:
-        return
-    source, plan.source = plan.source, None
-    found = source()
+    """Ask the backend for the driver of a plan, until there is one."""
+    found = None if plan.source is None or plan.driver != 0 else plan.source()
     if found is not None:
         (driver, plan.pool, plan.inner, plan.data, plan.widths, plan.chunk, plan.threads_from, plan.least, plan.most,
          plan.whole_vectors, plan.name) = found  # fmt: skip
