@@ -50,7 +50,7 @@ _TABLE: Final = "table of plans"
 class Elementwise(Record, frozen=True):
     """A pointwise kernel: ``call`` is a ufunc for operands of one dtype, or will be one when it has been compiled.
 
-    ``large(*arrays)`` computes more elements than the plan's limit.
+    ``large(*arrays)`` computes more elements than the plan's limit, or returns None: the kernel computes.
     """
 
     program: Any

@@ -84,7 +84,7 @@ def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., 
         return make_tensor(compute(*[x._data for x in operands]), word)
 
     kernel: Any = small_kernel(form_of(program), "t" * count, operator, program, general)
-    kernel.small = Elementwise(program, compute)
+    kernel.small = Elementwise(program, _beyond(program, compute))
     return kernel  # type: ignore[no-any-return]
 
 
@@ -115,6 +115,12 @@ def _of_arrays(operator: Operator, program: Program) -> Callable[..., np.ndarray
         return data if data.dtype is result else data.astype(result)
 
     return compute
+
+
+def _beyond(program: Program, compute: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
+    """Return a function for operands that are large; other calls it leaves to the kernel, by returning None."""
+    limit = program.limit
+    return lambda *arrays: compute(*arrays) if max([a.size for a in arrays]) >= limit else None
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -166,7 +172,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
 
     kernel: Any = small_kernel("weak", "tt", operator, program, general, converted=converted)
     if not is_power:  # which chooses a function by the exponent
-        kernel.small = Elementwise(program, compute)
+        kernel.small = Elementwise(program, _beyond(program, compute))
     return kernel  # type: ignore[no-any-return]
 
 

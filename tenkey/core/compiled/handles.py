@@ -10,8 +10,8 @@ of the result, NumPy's inner loop or the address of our own, and the recipe of t
 plans of one operator for one class, by the union of the arguments' words. A call in Python that finds no plan has one
 made afterwards (``learn``, in :mod:`tenkey.core.plans`), and a registration erases them (``Operator.watchers``).
 
-The core only computes what a plan covers. Active modes and transforms, subclasses, other devices, large arrays, unusual
-layouts and every error fall back to Python (``Table.general``), which stays the reference: results have the same bits
+The core only computes what a plan covers. Active modes and transforms, subclasses, other devices, unusual layouts and
+every error fall back to Python (``Table.general``), which stays the reference: results have the same bits
 either way. ``tk.dispatch.explain`` says whether a plan serves a call.
 
 The modules of this folder are written in Cython's pure Python mode: Cython counts references and propagates errors. Two
@@ -116,7 +116,7 @@ def slot_at(kind: type, name: str) -> cython.Py_ssize_t:
 @cython.final
 @cython.cclass
 class Plan:
-    """How to compute a call for one union of dispatch words. Immutable once it is in a table."""
+    """How to compute a call for one union of dispatch words. Only its driver comes later."""
 
     def __cinit__(self):
         self.loop = cython.NULL

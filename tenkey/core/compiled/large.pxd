@@ -3,6 +3,7 @@ cimport numpy as cnp
 from tenkey.core.compiled.handles cimport Plan
 
 cdef cnp.ndarray compute(Plan plan, a, b)
+cdef cnp.ndarray driven(Plan plan, cnp.ndarray a, b)
 cdef bint compute_into(Plan plan, cnp.ndarray a, b) except -1
 cdef bint fits(cnp.ndarray a, Plan plan) noexcept
 

@@ -12,8 +12,11 @@ plan where its driver and its loop are, once they are compiled: ``plan.source()`
     the driver; the least number of elements for it, and the first that is too large; whether rows that are no whole
     vectors are left to the backend; the operator's name
 
-or None. The driver takes a tuple of arrays, reads their fields without the GIL, and returns 0, or 1 if it has done
-nothing. All other calls go to ``plan.large``, a function in Python. Guarded by ``tests/core/compiled/test_large.py``.
+or None, and is asked again in the next call. The driver takes a tuple of arrays, reads their fields without the GIL,
+and returns 0, or 1 if it has done nothing. All other calls go to ``plan.large``, a function in Python, which returns
+None for what it leaves to the kernel. Other errors than of memory are not caught: the handler of a signal may have
+raised them, after the computation.
+Guarded by ``tests/core/compiled/test_large.py``.
 """
 
 import cython
@@ -24,10 +27,9 @@ from cython.cimports.tenkey.core.compiled.handles import NDARRAY, Plan
 
 cnp.import_array()
 
-LINE: cython.Py_ssize_t = 64
-ALIGNED: cython.Py_ssize_t = 1 << 16  # bytes from which a result begins with a cache line
-COUNTED: cython.Py_ssize_t = 1 << 20  # bytes from which the backend counts a result
-REFUSED = cython.declare(tuple, (ValueError, TypeError, RuntimeError, OverflowError, IndexError, MemoryError))
+LINE = cython.declare(cython.Py_ssize_t, 64)
+ALIGNED = cython.declare(cython.Py_ssize_t, 1 << 16)  # bytes from which a result begins with a cache line
+COUNTED = cython.declare(cython.Py_ssize_t, 1 << 20)  # bytes from which the backend counts a result
 UINT8 = cython.declare(object, np.dtype(np.uint8))
 HOST_MEMORY = cython.declare(type, None)
 ALLOCATE = cython.declare(object, None)
@@ -51,25 +53,21 @@ def compute(plan: Plan, a, b) -> cnp.ndarray:
     """Return what the backend computes of one or two arrays that fit; None where it refuses."""
     if plan.large is None:
         return None
-    out: cnp.ndarray = None
-    if plan.driver != 0:
-        out = driven(plan, a, b)
-        if out is not None:
-            return out
-    try:
-        data = plan.large(a) if b is None else plan.large(a, b)
+    out: cnp.ndarray = driven(plan, a, b)
+    if out is None:
+        try:
+            data = plan.large(a) if b is None else plan.large(a, b)
+        except MemoryError:  # the call in Python explains it
+            return None
         if type(data) is NDARRAY:
             out = data
-            learn(plan)
-    except REFUSED:  # the call in Python explains it
-        return None
     return out if out is not None and cnp.PyArray_TYPE(out) == plan.dtype.type_num else None
 
 
 @cython.cfunc
 def learn(plan: Plan):
     """Ask the backend for the driver of a plan, until there is one."""
-    found = None if plan.source is None or plan.driver != 0 else plan.source()
+    found = None if plan.source is None else plan.source()
     if found is not None:
         (driver, plan.pool, plan.inner, plan.data, plan.widths, plan.chunk, plan.threads_from, plan.least, plan.most,
          plan.whole_vectors, plan.name) = found  # fmt: skip
@@ -79,6 +77,10 @@ def learn(plan: Plan):
 @cython.cfunc
 def driven(plan: Plan, a: cnp.ndarray, b) -> cnp.ndarray:
     """Return the result of contiguous arrays, which may be repeated; None where the backend has to look."""
+    if plan.driver == 0:
+        learn(plan)
+        if plan.driver == 0:
+            return None
     if not cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_C_CONTIGUOUS:
         return None
     if b is not None and not cnp.PyArray_FLAGS(cython.cast(cnp.ndarray, b)) & cnp.NPY_ARRAY_C_CONTIGUOUS:
@@ -174,10 +176,8 @@ def compute_into(plan: Plan, a: cnp.ndarray, b) -> cython.bint:
     """Compute into the first array, which is contiguous; ``b`` has its shape or one element, and its own memory."""
     if plan.large is None:
         return False
-    size: cython.Py_ssize_t = cnp.PyArray_SIZE(a)
-    if plan.driver != 0 and plan.least <= size:
-        return run(plan, (a, b, a))
-    done: cython.bint = plan.large(a, b)
-    if done:
+    if plan.driver == 0:
         learn(plan)
-    return done
+    if plan.driver != 0 and plan.least <= cnp.PyArray_SIZE(a) and run(plan, (a, b, a)):
+        return True
+    return plan.large(a, b)

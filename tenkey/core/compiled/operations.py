@@ -31,7 +31,7 @@ from cython.cimports.tenkey.core.compiled.handles import (
     word_of,
     wrapped,
 )
-from cython.cimports.tenkey.core.compiled.large import compute, compute_into, fits, new_from_descr
+from cython.cimports.tenkey.core.compiled.large import compute, compute_into, driven, fits, new_from_descr
 from cython.cimports.tenkey.core.compiled.recording import record
 
 cnp.import_array()
@@ -228,9 +228,23 @@ def large_pair(plan: Plan, x, y, a, b) -> cnp.ndarray:
         a = number_array(plan, x)
     if b is None:
         b = number_array(plan, y)
-    if a is None or b is None or not fits(a, plan) or not fits(b, plan):
-        return None
+    if a is None or b is None or not fits(a, plan) or not fits(b, plan) or not broadcast(a, b):
+        return None  # the call in Python explains it
     return compute(plan, a, b)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def broadcast(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether two arrays have shapes that fit each other."""
+    k: cython.int
+    n: cython.int = cnp.PyArray_NDIM(a)
+    m: cython.int = cnp.PyArray_NDIM(b)
+    for k in range(1, min(n, m) + 1):
+        d: cnp.npy_intp = cnp.PyArray_DIMS(a)[n - k]
+        if d != cnp.PyArray_DIMS(b)[m - k] and d != 1 and cnp.PyArray_DIMS(b)[m - k] != 1:
+            return False
+    return True
 
 
 @cython.cfunc
@@ -363,7 +377,9 @@ def pair(plan: Plan, x, y) -> cnp.ndarray:
         else:
             s1 = -1
         if s1 < 0 or s2 < 0:
-            return called(plan, a, b) if c1 * c2 <= plan.limit else large_pair(plan, x, y, a, b)
+            if c1 * c2 <= plan.limit:
+                return called(plan, a, b)
+            return driven(plan, a, b) if plan.large is not None and fits(a, plan) and fits(b, plan) else None
         p1, p2 = cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(b)
     out: cnp.ndarray = new_like(plan, shaped)
     try:
@@ -447,9 +463,7 @@ def large_update(plan: Plan, x: Handle, y, a: cnp.ndarray) -> cython.bint:
     try:
         if not compute_into(plan, a, b):
             return False
-    except REFUSED:  # before anything is computed
-        return False
-    except BaseException:  # an interrupt, perhaps after it
+    except BaseException:  # a signal's, perhaps after the computation
         changed(x)
         raise
     changed(x)

@@ -13,6 +13,7 @@ import pytest
 
 import tenkey as tk
 import tenkey.numpy as tnp
+from tenkey.backends.cpu import inplace, matmul
 from tenkey.core.compiled.loading import extension
 
 N = 1 << 17
@@ -148,6 +149,44 @@ def test_shapes_that_do_not_fit() -> None:
                 x + tk.asarray(_values("f4", shape))
             with pytest.raises(ValueError, match="add"):
                 x += tk.asarray(_values("f4", shape))
+
+
+def test_layouts_are_those_of_numpy() -> None:
+    a, b = np.asfortranarray(_values("f8", (2, 32, 1, 3))), _values("f8", (1, 65, 1))
+    for x, y in ((a, b), (np.asfortranarray(np.repeat(a, 65, 2)), b)):
+        for _ in range(3):
+            assert tk.add(tk.asarray(x), tk.asarray(y)).numpy().strides == (x + y).strides
+
+
+@needs_core
+def test_errors_of_signals_are_raised_and_nothing_is_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TimedOutError(RuntimeError):
+        pass
+
+    def then_raise(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            function(*args, **options)
+            raise TimedOutError  # as the handler of a signal may, between two lines of Python
+
+        return call
+
+    x, y = tk.asarray(_values("f4", (300, 200))), tk.asarray(_values("f4", (200, 300)))
+    x @ y
+    with monkeypatch.context() as patch:
+        patch.setattr(matmul, "any_product", then_raise(matmul.any_product))
+        with pytest.raises(TimedOutError):
+            x @ y
+    small = tk.asarray(_values("u2", (3,)))
+    small -= small
+    values, other = _values("u2", (40_000,)), tk.asarray(_values("u2", (40_000,), 1))
+    z = tk.asarray(values.copy())
+    with monkeypatch.context() as patch:
+        patch.setattr(inplace, "silenced", then_raise(inplace.silenced))
+        patch.setattr(inplace, "quietly", then_raise(inplace.quietly))
+        with pytest.raises(TimedOutError):
+            z -= other
+    assert z._version == 1
+    np.testing.assert_array_equal(z.numpy(), values - other.numpy())
 
 
 def test_empty_and_repeated_to_nothing() -> None:

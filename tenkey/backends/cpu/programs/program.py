@@ -154,9 +154,11 @@ class Program:
         self._calls += 1
         if self._calls >= _CALLS_BEFORE_COMPILING:
             self.loop(self.signature)
-        loop = (self.loops.get((*self.signature, False)) if in_place else None) or self.loops.get(self.signature)
+        loop = self.loops.get(self.signature)
         if loop is None:
             return None
+        if in_place and self.left_to_numpy:
+            loop = self._own_loop(self.signature, False) or loop
         return (*loop.driver, SMALL, STREAMED // self.result.itemsize, self.left_to_numpy, self.name)
 
     def count(self, size: int) -> None:
