@@ -56,14 +56,14 @@ _Reentrant: Any = type(threading.RLock())
 
 
 class _Lock(_Reentrant):  # type: ignore[misc]  # the class of RLock has no public name
-    """A lock for Python 3.14 (Note [Locks and interrupts])."""
+    """A lock for Python 3.14 and later (Note [Locks and interrupts])."""
 
     def __enter__(self) -> Any:
         (taken,) = map(self.acquire, (True,))  # C code consumes the iterator: no interrupt follows
         return taken
 
 
-_kind: Final[Any] = _Lock if sys.version_info[:2] == (3, 14) else threading.RLock
+_kind: Final[Any] = _Lock if sys.version_info >= (3, 14) else threading.RLock
 
 
 def new_lock(*, waits: bool = True) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 import tenkey as tk
 from tenkey import Tensor
+from tenkey._util import locks
 from tenkey._util.interrupts import switch
 from tenkey.core.compiled.loading import extension
 from tenkey.dispatch import DispatchMode
@@ -162,6 +163,13 @@ def _sweep(make: Calls, step: int = 1) -> list[tuple[Any, dict[str, Any]]]:
 @pytest.mark.parametrize("name", only_full(list(CALLS), QUICK))
 def test_a_call_leaves_nothing_behind(name: str) -> None:
     assert _sweep(CALLS[name], 1 if name in QUICK else 3) == []  # the others go through the same places mostly
+
+
+@pytest.fixture(autouse=True)
+def _locks_are_free() -> Iterator[None]:
+    """A reentrant lock that stays taken stops all other threads, and not the one that is tested."""
+    yield
+    assert not [lock for lock in locks._alive(locks._waiting) if lock._is_owned()]
 
 
 @pytest.mark.parametrize("name", only_full(list(GUARDS), ["no_grad", "autocast", "profile"]))
