@@ -6,8 +6,8 @@ A small product is one call of BLAS: OpenBLAS computes up to 2^18 multiply-adds 
 computes matrix by matrix on one core, and products of integers without BLAS; ours share a batch among the cores
 (Note [A tile of registers]). A single large product takes as long as OpenBLAS's, measured in CPU time, and is ours too:
 the threads of OpenBLAS go on spinning after a call, which slows down the next operator by a factor of 1.5 to 3 on as
-many cores, and stall when another thread holds a core. With them, products of 128 x 512 x 10 made every fourth step of
-a training wait for 4 to 25 ms, on two cores. Products with a vector and of complex numbers stay with NumPy.
+many cores, and stall when another thread holds a core: in products of 128 x 512 x 10, they delayed every fourth
+training step by 4 to 25 ms on two cores. Products with a vector and of complex numbers stay with NumPy.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 

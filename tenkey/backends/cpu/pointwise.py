@@ -118,7 +118,7 @@ def _of_arrays(operator: Operator, program: Program) -> Callable[..., np.ndarray
 
 
 def _beyond(program: Program, compute: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
-    """Return a function for operands that are large; other calls it leaves to the kernel, by returning None."""
+    """Return a function that computes large operands, and returns None for others: the kernel computes those."""
     limit = program.limit
     return lambda *arrays: compute(*arrays) if max([a.size for a in arrays]) >= limit else None
 
