@@ -6,6 +6,8 @@ cdef cnp.ndarray compute(Plan plan, a, b)
 cdef cnp.ndarray driven(Plan plan, cnp.ndarray a, b)
 cdef bint compute_into(Plan plan, cnp.ndarray a, b) except -1
 cdef bint fits(cnp.ndarray a, Plan plan) noexcept
+cdef bint broadcast(cnp.ndarray a, cnp.ndarray b) noexcept
+cdef bint may_meet(cnp.ndarray a, cnp.ndarray b) noexcept
 
 cdef extern from "numpy/arrayobject.h":
     object new_from_descr "PyArray_NewFromDescr" (

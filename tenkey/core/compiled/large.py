@@ -8,14 +8,14 @@ Large operands displace Python's code from the caches: the few steps that alloca
 compiled loops then take 30 us in Python, as long as the addition of 2^17 numbers, and 2 here. So the backend tells the
 plan where its driver and its loop are, once they are compiled: ``plan.source()`` returns
 
-    the addresses of the driver, the pool, the loop and its data; the widths of the elements, the chunk and the limit of
-    the driver; the least number of elements for it, and the first that is too large; whether rows that are no whole
-    vectors are left to the backend; the operator's name
+    the addresses of the driver, the pool, the loop and its data; the driver's widths, chunk and limit; the range of
+    sizes that it serves; whether the backend keeps rows whose length is not a multiple of the vector length; the
+    operator's name
 
-or None, and is asked again in the next call. The driver takes a tuple of arrays, reads their fields without the GIL,
-and returns 0, or 1 if it has done nothing. All other calls go to ``plan.large``, a function in Python, which returns
-None for what it leaves to the kernel. Other errors than of memory are not caught: the handler of a signal may have
-raised them, after the computation.
+or None, in which case the next call asks again. The driver takes a tuple of arrays, reads their fields without the GIL,
+and returns 0, or 1 if it has computed nothing, as where shapes do not fit. All other calls go to ``plan.large``, a
+Python function that returns None for the calls that the kernel computes. Its errors propagate, except those of memory:
+a signal handler may raise one after the result has been written.
 Guarded by ``tests/core/compiled/test_large.py``.
 """
 
@@ -49,6 +49,37 @@ def fits(a: cnp.ndarray, plan: Plan) -> cython.bint:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def broadcast(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether two arrays have shapes that fit each other."""
+    k: cython.int
+    n: cython.int = cnp.PyArray_NDIM(a)
+    m: cython.int = cnp.PyArray_NDIM(b)
+    for k in range(1, min(n, m) + 1):
+        d: cnp.npy_intp = cnp.PyArray_DIMS(a)[n - k]
+        if d != cnp.PyArray_DIMS(b)[m - k] and d != 1 and cnp.PyArray_DIMS(b)[m - k] != 1:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def may_meet(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
+    """Return whether a contiguous array and another one may share memory: strides of that may be negative."""
+    first: cython.p_char = cnp.PyArray_BYTES(b)
+    last: cython.p_char = first + cnp.PyArray_ITEMSIZE(b)
+    k: cython.int
+    way: cython.Py_ssize_t
+    for k in range(cnp.PyArray_NDIM(b)):
+        way = (cnp.PyArray_DIMS(b)[k] - 1) * cnp.PyArray_STRIDES(b)[k]
+        if way < 0:
+            first += way
+        else:
+            last += way
+    return first < cnp.PyArray_BYTES(a) + cnp.PyArray_NBYTES(a) and cnp.PyArray_BYTES(a) < last
+
+
+@cython.cfunc
 def compute(plan: Plan, a, b) -> cnp.ndarray:
     """Return what the backend computes of one or two arrays that fit; None where it refuses."""
     if plan.large is None:
@@ -78,9 +109,8 @@ def learn(plan: Plan):
 def driven(plan: Plan, a: cnp.ndarray, b) -> cnp.ndarray:
     """Return the result of contiguous arrays, which may be repeated; None where the backend has to look."""
     if plan.driver == 0:
-        learn(plan)
-        if plan.driver == 0:
-            return None
+        learn(plan)  # which can run any code: the driver serves the next call
+        return None
     if not cnp.PyArray_FLAGS(a) & cnp.NPY_ARRAY_C_CONTIGUOUS:
         return None
     if b is not None and not cnp.PyArray_FLAGS(cython.cast(cnp.ndarray, b)) & cnp.NPY_ARRAY_C_CONTIGUOUS:
@@ -111,7 +141,7 @@ def driven(plan: Plan, a: cnp.ndarray, b) -> cnp.ndarray:
         if dims[n - 1] * plan.result_size % LINE != 0:
             return None
     out: cnp.ndarray = memory_of(plan, n, dims, total)
-    if out is None:
+    if out is None or not fits(a, plan) or (b is not None and not fits(b, plan)):  # allocating can run any code
         return None
     return out if run(plan, (a, out) if b is None else (a, b, out)) else None
 
@@ -176,8 +206,9 @@ def compute_into(plan: Plan, a: cnp.ndarray, b) -> cython.bint:
     """Compute into the first array, which is contiguous; ``b`` has its shape or one element, and its own memory."""
     if plan.large is None:
         return False
-    if plan.driver == 0:
-        learn(plan)
     if plan.driver != 0 and plan.least <= cnp.PyArray_SIZE(a) and run(plan, (a, b, a)):
         return True
-    return plan.large(a, b)
+    done: cython.bint = plan.large(a, b)
+    if done and plan.driver == 0:
+        learn(plan)
+    return done

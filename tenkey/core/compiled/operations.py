@@ -31,7 +31,15 @@ from cython.cimports.tenkey.core.compiled.handles import (
     word_of,
     wrapped,
 )
-from cython.cimports.tenkey.core.compiled.large import compute, compute_into, driven, fits, new_from_descr
+from cython.cimports.tenkey.core.compiled.large import (
+    broadcast,
+    compute,
+    compute_into,
+    driven,
+    fits,
+    may_meet,
+    new_from_descr,
+)
 from cython.cimports.tenkey.core.compiled.recording import record
 
 cnp.import_array()
@@ -231,20 +239,6 @@ def large_pair(plan: Plan, x, y, a, b) -> cnp.ndarray:
     if a is None or b is None or not fits(a, plan) or not fits(b, plan) or not broadcast(a, b):
         return None  # the call in Python explains it
     return compute(plan, a, b)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def broadcast(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
-    """Return whether two arrays have shapes that fit each other."""
-    k: cython.int
-    n: cython.int = cnp.PyArray_NDIM(a)
-    m: cython.int = cnp.PyArray_NDIM(b)
-    for k in range(1, min(n, m) + 1):
-        d: cnp.npy_intp = cnp.PyArray_DIMS(a)[n - k]
-        if d != cnp.PyArray_DIMS(b)[m - k] and d != 1 and cnp.PyArray_DIMS(b)[m - k] != 1:
-            return False
-    return True
 
 
 @cython.cfunc
@@ -468,23 +462,6 @@ def large_update(plan: Plan, x: Handle, y, a: cnp.ndarray) -> cython.bint:
         raise
     changed(x)
     return True
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def may_meet(a: cnp.ndarray, b: cnp.ndarray) -> cython.bint:
-    """Return whether a contiguous array and another one may share memory: strides of that may be negative."""
-    first: cython.p_char = cnp.PyArray_BYTES(b)
-    last: cython.p_char = first + cnp.PyArray_ITEMSIZE(b)
-    k: cython.int
-    way: cython.Py_ssize_t
-    for k in range(cnp.PyArray_NDIM(b)):
-        way = (cnp.PyArray_DIMS(b)[k] - 1) * cnp.PyArray_STRIDES(b)[k]
-        if way < 0:
-            first += way
-        else:
-            last += way
-    return first < cnp.PyArray_BYTES(a) + cnp.PyArray_NBYTES(a) and cnp.PyArray_BYTES(a) < last
 
 
 @cython.cfunc

@@ -11,7 +11,7 @@ serve calls for which the driver and a second thread do not pay:
 - NumPy's own, if it has one for these dtypes and it is as good as ours: nothing is compiled (`is_left_to_numpy`).
   Where rows are apart and are no whole vectors, ours is better: of 1,024 x 1,023 float32, ``x[:, 1:] + x[:, :-1]``
   takes 230 us in NumPy's and 160 in ours. The same holds in place: after ``h @ p``, in which both cores read
-  512, ``p -= d`` takes 160 to 200 us in NumPy's loop, which fetches lines ahead to read them, and 60 in ours.
+  ``p`` (512 x 512), ``p -= d`` takes 160 to 200 us in NumPy's loop, which prefetches lines for reading, and 60 in ours.
 - Otherwise ours, which is compiled for the dtypes of the operands, and cached on disk. It converts what it reads, so
   operands of other dtypes need no pass of their own, and it rounds once: results may differ in the last digits from
   those of a NumPy function of several steps, and those of complex functions where a part is infinite or NaN, or in the
