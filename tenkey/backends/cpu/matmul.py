@@ -139,7 +139,10 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     packs = b.strides[-1] != b.itemsize or (
         inner * columns * b.itemsize > IN_CACHE and rows > (FEW if b.strides[-2] % PAGE else FEWER)
     )
-    loop = _loop(a.dtype.char, min(-(-columns * a.itemsize // 64), MANY), packs or turns)
+    if turns and packs:
+        a, turns = copied(a), False
+    copy = "a" if turns else "b" if packs else ""
+    loop = _loop(a.dtype.char, min(-(-columns * a.itemsize // 64), MANY), copy)
     if loop is None:
         return None
     out = allocate((*shape, rows, columns), a.dtype)
@@ -147,17 +150,17 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         out.fill(0)
         return out
     places = min(block[HELPERS] + 1 if block[RUN] else get_num_threads(), MOST_PLACES)
-    buffer = np.empty(places * PLACE_BYTES + 64, np.uint8) if packs or turns else _NONE
-    loop(STATE, a, b, out, buffer, places, packs, turns)
+    buffer = np.empty(places * PLACE_BYTES + 64, np.uint8) if copy else _NONE
+    loop(STATE, a, b, out, buffer, places)
     return out
 
 
 @cache
-def _loop(char: str, vectors: int, copies: bool) -> Callable[..., Any] | None:
+def _loop(char: str, vectors: int, copy: str) -> Callable[..., Any] | None:
     """Return the loop for a dtype and so many vectors of columns, or None where code cannot be compiled."""
     try:
         tile = tile_size()
-        statics = {"TILE": tile, "WIDTHS": widths_of(vectors, tile[1]), "COPIES": copies}
+        statics = {"TILE": tile, "WIDTHS": widths_of(vectors, tile[1]), "COPY": copy}
         return compiled(matrix_product, T=of_dtype(np.dtype(char)), **statics)
     except (UnavailableError, ImportError, OSError):
         return None
@@ -168,8 +171,8 @@ def cases(dtypes: tuple[np.dtype, ...]) -> Iterator[Case]:
     for dtype in dtypes:
         if dtype.name in ("float32", "float64") or dtype.kind in "iu":
             tile = tile_size()
-            for widths, copies in product(all_widths(tile[1]), (False, True)):
-                statics = {"T": of_dtype(dtype), "TILE": tile, "WIDTHS": widths, "COPIES": copies}
+            for widths, copy in product(all_widths(tile[1]), ("", "a", "b")):
+                statics = {"T": of_dtype(dtype), "TILE": tile, "WIDTHS": widths, "COPY": copy}
                 yield Case("tk::matmul", matrix_product, statics)
 
 

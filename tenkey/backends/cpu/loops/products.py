@@ -74,11 +74,9 @@ UNROLLED = 4  # steps of k between two steps of the pointers, for the tallest ti
 WIDE_TILE = (8, 3)  # most rows and vectors of a tile with AVX-512: Note [A tile of registers]
 DEEP = 512  # most steps of k in one go: a strip of 3 vectors has 96 KB
 PANEL = 16  # most vectors of columns of a panel: 512 KB of B, a part of a core's second-level cache
-PANEL_BYTES = PANEL * 64 * DEEP
-APART = 16  # elements between copied rows of A: rows that are a power of two apart would displace each other
 SHORT = 96  # rows of A that meet a panel before the next rows: another part of this cache
 MOST_PLACES = 62  # packed panels at a time: bits of an integer
-PLACE_BYTES = 64 + PANEL_BYTES + SHORT * (DEEP + APART) * 8
+PLACE_BYTES = 64 + PANEL * 64 * DEEP  # which is more than a block of A has
 AHEAD = 16  # rows of B that are fetched ahead
 TASK = 1 << 19  # multiply-adds that are worth a task: 5 us at 100 multiply-adds per ns
 
@@ -90,6 +88,11 @@ def tile_size() -> tuple[int, int]:
     return (6, 1) if has_feature("avx") or not is_x86() else (3, 1)
 
 
+def slots_of(tile: tuple[int, int]) -> int:
+    """Return how many places there are for the rows of a tile in a copy of A: a power of 2, that one load fills."""
+    return 1 << (tile[0] - 1).bit_length()
+
+
 def _multiply_add(a: Value, b: Value, c: Value) -> Value:
     return fma(a, b, c) if a.type.is_float and fuses() else a * b + c
 
@@ -97,10 +100,14 @@ def _multiply_add(a: Value, b: Value, c: Value) -> Value:
 @loop(inline=False)
 def tile(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, TILE, R, V, FULL,
+    columns: i64, more: i1, *, T, TILE, R, V, FULL, TURNED,
 ) -> void:  # fmt: skip
-    """Compute up to R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes."""
+    """Compute up to R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes.
+
+    Where A is ``TURNED``, the elements of a column are adjacent: those of R rows for each k.
+    """
     L = lanes_of(T)
+    SLOTS = slots_of(TILE)
     masks = (None,) * V if FULL else (None,) * (V - 1) + (first_lanes(columns - (V - 1) * L, L),)
     rows_of_tile = [minimum(rows - 1, r) for r in unroll(R)]  # a row that is missing is the last one again
     left = tuple([element_address(a, a_step, rows_of_tile[r]) for r in unroll(R)])
@@ -112,7 +119,7 @@ def tile(
             for u in unroll(U):
                 right = [load(b + v * L, L, mask=masks[v]) for v in unroll(V)]
                 for r in unroll(R):
-                    x = splat(left[r][k + u], L)
+                    x = splat(a[(k + u) * SLOTS + r] if TURNED else left[r][k + u], L)
                     for v in unroll(V):
                         total[r * V + v] = _multiply_add(x, right[v], total[r * V + v])
                 b = element_address(b, b_step, 1)
@@ -129,18 +136,20 @@ def tile(
 @loop(inline=False)
 def strip(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, TILE, V, FULL,
+    columns: i64, more: i1, *, T, TILE, V, FULL, TURNED,
 ) -> void:  # fmt: skip
     """Compute up to V vectors of columns of all rows; exactly V where they are FULL."""
     ROWS = TILE[0]
     for row in range(0, rows, ROWS):
         left, out, height = element_address(a, a_step, row), element_address(c, c_step, row), rows - row
+        if TURNED:
+            left = a + row // ROWS * (slots_of(TILE) * inner)
         if height > ROWS // 2:
             tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS, V=V,
-                 FULL=FULL)  # fmt: skip
+                 FULL=FULL, TURNED=TURNED)  # fmt: skip
         else:
             tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS // 2, V=V,
-                 FULL=FULL)  # fmt: skip
+                 FULL=FULL, TURNED=TURNED)  # fmt: skip
 
 
 def all_widths(most: int) -> tuple[tuple[int, ...], ...]:
@@ -167,23 +176,23 @@ def width_of_strip(columns: i64, *, L, MOST) -> i64:
 @loop
 def product(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, packed: i1, more: i1, *, T, TILE, WIDTHS, COPIES,
+    columns: i64, more: i1, *, T, TILE, WIDTHS, COPY,
 ) -> void:  # fmt: skip
-    """Compute one product, strip by strip, or add it with ``more``; the strips of B may be packed."""
+    """Compute one product, strip by strip, or add it with ``more``; A or the strips of B may be copies."""
     L = lanes_of(T)
     column = 0
     while column < columns:
         left = columns - column
         vectors = WIDTHS[0] if len(WIDTHS) == 1 else width_of_strip(left, L=L, MOST=TILE[1])
         right, step = b + column, b_step
-        if COPIES and packed:
+        if COPY == "b":
             right, step = b + column * inner, vectors * (L * T.size)
         for V in unroll(WIDTHS):
             if vectors == V:
                 for FULL in unroll((False,) if TILE[1] > 1 else (False, True)):
                     if TILE[1] > 1 or (left >= V * L) == FULL:
                         strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, T=T, TILE=TILE,
-                              V=V, FULL=FULL)  # fmt: skip
+                              V=V, FULL=FULL, TURNED=COPY == "a")  # fmt: skip
         column += vectors * L
 
 
@@ -276,38 +285,39 @@ def claim(free: pointer(i64)) -> i64:
 
 
 @loop
-def turn(to: pointer(T), step: i64, a: pointer(i8), down: i64, along: i64, rows: i64, inner: i64, *, T) -> void:
-    """Copy rows of A, whose elements are not adjacent, to places where they are; ``step`` is in bytes."""
-    W = min(lanes_of(T), 16)
-    row = 0
-    if down == T.size:
-        while row + W <= rows:
-            k = 0
-            while k + W <= inner:
-                turned_tile(element_address(to, step, row) + k, step, a + (row * down + k * along), along, T=T, W=W)
-                k += W
-            copy_elements(to + k, step, a + k * along, down, along, row, row + W, inner - k, inner - k, T=T)
-            row += W
-    copy_elements(to, step, a, down, along, row, rows, inner, inner, T=T)
+def turn(to: pointer(T), a: pointer(i8), along: i64, rows: i64, inner: i64, *, T, TILE) -> void:
+    """Copy rows of A, whose columns are adjacent: for each tile, one column after the other."""
+    SLOTS = slots_of(TILE)
+    for row in range(0, rows, TILE[0]):
+        source = a + row * T.size
+        if row + SLOTS <= rows:
+            for k in range(inner):
+                prefetch(cast(source + (k + AHEAD) * along, pointer(T)))
+                store(to + k * SLOTS, load(cast(source + k * along, pointer(T)), SLOTS))
+        else:
+            last = rows - row - 1
+            for k in range(inner):
+                for r in unroll(TILE[0]):  # a row that is missing is the last one again
+                    to[k * SLOTS + r] = cast(source + k * along, pointer(T))[minimum(last, r)]
+        to += inner * SLOTS
 
 
 @loop
-def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, COPIES) -> void:
+def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, COPY) -> void:
     """Compute blocks of rows of panels of columns of matrices, for one slice of k: Note [A large product]."""
     fields = cast(block_data, pointer(i64))
     a, b, c = cast(fields[0], array), cast(fields[1], array), cast(fields[2], array)
-    free, buffer, packs, turns = fields + 3, fields[4], fields[5] != 0, fields[6] != 0
-    wide, panels, tall, blocks, k, deep = fields[7], fields[8], fields[9], fields[10], fields[11], fields[12]
+    free, buffer = fields + 3, fields[4]
+    wide, panels, tall, blocks, k, deep = fields[5], fields[6], fields[7], fields[8], fields[9], fields[10]
     da, db, dc = ndim(a), ndim(b), ndim(c)
     lengths, sa, sb, sc = shape(c), strides(a), strides(b), strides(c)
     rows, columns = lengths[dc - 2], lengths[dc - 1]
     down, along, a_down, a_along = sb[db - 2], sb[db - 1], sa[da - 2], sa[da - 1]
     place = 0
-    if COPIES:
+    if COPY:
         place = claim(free)
-    tags = cast(buffer + place * PLACE_BYTES, pointer(i64))  # which panel and which block are there
-    panel_copy = cast(tags + 8, pointer(T))
-    block_copy = cast(cast(tags + 8, pointer(i8)) + PANEL_BYTES, pointer(T))
+    tag = cast(buffer + place * PLACE_BYTES, pointer(i64))  # which panel or which block is there
+    copied = cast(tag + 8, pointer(T))
     for task in range(start, stop):
         panel, first = task // blocks, task % blocks * tall
         matrix, column = panel // panels, panel % panels * wide
@@ -318,35 +328,34 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, CO
         right = element_address(right, along, column)
         out = element_address(data(c, T), offset_of(matrix, lengths, dc, sc, lengths, dc), 1)
         out = element_address(out, sc[dc - 2], first) + column
-        left_step = a_down
-        if COPIES and packs:
-            if tags[0] != panel:
-                pack(panel_copy, cast(right, pointer(i8)), down, along, deep, width, T=T, MOST=TILE[1])
-                tags[0] = panel
-            right = panel_copy
-        if COPIES and turns:
-            left_step = (DEEP + APART) * T.size
-            if tags[1] != matrix * blocks + task % blocks:
-                turn(block_copy, left_step, cast(left, pointer(i8)), a_down, a_along, height, deep, T=T)
-                tags[1] = matrix * blocks + task % blocks
-            left = block_copy
-        product(left, left_step, right, down, out, sc[dc - 2], height, deep, width, packs, k > 0, T=T, TILE=TILE,
-                WIDTHS=WIDTHS, COPIES=COPIES)  # fmt: skip
-    if COPIES:
+        if COPY == "b":
+            if tag[0] != panel:
+                pack(copied, cast(right, pointer(i8)), down, along, deep, width, T=T, MOST=TILE[1])
+                tag[0] = panel
+            right = copied
+        if COPY == "a":
+            this = matrix * blocks + task % blocks
+            if tag[0] != this:
+                turn(copied, cast(left, pointer(i8)), a_along, height, deep, T=T, TILE=TILE)
+                tag[0] = this
+            left = copied
+        product(left, a_down, right, down, out, sc[dc - 2], height, deep, width, k > 0, T=T, TILE=TILE,
+                WIDTHS=WIDTHS, COPY=COPY)  # fmt: skip
+    if COPY:
         atomic_or(free, i64(1) << place)
 
 
 @loop(brief=True, cold=True)
 def matrix_product(
-    pool: pointer(i8), a: array, b: array, c: array, buffer: array, places: i64, packs: i1, turns: i1,
-    *, T, TILE, WIDTHS, COPIES,
+    pool: pointer(i8), a: array, b: array, c: array, buffer: array, places: i64, *, T, TILE, WIDTHS, COPY,
 ) -> void:  # fmt: skip
     """Write products of matrices into ``c``, which has the broadcast shape and row-major matrices.
 
-    The elements of rows must be adjacent in A, unless it ``turns`` them, and in B, unless it ``packs`` them. For these
-    the buffer has ``PLACE_BYTES`` for each of the ``places``, of which there is one for each thread, and 64 bytes.
+    The elements of rows must be adjacent in A and in B. ``COPY`` says which of the two is copied, "a" or "b", or is
+    empty: B may then have any steps, but of A the columns must be adjacent. For copies the buffer has ``PLACE_BYTES``
+    for each of the ``places``, one for each thread, and 64 bytes.
     Compiled is only what is needed: ``WIDTHS`` has the widths of the strips (`widths_of`), ``TILE`` the size of a tile
-    (`tile_size`), and ``COPIES`` tells whether anything is packed or turned.
+    (`tile_size`).
     """
     L = lanes_of(T)
     dims = ndim(c)
@@ -366,20 +375,19 @@ def matrix_product(
     blocks = maximum((rows + (SHORT - 1)) // SHORT, minimum(wanted // panels, rows // 8))
     tall = ((rows + blocks - 1) // blocks + (TILE[0] - 1)) // TILE[0] * TILE[0]
     blocks = (rows + tall - 1) // tall
-    fields = stack(i64, 13)
+    fields = stack(i64, 11)
     fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), (i64(1) << places) - 1
-    fields[4], fields[5], fields[6] = (address(data(buffer, i8)) + 63) & -64, i64(packs), i64(turns)
-    fields[7], fields[8], fields[9], fields[10] = wide * L, panels, tall, blocks
+    fields[4], fields[5], fields[6] = (address(data(buffer, i8)) + 63) & -64, wide * L, panels
+    fields[7], fields[8] = tall, blocks
     count = matrices * panels * blocks
     chunk = minimum(maximum(TASK * blocks * panels // work, 1), count)
     k = 0
     while k < inner:
         deep = minimum(deep, inner - k)
-        fields[11], fields[12] = k, deep
-        if COPIES:
+        fields[9], fields[10] = k, deep
+        if COPY:
             for place in range(places):
-                tags = cast(fields[4] + place * PLACE_BYTES, pointer(i64))
-                tags[0], tags[1] = -1, -1
-        task = function_pointer(block, T=T, TILE=TILE, WIDTHS=WIDTHS, COPIES=COPIES)
+                cast(fields[4] + place * PLACE_BYTES, pointer(i64))[0] = -1
+        task = function_pointer(block, T=T, TILE=TILE, WIDTHS=WIDTHS, COPY=COPY)
         parallel(pool, task, cast(fields, pointer(i8)), count, chunk)
         k += deep
