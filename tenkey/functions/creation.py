@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..backends.allocation.host import ALIGNED, converted
 from ..backends.cpu.fp_warnings import QUIET, errors, ignore, quietly, restore
 from ..core import exchange
 from ..core.device import CPU, Device, base_word, default_device, to_device
@@ -258,7 +259,7 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
     if given != dtype:
         array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
     elif copy and has_dtype:
-        array = array.copy()
+        array = array.copy() if array.nbytes < ALIGNED else converted(array, given, "C")
     elif not fits(array):
         array = fitting_copy(array)
     elif has_dtype:
@@ -420,7 +421,7 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
     found = errors()
     try:
         ignore(QUIET)
-        return array.astype(dtype)
+        return converted(array, dtype)
     finally:
         restore(found)
 

@@ -186,6 +186,22 @@ def test_factories() -> None:
     assert all(x.numpy().min() == x.numpy().max() == 1 for x in made[:2])
 
 
+def test_large_tensors_begin_with_a_cache_line() -> None:
+    source = np.random.default_rng(0).standard_normal((300, 129)).astype(np.float32)
+    made = [
+        lambda: tk.tensor(source), lambda: tk.tensor(source.T), lambda: tk.asarray(source, dtype=tk.float64),
+        lambda: tk.asarray(source, copy=True), lambda: tk.tensor(source.tolist()), lambda: tk.zeros((300, 129)),
+        lambda: tk.tensor(source, requires_grad=True).detach(),
+    ]  # fmt: skip
+    for make in made:
+        arrays = [make().numpy() for _ in range(5)]  # those of NumPy begin anywhere in a line
+        assert [array.ctypes.data % 64 for array in arrays] == [0] * 5
+        right = np.zeros_like(source) if not arrays[0].any() else source.T if len(arrays[0]) == 129 else source
+        assert all(np.array_equal(array, right) for array in arrays)
+    assert tk.tensor(source.T).numpy().flags.c_contiguous
+    assert tk.asarray(source.T, dtype=tk.float64).numpy().flags.f_contiguous  # as by NumPy's astype
+
+
 def test_a_limit() -> None:
     x = large()
     tk.backends.set_memory_limit("cpu", 3 * BLOCK, cached=1 << 30)

@@ -7,6 +7,7 @@ Everything unusual, errors included, is left to the NumPy kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...core.dtypes.names import get_defaults
 from ...core.tensor import Tensor
 from ...core.tensor_base import new_handle
 from ...dispatch.operator import Operator
-from ..allocation.host import COUNTED, allocate
+from ..allocation.host import ALIGNED, COUNTED, allocate, zeroed
 from .kernels import WORDS, Specialized
 from .numpy_kernels import numpy_kernel
 
@@ -33,6 +34,10 @@ def _ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     made = _new_memory(shape, dtype)
     made.fill(1)
     return made
+
+
+def _zeros(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    return np.zeros(shape, dtype) if prod(shape) * dtype.itemsize < ALIGNED else zeroed(tuple(shape), dtype)
 
 
 def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Tensor]]:
@@ -88,6 +93,6 @@ def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 
 KERNELS: Final = {
-    "tk::zeros": Specialized(_filled(np.zeros)), "tk::ones": Specialized(_filled(_ones)),
+    "tk::zeros": Specialized(_filled(_zeros)), "tk::ones": Specialized(_filled(_ones)),
     "tk::empty": Specialized(_filled(_new_memory)), "tk::arange": Specialized(_arange_rule),
 }  # fmt: skip
