@@ -51,7 +51,8 @@ FEW: Final = 256  # rows of the first matrix up to which a larger second one is 
 FEWER: Final = 24  # the same where rows of the second one lie whole pages apart: they displace each other from caches
 PAGE: Final = 4096  # bytes
 MANY: Final = 5  # vectors of columns, from which on all numbers of them have one loop
-TURNED_COLUMNS: Final = 512  # columns up to which a transposed first matrix is turned by each panel on its own
+TURNED_COLUMNS: Final = 512  # columns up to which a transposed first matrix is copied block by block
+TURNED_ROWS: Final = 64  # the same, rows from which on: few of them make few blocks
 _NONE: Final = np.empty(0, np.uint8)
 
 
@@ -133,15 +134,16 @@ def large(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
             return None
     if not (a.flags.aligned and b.flags.aligned and a.dtype.isnative and b.dtype.isnative):
         return None
-    turns = a.strides[-1] != a.itemsize  # otherwise the elements of a row lie on different lines or even pages
-    if turns and (a.strides[-2] != a.itemsize or columns > TURNED_COLUMNS):
-        a, turns = copied(a), False
     packs = b.strides[-1] != b.itemsize or (
         inner * columns * b.itemsize > IN_CACHE and rows > (FEW if b.strides[-2] % PAGE else FEWER)
     )
-    if turns and packs:
-        a, turns = copied(a), False
-    copy = "a" if turns else "b" if packs else ""
+    copy = "b" if packs else ""
+    if a.strides[-1] != a.itemsize:  # otherwise the elements of a row lie on different lines or even pages
+        by_blocks = a.strides[-2] == a.itemsize and columns <= TURNED_COLUMNS and (shape or rows >= TURNED_ROWS)
+        if by_blocks and not packs:
+            copy = "a"
+        else:
+            a = copied(a)
     loop = _loop(a.dtype.char, min(-(-columns * a.itemsize // 64), MANY), copy)
     if loop is None:
         return None

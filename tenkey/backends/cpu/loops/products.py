@@ -17,13 +17,23 @@ and thread, OpenBLAS 47; with tiles of 8 rows and 3 vectors, whose sums did not 
 
 Note [A large product]
 ~~~~~~~~~~~~~~~~~~~~~~
-A task computes a block of up to ``SHORT`` rows of a panel of up to ``PANEL`` vectors of columns, for a slice of at most
-``DEEP`` steps of k: so much of A and B fits a core's second-level cache. There is a region for each slice, and its
-tasks, at least 5 us each, go through a panel from block to block.
+A task computes a block of rows of a panel of columns, by slices of at most ``DEEP`` steps of k: so much of A and B fits
+a core's second-level cache. A task takes at least 5 us, and goes through a panel strip by strip. If A is small enough
+to stay in this cache, a panel is one strip (Note [The next strip]), otherwise up to ``PANEL`` vectors wide, so that
+A is read less often.
 B is read where it is if it is small or meets few rows of A. Otherwise a thread copies a panel before its first task,
-strip by strip (packing), with rows that follow each other. Rows that are a multiple of 4 KB apart displace each other
-from the caches, in which case this pays from few rows on. If A is transposed, its blocks are copied, too, row by row.
-Copies take 0.1 ns for each element, a product 0.01 for each multiply-add.
+strip by strip (packing), with rows that follow each other; then there is a region for each slice. Rows that are a
+multiple of 4 KB apart displace each other from the caches, in which case this pays from few rows on. Of a transposed A,
+a task copies its block: for each k, the rows of a tile, which are adjacent in memory. Then it computes all columns.
+Copies of B take 0.1 ns for each element, a product 0.01 for each multiply-add.
+
+Note [The next strip]
+~~~~~~~~~~~~~~~~~~~~~
+In programs, parameters come from the third-level cache or from memory: a core waits for so many lines at a time that
+a strip of B takes as long to come as two tiles to compute. The tiles of a strip therefore fetch the next one, a line
+every ``UNROLLED`` steps of k; with 3 vectors, 12 tiles fetch all of it. That is the next one of the panel, the first
+one of the next slice, or what this thread computes next: regions go there and back (Note [Regions]).
+In a training step, ``x @ w`` of 128 x 784 x 512 takes 0.75 of the time, and all products of the step together 0.85.
 Guarded by ``tests/backends/test_product_loops.py``.
 """
 
@@ -55,6 +65,7 @@ from ...llvm import (
     pause,
     pointer,
     prefetch,
+    select,
     shape,
     splat,
     stack,
@@ -66,17 +77,19 @@ from ...llvm import (
 )
 from ...processor import fuses, has_feature, is_x86
 from ..pool.region import parallel
+from ..pool.state_block import TURNED
 from .moves.runs import transpose_tile
 
 __all__ = ["MOST_PLACES", "PLACE_BYTES", "all_widths", "matrix_product", "tile_size", "widths_of"]
 
-UNROLLED = 4  # steps of k between two steps of the pointers, for the tallest tiles
+UNROLLED = 4  # steps of k between two steps of the pointers and two lines that are fetched, for the tallest tiles
 WIDE_TILE = (8, 3)  # most rows and vectors of a tile with AVX-512: Note [A tile of registers]
 DEEP = 512  # most steps of k in one go: a strip of 3 vectors has 96 KB
 PANEL = 16  # most vectors of columns of a panel: 512 KB of B, a part of a core's second-level cache
-SHORT = 96  # rows of A that meet a panel before the next rows: another part of this cache
+SHORT = {"": 128, "a": 64, "b": 96}  # most rows of A that meet a panel before the next rows, by what is copied
+RESIDENT = 1 << 19  # bytes of A that stay in this cache, from strip to strip
 MOST_PLACES = 62  # packed panels at a time: bits of an integer
-PLACE_BYTES = 64 + PANEL * 64 * DEEP  # which is more than a block of A has
+PLACE_BYTES = 64 + PANEL * 64 * DEEP  # for a panel; a block of A needs less
 AHEAD = 16  # rows of B that are fetched ahead
 TASK = 1 << 19  # multiply-adds that are worth a task: 5 us at 100 multiply-adds per ns
 
@@ -100,11 +113,11 @@ def _multiply_add(a: Value, b: Value, c: Value) -> Value:
 @loop(inline=False)
 def tile(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, TILE, R, V, FULL, TURNED,
+    columns: i64, more: i1, soon: pointer(T), soon_step: i64, *, T, TILE, R, V, FULL, COPY,
 ) -> void:  # fmt: skip
     """Compute up to R rows and V vectors of columns of a product, or add them with ``more``; steps are in bytes.
 
-    Where A is ``TURNED``, the elements of a column are adjacent: those of R rows for each k.
+    In a copy of A, the elements of a column are adjacent: those of R rows for each k. Lines at ``soon`` are fetched.
     """
     L = lanes_of(T)
     SLOTS = slots_of(TILE)
@@ -119,10 +132,13 @@ def tile(
             for u in unroll(U):
                 right = [load(b + v * L, L, mask=masks[v]) for v in unroll(V)]
                 for r in unroll(R):
-                    x = splat(a[(k + u) * SLOTS + r] if TURNED else left[r][k + u], L)
+                    x = splat(a[(k + u) * SLOTS + r] if COPY == "a" else left[r][k + u], L)
                     for v in unroll(V):
                         total[r * V + v] = _multiply_add(x, right[v], total[r * V + v])
                 b = element_address(b, b_step, 1)
+            if U > 1 and COPY != "b":
+                prefetch(soon)
+                soon = element_address(soon, soon_step, 1)
             k += U
     if more:
         for r in unroll(R):
@@ -136,20 +152,27 @@ def tile(
 @loop(inline=False)
 def strip(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, TILE, V, FULL, TURNED,
+    columns: i64, more: i1, soon: pointer(T), done: i64, tiles: i64, *, T, TILE, V, FULL, COPY,
 ) -> void:  # fmt: skip
-    """Compute up to V vectors of columns of all rows; exactly V where they are FULL."""
+    """Compute up to V vectors of columns of all rows; exactly V where they are FULL.
+
+    The first of the ``tiles`` fetch the strip at ``soon``: Note [The next strip]. Other blocks have ``done`` of them.
+    """
     ROWS = TILE[0]
+    L = lanes_of(T)
+    apart = maximum(minimum(tiles // V, UNROLLED), 1)
     for row in range(0, rows, ROWS):
         left, out, height = element_address(a, a_step, row), element_address(c, c_step, row), rows - row
-        if TURNED:
+        number = done + row // ROWS
+        ahead = element_address(soon + number % V * L, b_step, number // V)
+        if COPY == "a":
             left = a + row // ROWS * (slots_of(TILE) * inner)
         if height > ROWS // 2:
-            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS, V=V,
-                 FULL=FULL, TURNED=TURNED)  # fmt: skip
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, ahead, b_step * apart, T=T,
+                 TILE=TILE, R=ROWS, V=V, FULL=FULL, COPY=COPY)  # fmt: skip
         else:
-            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, T=T, TILE=TILE, R=ROWS // 2, V=V,
-                 FULL=FULL, TURNED=TURNED)  # fmt: skip
+            tile(left, a_step, b, b_step, out, c_step, height, inner, columns, more, ahead, b_step * apart, T=T,
+                 TILE=TILE, R=ROWS // 2, V=V, FULL=FULL, COPY=COPY)  # fmt: skip
 
 
 def all_widths(most: int) -> tuple[tuple[int, ...], ...]:
@@ -176,7 +199,7 @@ def width_of_strip(columns: i64, *, L, MOST) -> i64:
 @loop
 def product(
     a: pointer(T), a_step: i64, b: pointer(T), b_step: i64, c: pointer(T), c_step: i64, rows: i64, inner: i64,
-    columns: i64, more: i1, *, T, TILE, WIDTHS, COPY,
+    columns: i64, more: i1, soon: pointer(T), done: i64, tiles: i64, *, T, TILE, WIDTHS, COPY,
 ) -> void:  # fmt: skip
     """Compute one product, strip by strip, or add it with ``more``; A or the strips of B may be copies."""
     L = lanes_of(T)
@@ -187,12 +210,13 @@ def product(
         right, step = b + column, b_step
         if COPY == "b":
             right, step = b + column * inner, vectors * (L * T.size)
+        after = select(left > vectors * L, right + vectors * L, soon)
         for V in unroll(WIDTHS):
             if vectors == V:
                 for FULL in unroll((False,) if TILE[1] > 1 else (False, True)):
                     if TILE[1] > 1 or (left >= V * L) == FULL:
-                        strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, T=T, TILE=TILE,
-                              V=V, FULL=FULL, TURNED=COPY == "a")  # fmt: skip
+                        strip(a, a_step, right, step, c + column, c_step, rows, inner, left, more, after, done, tiles,
+                              T=T, TILE=TILE, V=V, FULL=FULL, COPY=COPY)  # fmt: skip
         column += vectors * L
 
 
@@ -216,7 +240,7 @@ def turned_tile(to: pointer(T), step: i64, source: pointer(i8), source_step: i64
     transpose_tile(cast(to, pointer(i8)), step, source, source_step, T, W)
 
 
-@loop(cold=True)
+@loop(inline=False)
 def copy_elements(
     to: pointer(T), step: i64, b: pointer(i8), down: i64, along: i64, row: i64, rows: i64, columns: i64, n: i64, *, T
 ) -> void:
@@ -251,15 +275,16 @@ def pack(to: pointer(T), b: pointer(i8), down: i64, along: i64, rows: i64, colum
                             x = load(source + v * L, L, mask=mask if v == V - 1 else None)
                             store(to + (row * wide + v * L), x)
                         row += 1
-        elif down == T.size:
-            while row + W <= rows:  # columns of B are contiguous: transpose tiles
+        elif (down == T.size) & (rows >= W):
+            while row < rows:  # columns of B are contiguous: transpose tiles; the last one overlaps the one before it
+                top = minimum(row, rows - W)
                 for at in range(0, wide, W):
                     if at + W <= columns:
-                        turned_tile(to + (row * wide + at), wide * T.size, b + (row * T.size + at * along), along,
+                        turned_tile(to + (top * wide + at), wide * T.size, b + (top * T.size + at * along), along,
                                     T=T, W=W)  # fmt: skip
                     else:
                         copy_elements(
-                            to + at, wide * T.size, b + at * along, down, along, row, row + W, columns - at, W, T=T
+                            to + at, wide * T.size, b + at * along, down, along, top, top + W, columns - at, W, T=T
                         )
                 row += W
         copy_elements(to, wide * T.size, b, down, along, row, rows, columns, wide, T=T)
@@ -288,27 +313,32 @@ def claim(free: pointer(i64)) -> i64:
 def turn(to: pointer(T), a: pointer(i8), along: i64, rows: i64, inner: i64, *, T, TILE) -> void:
     """Copy rows of A, whose columns are adjacent: for each tile, one column after the other."""
     SLOTS = slots_of(TILE)
-    for row in range(0, rows, TILE[0]):
-        source = a + row * T.size
-        if row + SLOTS <= rows:
-            for k in range(inner):
-                prefetch(cast(source + (k + AHEAD) * along, pointer(T)))
-                store(to + k * SLOTS, load(cast(source + k * along, pointer(T)), SLOTS))
-        else:
+    for k in range(inner):
+        source = cast(a + k * along, pointer(T))
+        ahead = cast(a + (k + AHEAD) * along, pointer(T))
+        place = to + k * SLOTS
+        row = 0
+        while row + SLOTS <= rows:
+            prefetch(ahead + row)
+            store(place, load(source + row, SLOTS))
+            place += inner * SLOTS
+            row += TILE[0]
+        while row < rows:
             last = rows - row - 1
-            for k in range(inner):
-                for r in unroll(TILE[0]):  # a row that is missing is the last one again
-                    to[k * SLOTS + r] = cast(source + k * along, pointer(T))[minimum(last, r)]
-        to += inner * SLOTS
+            for r in unroll(TILE[0]):  # a row that is missing is the last one again
+                place[r] = source[row + minimum(last, r)]
+            place += inner * SLOTS
+            row += TILE[0]
 
 
 @loop
 def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, COPY) -> void:
-    """Compute blocks of rows of panels of columns of matrices, for one slice of k: Note [A large product]."""
+    """Compute blocks of rows of panels of columns of matrices, for a range of k: Note [A large product]."""
     fields = cast(block_data, pointer(i64))
     a, b, c = cast(fields[0], array), cast(fields[1], array), cast(fields[2], array)
     free, buffer = fields + 3, fields[4]
-    wide, panels, tall, blocks, k, deep = fields[5], fields[6], fields[7], fields[8], fields[9], fields[10]
+    wide, panels, tall, blocks, first_k, end_k = fields[5], fields[6], fields[7], fields[8], fields[9], fields[10]
+    deep, backwards = fields[11], cast(fields[12], pointer(i64))[TURNED] != 0
     da, db, dc = ndim(a), ndim(b), ndim(c)
     lengths, sa, sb, sc = shape(c), strides(a), strides(b), strides(c)
     rows, columns = lengths[dc - 2], lengths[dc - 1]
@@ -316,31 +346,37 @@ def block(block_data: pointer(i8), start: i64, stop: i64, *, T, TILE, WIDTHS, CO
     place = 0
     if COPY:
         place = claim(free)
-    tag = cast(buffer + place * PLACE_BYTES, pointer(i64))  # which panel or which block is there
+    tag = cast(buffer + place * PLACE_BYTES, pointer(i64))  # which panel is there
     copied = cast(tag + 8, pointer(T))
     for task in range(start, stop):
         panel, first = task // blocks, task % blocks * tall
         matrix, column = panel // panels, panel % panels * wide
         width, height = minimum(columns - column, wide), minimum(rows - first, tall)
-        left = element_address(data(a, T), offset_of(matrix, shape(a), da, sa, lengths, dc) + k * a_along, 1)
+        left = element_address(data(a, T), offset_of(matrix, shape(a), da, sa, lengths, dc), 1)
         left = element_address(left, a_down, first)
-        right = element_address(data(b, T), offset_of(matrix, shape(b), db, sb, lengths, dc) + k * down, 1)
+        right = element_address(data(b, T), offset_of(matrix, shape(b), db, sb, lengths, dc), 1)
         right = element_address(right, along, column)
         out = element_address(data(c, T), offset_of(matrix, lengths, dc, sc, lengths, dc), 1)
         out = element_address(out, sc[dc - 2], first) + column
-        if COPY == "b":
-            if tag[0] != panel:
-                pack(copied, cast(right, pointer(i8)), down, along, deep, width, T=T, MOST=TILE[1])
-                tag[0] = panel
-            right = copied
-        if COPY == "a":
-            this = matrix * blocks + task % blocks
-            if tag[0] != this:
-                turn(copied, cast(left, pointer(i8)), a_along, height, deep, T=T, TILE=TILE)
-                tag[0] = this
-            left = copied
-        product(left, a_down, right, down, out, sc[dc - 2], height, deep, width, k > 0, T=T, TILE=TILE,
-                WIDTHS=WIDTHS, COPY=COPY)  # fmt: skip
+        k = first_k + 0
+        while k < end_k:
+            n = minimum(end_k - k, deep)
+            a_part, b_part = element_address(left, a_along, k), element_address(right, down, k)
+            done, tiles = first // TILE[0], rows // TILE[0]
+            soon = element_address(right, down, k + n)
+            if k + n >= end_k:
+                soon = right - wide if backwards else right + wide
+            if COPY == "b":
+                if tag[0] != panel:
+                    pack(copied, cast(b_part, pointer(i8)), down, along, n, width, T=T, MOST=TILE[1])
+                    tag[0] = panel
+                b_part = copied
+            if COPY == "a":
+                turn(copied, cast(a_part, pointer(i8)), a_along, height, n, T=T, TILE=TILE)
+                a_part, done, tiles = copied, 0, height // TILE[0]
+            product(a_part, a_down, b_part, down, out, sc[dc - 2], height, n, width, k > 0, soon, done, tiles, T=T,
+                    TILE=TILE, WIDTHS=WIDTHS, COPY=COPY)  # fmt: skip
+            k += n
     if COPY:
         atomic_or(free, i64(1) << place)
 
@@ -367,27 +403,34 @@ def matrix_product(
     vectors = (columns + (L - 1)) // L
     slices = (inner + (DEEP - 1)) // DEEP
     deep = (inner + slices - 1) // slices
-    work = rows * columns * deep
-    wanted = maximum(minimum(work // TASK, 16), 1)  # tasks for a matrix
-    panels = maximum((vectors + (PANEL - 1)) // PANEL, minimum(minimum(wanted, places), vectors // 2))
+    work = rows * (vectors * L) * inner
+    wanted = minimum(work // TASK, 8 * places)  # tasks for a matrix
+    most = PANEL
+    if COPY == "a":
+        most = vectors
+    elif rows * deep * T.size <= RESIDENT:  # strip by strip, so that the next one can be fetched
+        most = WIDE_TILE[1] if wanted > 1 else minimum(vectors, PANEL)
+    panels = (vectors + (most - 1)) // most
     wide = (vectors + panels - 1) // panels
     panels = (vectors + wide - 1) // wide
-    blocks = maximum((rows + (SHORT - 1)) // SHORT, minimum(wanted // panels, rows // 8))
+    blocks = (rows + (SHORT[COPY] - 1)) // SHORT[COPY]
+    blocks = maximum(maximum(blocks, minimum(wanted // panels, rows // 8)), 1)
     tall = ((rows + blocks - 1) // blocks + (TILE[0] - 1)) // TILE[0] * TILE[0]
     blocks = (rows + tall - 1) // tall
-    fields = stack(i64, 11)
+    fields = stack(i64, 13)
     fields[0], fields[1], fields[2], fields[3] = i64(a), i64(b), i64(c), (i64(1) << places) - 1
     fields[4], fields[5], fields[6] = (address(data(buffer, i8)) + 63) & -64, wide * L, panels
-    fields[7], fields[8] = tall, blocks
+    fields[7], fields[8], fields[11], fields[12] = tall, blocks, deep, address(pool)
     count = matrices * panels * blocks
-    chunk = minimum(maximum(TASK * blocks * panels // work, 1), count)
+    chunks = maximum(minimum(matrices * work // TASK, count), 1)
+    chunk = (count + (chunks - 1)) // chunks
     k = 0
     while k < inner:
-        deep = minimum(deep, inner - k)
-        fields[9], fields[10] = k, deep
-        if COPY:
+        end = minimum(k + deep, inner) if COPY == "b" else inner
+        fields[9], fields[10] = k, end
+        if COPY == "b":
             for place in range(places):
                 cast(fields[4] + place * PLACE_BYTES, pointer(i64))[0] = -1
         task = function_pointer(block, T=T, TILE=TILE, WIDTHS=WIDTHS, COPY=COPY)
         parallel(pool, task, cast(fields, pointer(i8)), count, chunk)
-        k += deep
+        k = end
