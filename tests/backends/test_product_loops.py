@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ SHAPES = [
     ((6, 5), (5, 64)), ((7, 9), (9, 65)), ((100, 130), (130, 77)), ((33, 1), (1, 33)), ((5, 0), (0, 7)),
     ((3, 16, 16), (3, 16, 16)), ((4, 13, 100), (100, 77)), ((2, 1, 6, 5), (3, 5, 40)), ((7, 50), (4, 50, 33)),
     ((0, 6, 7), (1, 7, 8)), ((2, 97, 30), (2, 30, 6)), ((1, 5, 300), (9, 300, 5)),
-    ((200, 300), (300, 400)), ((30, 1100), (1100, 70)),
+    ((200, 300), (300, 400)), ((30, 1100), (1100, 70)), ((5, 512), (512, 400)), ((150, 1030), (1030, 130)),
 ]  # fmt: skip
 
 
@@ -78,13 +79,15 @@ def _check_products(dtype: str, chosen: dict[str, Any], monkeypatch: pytest.Monk
         monkeypatch.setattr(matmul, "FEWER", 0)
         for shapes in SHAPES:
             a, b = _arrays(*shapes, dtype)
-            layouts = chosen if a.size < 3000 and b.size < 5000 else {"contiguous": LAYOUTS["contiguous"]}
-            for i, left in layouts.items():
-                for j, right in layouts.items():
-                    x, y = left(a), right(b)
-                    problem = _problem(x, y, matmul.large(x, y))
-                    if problem:
-                        failures.append((shapes, i, j, in_cache, problem))
+            pairs = list(product(chosen, chosen))
+            if a.size >= 3000 or b.size >= 5000:
+                pairs = [("contiguous", "contiguous"), ("contiguous", "transposed"), ("transposed", "contiguous")]
+            for i, j in pairs:
+                left, right = LAYOUTS[i], LAYOUTS[j]
+                x, y = left(a), right(b)
+                problem = _problem(x, y, matmul.large(x, y))
+                if problem:
+                    failures.append((shapes, i, j, in_cache, problem))
     assert not failures, failures[:5]
 
 

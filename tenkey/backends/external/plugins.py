@@ -11,7 +11,7 @@ The registrations of a failed load are undone: the next attempt starts, and fail
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...dispatch.errors import RegistrationError
 from ...dispatch.registry import registry
@@ -37,22 +37,49 @@ def installed() -> dict[str, str]:
     return {point.name: point.value for point in _points()}
 
 
-def _points() -> importlib.metadata.EntryPoints:
-    from importlib.metadata import entry_points  # slow to import
+class _Malformed(NamedTuple):
+    """An entry point from which Python makes no object."""
 
-    return entry_points(group=GROUP)
+    name: str
+    value: str
+    dist: importlib.metadata.Distribution | None
 
 
-def _describe(point: importlib.metadata.EntryPoint) -> str:
+def _points() -> list[importlib.metadata.EntryPoint | _Malformed]:
+    from importlib.metadata import EntryPoint, distributions, entry_points  # slow to import
+
+    try:
+        return list(entry_points(group=GROUP))
+    except ValueError:  # from Python 3.15 on, if one is malformed, of any distribution and group
+        found: list[importlib.metadata.EntryPoint | _Malformed] = []
+    from configparser import ConfigParser
+
+    for distribution in distributions():
+        try:
+            found += distribution.entry_points.select(group=GROUP)
+        except ValueError:
+            file = ConfigParser(delimiters="=", strict=False, interpolation=None)
+            file.optionxform = str  # type: ignore[assignment, method-assign]
+            file.read_string(distribution.read_text("entry_points.txt") or "")
+            for name, value in file.items(GROUP) if file.has_section(GROUP) else ():
+                try:
+                    found.append(EntryPoint(name, value, GROUP))
+                except ValueError:
+                    found.append(_Malformed(name, value, distribution))
+    return found
+
+
+def _describe(point: importlib.metadata.EntryPoint | _Malformed) -> str:
     distribution = point.dist
     return "an unknown distribution" if distribution is None else f"{distribution.name} {distribution.version}"
 
 
 def find(name: str) -> bool:
     """Register the backend of an installed plug-in; return false if there is none of that name."""
-    points: dict[Any, importlib.metadata.EntryPoint] = {}
-    for found in _points().select(name=name):
-        points.setdefault((found.value, _describe(found)), found)  # a distribution can be found in two places
+    points: dict[Any, importlib.metadata.EntryPoint | _Malformed] = {}
+    for found in _points():
+        if found.name == name:
+            points.setdefault((found.value, _describe(found)), found)  # a distribution can be found in two places
     if not points:
         return False
     if len(points) > 1:
@@ -104,8 +131,8 @@ class _PluginError(Exception):
     """What is wrong with the backend of a plug-in."""
 
 
-def _load(point: importlib.metadata.EntryPoint) -> None:
-    if point.pattern.match(point.value) is None:
+def _load(point: importlib.metadata.EntryPoint | _Malformed) -> None:
+    if isinstance(point, _Malformed) or point.pattern.match(point.value) is None:
         raise _PluginError("its entry point is not of the form 'module:callable'")
     made: Any = point.load()
     if not isinstance(made, Backend) and callable(made):
