@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import mpmath
@@ -331,6 +332,45 @@ def test_reciprocal_roots_of_float64() -> None:
     with mpmath.workprec(120):
         errors = [abs(y * mpmath.sqrt(mpmath.mpf(a)) - 1) * y / np.spacing(y) for a, y in zip(x, map(float, got))]
     assert max(errors) < 1
+
+
+def _near_middles() -> list[tuple[int, int]]:
+    """Return all float64 mantissas, and shifts, whose scaled roots lie next to the middle between two floats.
+
+    The middles are the odd m of 54 bits; ``mantissa << shift`` is m * m + j for a small j. So j is a square modulo
+    2**shift, and 1 modulo 8; its four roots are found bit by bit.
+    """
+    found = []
+    for shift in (54, 55):
+        for j in range(-511, 512, 8):
+            root = 1
+            for bits in range(3, shift):
+                if (root * root - j) >> bits & 1:
+                    root += 1 << (bits - 1)
+            for middle in (root, -root, root + (1 << shift - 1), -root + (1 << shift - 1)):
+                middle %= 1 << shift
+                mantissa, rest = divmod(middle * middle - j, 1 << shift)
+                assert rest == 0
+                if middle >> 53 == 1 and mantissa >> 52 == 1:
+                    found.append((mantissa, shift))
+    return found
+
+
+def test_hardest_roots() -> None:
+    """The roots of float64 that a hair divides from the middle of two floats, by integers, and special values."""
+    hardest = _near_middles()
+    assert len(hardest) > 150
+    x = np.array([mantissa * 2.0 ** (shift - 54) for mantissa, shift in hardest])
+    exact = [(math.isqrt(mantissa << shift) + 1) // 2 for mantissa, shift in hardest]  # of 54 bits, then rounded
+    random = np.random.default_rng(6).integers(0, 1 << 64, 50_000, dtype=np.uint64).view(np.float64)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 5e-324, 1e-310, 2.0**-900, 2.0**900, 1.0])
+    for scale in (0, 100, -100):
+        got = run(to_loop(s.sqrt(_X), ["x"], "f8"), np.ldexp(x, 2 * scale))
+        assert got.tolist() == [math.ldexp(root, scale - 26) for root in exact]
+    with np.errstate(invalid="ignore"):
+        for values in (random, special, np.tile(special[:2], 64)):
+            np.testing.assert_array_equal(run(to_loop(s.sqrt(_X), ["x"], "f8"), values), np.sqrt(values))
+    assert np.signbit(run(to_loop(s.sqrt(_X), ["x"], "f8"), np.tile(special[:2], 64))[1::2]).all()
 
 
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "log1p", "tanh", "cosh", "sinh"])

@@ -6,9 +6,10 @@ Note [Exponents in one instruction]
 ``getexp`` and ``getmant`` take a number apart, subnormal ones included; ``rcp14`` and ``rsqrt14`` approximate to 14
 bits, from which one or two of Newton's steps lead to the full precision in half the time of a division. They take the
 place of functions of this package (``or_instruction``) for vectors that fill a register, which all loops over
-expressions have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. Errors are within the
-bounds that the docstrings state; the polynomial of ``log`` for float32 was fitted for the range of ``getmant``,
-[3/4, 3/2). Guarded by ``tests/backends/test_expressions.py::test_exponent_instructions``.
+expressions have: in a cache, ``exp`` takes 0.8 of its time, ``log`` 0.75 and ``erfc`` 0.8. ``exp`` of float64 takes a
+fraction of the exponent from a table of 16 numbers in two registers. Errors are within the bounds that the docstrings
+state; the polynomial of ``log`` for float32 was fitted for the range of ``getmant``, [3/4, 3/2). Guarded by
+``tests/backends/test_expressions.py::test_exponent_instructions``.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..llvm import Value, constant, f32, f64, fma, i32, i64, select, sqrt, vector
+from ..llvm import Value, bitcast, constant, f32, f64, fma, i1, i32, i64, intrinsic, loop, select, sqrt, vector
 from ..llvm.values import body, emit
 from ..processor import has_feature
 from . import T
 
-__all__ = ["or_instruction", "reciprocal_root"]
+__all__ = ["or_instruction", "reciprocal_root", "root"]
 
 _MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of exponentials.py
 _WIDE_MAGIC: Final = 6755399441055744.0 + 2046.0
@@ -110,9 +111,72 @@ def _log(x: Value) -> Value:
     return _logarithm_cases(x, fma(k, _LN2_UPPER, f - (square * 0.5 - tail)))
 
 
+_STEPS_OF_EXP: Final = 6755399441055744.0 / 16  # a sum with it is rounded to a multiple of 1/16
+_LOG2_E: Final = 1.4426950408889634
+_LN2: Final = 0.6931471805599453
+_LN2_REST: Final = 2.3190468138462996e-17
+# (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 32, error of exp 2**-56.2
+_EXP: Final = (0.5000000000000006, 0.1666666666441786, 0.04166666665965023, 0.008333471923596738, 0.0013889129091406677)
+_ROOTS_OF_2: Final = (  # 2**(k / 16)
+    1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721, 1.241857812073484,
+    1.2968395546510096, 1.3542555469368927, 1.4142135623730951, 1.4768261459394993, 1.5422108254079407,
+    1.6104903319492543, 1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
+)  # fmt: skip
+
+
+def _looked_up(table: tuple[float, ...], places: Value) -> Value:
+    """Return for each lane one of 16 numbers, chosen by the lowest bits of its place."""
+    T = vector(f64, 8)
+    halves = [", ".join(f"double {number!r}" for number in table[k : k + 8]) for k in (0, 8)]
+    body().declare(f"declare {T.ir} @llvm.x86.avx512.vpermi2var.pd.512({T.ir}, {places.type.ir}, {T.ir})")
+    operands = f"{T.ir} <{halves[0]}>, {places.text}, {T.ir} <{halves[1]}>"
+    return emit(T, f"call {T.ir} @llvm.x86.avx512.vpermi2var.pd.512({operands})")
+
+
+def _exp(x: Value) -> Value:
+    # x = (n + k / 16) log(2) + r
+    far = x < -746.0  # rounds to 0
+    x = select(far, 0.0, select(x > 710.0, 710.0, x))
+    shifted = fma(x, _LOG2_E, _STEPS_OF_EXP)
+    n = shifted - _STEPS_OF_EXP
+    r = fma(-n, _LN2_REST, fma(-n, _LN2, x))
+    power = _looked_up(_ROOTS_OF_2, bitcast(shifted, i64))
+    power = fma(power, fma(r * r, _polynomial(r, _EXP), r), power)
+    return select(far, 0.0, _instruction("mask.scalef", power, n))  # by the whole part of n
+
+
+def root(x: Value) -> Value:
+    """Return sqrt(x), correctly rounded; float64 takes half the time of the instruction.
+
+    Newton's last step, from an approximation within 2 ulp, errs by less than 2**-101 of the root before it is rounded.
+    So only the few numbers whose roots lie that close to the middle between two floats could be rounded wrongly; the
+    test computes them all. Source: Markstein, IA-64 and Elementary Functions (2000). Guarded by
+    ``tests/backends/test_expressions.py::test_hardest_roots``.
+    """
+    if not _fills_register(x) or x.type.scalar == f32:
+        return sqrt(x)
+    is_zero = x == 0.0
+    near = select(is_zero, 1.0, x)
+    inverse = _instruction("rsqrt14", near, rounds=False)
+    result, half = near * inverse, inverse * 0.5
+    for _ in range(2):
+        missing = fma(-result, half, 0.5)
+        result, half = fma(result, missing, result), fma(half, missing, half)
+    result = select(is_zero, x, fma(fma(-result, result, near), half, result))
+    return _or_root(x, (x < 2.0**-900) & (x != 0.0) | (x > 2.0**900), result)  # type: ignore[no-any-return]
+
+
+@loop(inline=True)
+def _or_root(x, unusual, result):  # type: ignore[no-untyped-def]
+    value = result
+    if intrinsic("vector.reduce.or", unusual, result=i1):
+        value = sqrt(x)
+    return value
+
+
 _IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
     "_scale": (_scaled, "float32 float64"), "_over": (_over, "float32 float64"),
-    "_over_next": (_over_next, "float32 float64"), "log": (_log, "float32"),
+    "_over_next": (_over_next, "float32 float64"), "log": (_log, "float32"), "exp": (_exp, "float64"),
     "_split_any": (_split, "float64"), "_logarithm_cases": (_logarithm_cases, "float32 float64"),
 }  # fmt: skip
 """Functions of this package, and for which types instructions compute them."""

@@ -84,6 +84,7 @@ def _exponential(x: Any, magic: Any) -> Any:
     return 1.0 + (r + r * r * horner(r, _EXP)), shifted
 
 
+@or_instruction
 def exp(x: Any) -> Any:
     """Exponential function. Error below 1.1 ulp, subnormal results included."""
     limited = select(x > _EXP_HIGH, _EXP_HIGH, x)

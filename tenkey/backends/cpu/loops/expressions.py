@@ -31,7 +31,7 @@ from ....ops.scalar import constant as number
 from ....ops.scalar.emit.writer import compute_dtype, constant_of
 from ....ops.scalar.expansions import rewritten, settled
 from ...libm import scalar_functions
-from ...libm.avx512 import reciprocal_root
+from ...libm.avx512 import reciprocal_root, root
 from ...llvm import (
     Type,
     Value,
@@ -51,7 +51,6 @@ from ...llvm import (
     of_dtype,
     rint,
     select,
-    sqrt,
     trunc,
     unsigned_of,
     vector,
@@ -347,7 +346,7 @@ def _on_floats(T: Type) -> _Operations:
     found |= {  # type: ignore[assignment]
         "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
         "divide": lambda a, b: a / b, "negative": lambda a: -a, "square": lambda a: a * a,
-        "reciprocal": lambda a: 1.0 / a, "rsqrt": reciprocal_root, "sqrt": sqrt, "abs": fabs, "floor": floor,
+        "reciprocal": lambda a: 1.0 / a, "rsqrt": reciprocal_root, "sqrt": root, "abs": fabs, "floor": floor,
         "ceil": ceil, "trunc": trunc, "round": rint, "copysign": copysign, "fma": fma, "maximum": greater_or_nan,
         "minimum": lesser_or_nan, "isnan": lambda a: a != a, "isfinite": lambda a: fabs(a) < float("inf"),
         "isinf": lambda a: fabs(a) == float("inf"), "signbit": lambda a: bitcast(a, i32 if f32 == T else i64) < 0,

@@ -41,7 +41,7 @@ _OF_NUMBERS: Final = frozenset([
 ])  # fmt: skip
 # Leave these to NumPy only with AVX-512. Without it, our loops are faster. Ratios to NumPy's time on Zen 3 (AVX2) with
 # 2**20 elements: pow 0.4; sqrt 0.6; maximum(array, number) 0.2 (uint8 0.1, int32 0.6, float64 0.9); two arrays 1.0.
-_WITH_AVX512: Final = frozenset(["maximum", "minimum", "pow", "sqrt"])
+_WITH_AVX512: Final = frozenset(["maximum", "minimum", "pow", "sqrt"])  # sqrt: of float32
 _OF_BOOLS: Final = _OF_NUMBERS | {"logical_and", "logical_or", "logical_xor", "logical_not"}
 _OF_COMPLEX: Final = frozenset(["multiply", "square"])
 LIGHT: Final = _OF_BOOLS - {"sqrt", "pow"} | {
@@ -65,7 +65,9 @@ def is_left_to_numpy(operation: str, dtype: np.dtype) -> bool:
     """Tell whether NumPy's inner loop is as good as ours for an operation on this dtype."""
     if dtype.kind in "bc":
         return operation in (_OF_BOOLS if dtype.kind == "b" else _OF_COMPLEX)
-    return operation in _OF_NUMBERS and dtype != np.float16 and (operation not in _WITH_AVX512 or _has_avx512())
+    if operation in _WITH_AVX512 and (not _has_avx512() or (operation == "sqrt" and dtype.name == "float64")):
+        return False
+    return operation in _OF_NUMBERS and dtype != np.float16
 
 
 @functools.cache
