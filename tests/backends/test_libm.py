@@ -292,6 +292,26 @@ def test_huge_angles(name: str, dtype: Dtype) -> None:
                 assert abs(exact - mpmath.mpf(float(actual))) <= 4 * np.spacing(abs(actual))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["log", "log2", "log10"])
+def test_special_lanes_of_logarithms(name: str, dtype: Dtype) -> None:
+    """Special numbers among usual ones, alone and together, in each position of vectors and in the rest of a loop."""
+    limits = np.finfo(dtype)
+    special = np.array(
+        [0, -0.0, np.inf, -np.inf, np.nan, -1, limits.smallest_subnormal, limits.tiny * 0.75, limits.tiny, limits.max],
+        dtype,
+    )
+    usual = np.random.default_rng(8).uniform(0.1, 10, 67).astype(dtype)
+    exact = dict(zip(usual.tolist(), compute(name, dtype, usual).tolist(), strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wanted = getattr(np, name)(special.astype(np.float64))
+    for places in (*([k] for k in range(67)), range(0, 67, 5), range(67)):
+        values, want = usual.copy(), np.array([exact[x] for x in usual.tolist()])
+        for n, place in enumerate(places):
+            values[place], want[place] = special[(n + places[0]) % 10], wanted[(n + places[0]) % 10]
+        np.testing.assert_allclose(compute(name, dtype, values), want, rtol=3 * limits.eps)
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles_nearest_to_multiples_of_a_right_angle(name: str) -> None:
     """The reduced argument is far smaller than the numbers that it is the difference of."""

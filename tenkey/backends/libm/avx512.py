@@ -18,12 +18,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..llvm import Value, bitcast, constant, f32, f64, fma, i1, i32, i64, intrinsic, loop, select, sqrt, vector
+from ..llvm import Value, bitcast, constant, f32, f64, fma, i32, i64, select, sqrt, vector
 from ..llvm.values import body, emit
 from ..processor import has_feature
 from . import T
+from .operations import rarely
 
-__all__ = ["or_instruction", "reciprocal_root", "root"]
+__all__ = ["fills_register", "or_instruction", "reciprocal_root", "root"]
 
 _MAGIC: Final = 12582912.0 + 254.0  # MAGIC_SPLIT of exponentials.py
 _WIDE_MAGIC: Final = 6755399441055744.0 + 2046.0
@@ -36,7 +37,7 @@ _LOG: Final = (
 )  # fmt: skip
 
 
-def _fills_register(x: Any) -> bool:
+def fills_register(x: Any) -> bool:
     """Tell whether the instructions exist for a value: a vector of 64 bytes, on a processor with AVX-512."""
     if not isinstance(x, Value) or x.type.kind != "f" or x.type.lanes * x.type.scalar.size != 64:
         return False
@@ -153,7 +154,7 @@ def root(x: Value) -> Value:
     test computes them all. Source: Markstein, IA-64 and Elementary Functions (2000). Guarded by
     ``tests/backends/test_expressions.py::test_hardest_roots``.
     """
-    if not _fills_register(x) or x.type.scalar == f32:
+    if not fills_register(x) or x.type.scalar == f32:
         return sqrt(x)
     is_zero = x == 0.0
     near = select(is_zero, 1.0, x)
@@ -163,15 +164,8 @@ def root(x: Value) -> Value:
         missing = fma(-result, half, 0.5)
         result, half = fma(result, missing, result), fma(half, missing, half)
     result = select(is_zero, x, fma(fma(-result, result, near), half, result))
-    return _or_root(x, (x < 2.0**-900) & (x != 0.0) | (x > 2.0**900), result)  # type: ignore[no-any-return]
-
-
-@loop(inline=True)
-def _or_root(x, unusual, result):  # type: ignore[no-untyped-def]
-    value = result
-    if intrinsic("vector.reduce.or", unusual, result=i1):
-        value = sqrt(x)
-    return value
+    unusual = (x < 2.0**-900) & (x != 0.0) | (x > 2.0**900)
+    return rarely(unusual, result, lambda: sqrt(x))  # type: ignore[no-any-return]
 
 
 _IN_PLACE_OF: Final[dict[str, tuple[Callable[..., Any], str]]] = {
@@ -191,7 +185,7 @@ def or_instruction(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def either(*operands: Any) -> Any:
         last = operands[0] if isinstance(operands[0], Value) else operands[1]
-        return (special if _fills_register(last) else function)(*operands)
+        return (special if fills_register(last) else function)(*operands)
 
     return either
 
@@ -206,7 +200,7 @@ def reciprocal_root(x: Value) -> Value:
     the reciprocal is better; `x` is scaled, because the reciprocals of the least and the greatest numbers are not
     normal.
     """
-    if _fills_register(x) and x.type.scalar == f32:
+    if fills_register(x) and x.type.scalar == f32:
         near = _instruction("rsqrt14", x, rounds=False)
         missing = fma(-(x * near), near, 1.0)
         return select(missing == missing, fma(near * 0.5, missing, near), near)  # at 0 and infinity it is NaN

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..llvm import copysign, f32, fabs, i32, sqrt
-from .avx512 import or_instruction
+from .avx512 import fills_register, or_instruction
 from .constants import (
     BIAS,
     INFINITY,
@@ -24,7 +24,7 @@ from .constants import (
     SMALLEST_NORMAL,
     _over,
 )
-from .operations import bits_from_float, each, float_from_bits, horner, select
+from .operations import bits_from_float, each, float_from_bits, horner, rarely, select
 
 __all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10"]
 
@@ -37,6 +37,9 @@ _LN2_UPPER = each(0.69314575, 0.6931471805601177)
 _LN2_LOWER = each(1.4286068e-06, -1.7239444525614835e-13)
 _LOG10_2_UPPER = each(0.30103302, 0.3010299956640665)
 _LOG10_2_LOWER = each(-3.0243555e-06, -8.532344317057107e-14)
+# what moves the bits of the least positive normal number to the least integer, and where it moves those of the last
+_NORMAL_TO_LEAST = each(0x7F800000, 0x7FF0000000000000)
+_LAST_NORMAL = each(0x7F000000 - 0x80000000 - 1, 0x7FE0000000000000 - 0x8000000000000000 - 1)
 _LOG10_E = 0.4342944819032518
 _LOG10_E_LOW = 1.098319650216765e-17
 
@@ -130,23 +133,36 @@ def _logarithm_cases(x: Any, value: Any) -> Any:
     return select(x == INFINITY, x, value)
 
 
+def _of_parts(x: Any, logarithm: Any) -> Any:
+    """Return ``logarithm(k, f)`` of x = 2**k * (1 + f); zeros, subnormal, negative and infinite numbers are rare."""
+    if fills_register(x):
+        return _logarithm_cases(x, logarithm(*_split_any(x)))
+    _integer, k, f = _split(x)
+    value = logarithm(k, f)
+
+    def any_number() -> Any:
+        tiny = x < SMALLEST_NORMAL
+        finite = rarely(tiny & (x > 0.0), value, lambda: select(tiny, logarithm(*_split_any(x)), value))
+        return _logarithm_cases(x, finite)
+
+    unusual = bits_from_float(x) + _NORMAL_TO_LEAST > _LAST_NORMAL  # cheaper than comparisons with both ends
+    return rarely(unusual, value, any_number)
+
+
 @or_instruction
 def log(x: Any) -> Any:
     """Natural logarithm. Error below 1 ulp."""
-    k, f = _split_any(x)
-    return _logarithm_cases(x, _log(k, f))
+    return _of_parts(x, _log)
 
 
 def log2(x: Any) -> Any:
     """Logarithm to base 2. Error below 3 ulp; exact for a power of 2."""
-    k, f = _split_any(x)
-    return _logarithm_cases(x, _log2(k, f))
+    return _of_parts(x, _log2)
 
 
 def log10(x: Any) -> Any:
     """Logarithm to base 10. Error below 3 ulp."""
-    k, f = _split_any(x)
-    return _logarithm_cases(x, _log10(k, f))
+    return _of_parts(x, _log10)
 
 
 def _log1p(x: Any) -> Any:
